@@ -1,0 +1,1 @@
+"""The `ttools` command: argument parsing, console rendering and exit codes."""
