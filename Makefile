@@ -1,0 +1,91 @@
+# Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
+# for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+# The newest versions tested. A torch built for the CPU takes any Triton; PyPI's CUDA build names
+# the one Triton it goes with, hence a range here.
+TORCH ?= torch==2.13.0
+TRITON ?= triton>=3.6,<=3.9.0
+NEWEST_TRITON := triton==3.9.0
+OLDEST_TRITON := triton==3.6.0
+PYTEST_ARGS ?=
+
+# `make ci` sets the exact version, so that what it tested can be named.
+ifneq ($(filter ci,$(MAKECMDGOALS)),)
+TRITON := $(NEWEST_TRITON)
+endif
+
+MEMBERS := core interpreter sanitizer profiler tuner cli
+PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
+PY := $(VENV)/bin/python
+TTOOLS := $(VENV)/bin/ttools
+# One stamp per set of pins: changing TORCH or TRITON installs again.
+PINS := $(shell printf '%s' '$(TORCH) $(TRITON)' | cksum | cut -d ' ' -f 1)
+STAMP := $(VENV)/.installed-$(PINS)
+DEMOS := vector_add softmax matmul strided_views
+
+.PHONY: help demo test lint typecheck bench docs ci ci-full smoke test-gpu clean
+
+help: ## Show the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
+	  | while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+
+$(STAMP): $(PYPROJECTS)
+	@rm -f $(VENV)/.installed-*
+	@echo "Installing into $(VENV): $(TORCH), $(TRITON), the workspace members, tools (minutes)"
+	@$(PYTHON) -m venv $(VENV)
+	@mapfile -t tools < <($(PY) tools/requirements.py dev); \
+	  $(PY) -m pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TRITON)' \
+	  $(MEMBERS:%=-e packages/%) "$${tools[@]}"
+	@touch $@
+
+demo: $(STAMP) ## Run examples on the CPU; sets up everything first
+	@for name in $(DEMOS); do \
+	  echo "--- ttools interpret examples/$$name.py"; \
+	  $(TTOOLS) interpret examples/$$name.py; \
+	done
+
+test: $(STAMP) ## Run the tests; sets up everything first
+	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) tests
+
+smoke: $(STAMP) ## Run the engine's smoke tests only
+	@$(PY) -m pytest -m smoke $(PYTEST_ARGS) tests
+
+lint: $(STAMP) ## Check style, layers, spelling and dependencies
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --check --quiet .
+	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/codespell
+	@for name in $(MEMBERS); do (cd packages/$$name && $(abspath $(VENV))/bin/deptry src); done
+
+typecheck: $(STAMP) ## Check types, strictly
+	@$(PY) -m mypy
+
+bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1
+	@$(PY) benchmarks/run.py
+
+docs: $(STAMP) ## Build the documentation into site/
+	@mapfile -t tools < <($(PY) tools/requirements.py docs); \
+	  $(PY) -m pip install --quiet --disable-pip-version-check "$${tools[@]}"
+	@$(PY) -m mkdocs build --strict --quiet
+
+ci: lint typecheck test ## Everything a change must pass
+	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
+
+ci-full: ## ci, slow tests, and the engine on more versions of Triton and Python
+	@$(MAKE) ci
+	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --newest '$(NEWEST_TRITON)'
+
+test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
+	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests
+
+clean: ## Remove environments, caches and build products
+	@rm -rf .venv .venv-* site build dist .coverage* .mypy_cache .pytest_cache .ruff_cache \
+	  .hypothesis .import_linter_cache benchmarks/results
+	@find packages tests tools examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,67 @@
+"""Entry of the `ttools` command; outside the `ttools` namespace on purpose.
+
+`ttools` is a PEP 420 namespace shared by several distributions. A regular package or module of
+that name on `sys.path`, such as the unrelated `ttools` of the package index, hides every member,
+and the command would die with a bare `ModuleNotFoundError`. This file owns the check that comes
+first, and knows nothing of the command it hands over to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import packages_distributions
+
+EXIT_TOOL_FAILURE = 3
+NAMESPACE = "ttools"
+
+
+def shadowing_origin(spec: ModuleSpec | None) -> str | None:
+    """Returns the file that `import ttools` would run, or None for a sound namespace.
+
+    Args:
+        spec: what the import system finds for `ttools`; a namespace has no file of its own.
+    """
+    return None if spec is None else spec.origin
+
+
+def shadowing_message(origin: str, distributions: Mapping[str, Sequence[str]]) -> str:
+    """Says which distribution, or else which file, hides the namespace, and what to do.
+
+    Args:
+        origin: the file that `import ttools` would run.
+        distributions: installed distributions by top-level module, as
+            `importlib.metadata.packages_distributions` gives them.
+    """
+    strangers = sorted(
+        name for name in set(distributions.get(NAMESPACE, ())) if not name.startswith("ttools-")
+    )
+    if strangers:
+        names = ", ".join(f"`{name}`" for name in strangers)
+        offender = f"the installed distribution {names}"
+        remedy = f"run `{sys.executable} -m pip uninstall {' '.join(strangers)}`"
+    else:
+        offender = "a file that no installed distribution owns"
+        remedy = "rename it, or start the command from another directory"
+    return (
+        f"error: {offender} hides the packages of this tool: `import ttools` runs {origin}.\n"
+        f"help: {remedy}. This tool consists of `ttools-cli`, `ttools-core` and the other\n"
+        "      `ttools-*` distributions; a distribution called plain `ttools` is unrelated to it."
+    )
+
+
+def main() -> None:
+    """Runs the command line, or exits with 3 and a sentence when the namespace is shadowed."""
+    # PathFinder, not find_spec: an already imported stranger must be judged by its file too.
+    origin = shadowing_origin(PathFinder.find_spec(NAMESPACE))
+    if origin is not None:
+        print(shadowing_message(origin, packages_distributions()), file=sys.stderr)
+        raise SystemExit(EXIT_TOOL_FAILURE)
+    from ttools.cli.app import main as run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()
