@@ -1,0 +1,106 @@
+"""The exceptions that ttools raises for its users.
+
+A `TtoolsError` is a failure of the tool or a misuse of it, told in plain text without colour; a
+defect in the user's kernel is a finding, not an exception. Rendering on a console and exit codes
+belong to the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ttools.core.location import SourceLocation, excerpt
+
+
+class TtoolsError(Exception):
+    """Base of everything ttools raises on purpose; says what is wrong and what to do.
+
+    Attributes:
+        during_notes: What was being done, innermost first (see `during`).
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.during_notes: list[str] = []
+
+    def add_during(self, note: str) -> None:
+        """Records one more level of what was being done when this was raised."""
+        self.during_notes.append(note)
+
+    def __str__(self) -> str:
+        return "\n".join([self._text(), *(f"During: {note}" for note in self.during_notes)])
+
+    def _text(self) -> str:
+        return self.message
+
+
+class UsageError(TtoolsError):
+    """The user asked for something that cannot be asked for: a wrong option, a missing file."""
+
+
+class _LocatedError(TtoolsError):
+    """An error at a place in the user's source, told as a compiler would."""
+
+    _kind = "error"
+
+    def __init__(
+        self, message: str, location: SourceLocation | None = None, help: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.location = location
+        self.help = help
+
+    def _text(self) -> str:
+        head = f"{self._kind}: {self.message}"
+        lines = [head if self.location is None else f"{self.location}: {head}"]
+        if self.location is not None:
+            lines += filter(None, [excerpt(self.location)])
+            lines += (f"      called from {caller}" for caller in self.location.callers)
+        if self.help is not None:
+            lines.append(f"      help: {self.help}")
+        return "\n".join(lines)
+
+
+class UnsupportedError(_LocatedError):
+    """The kernel uses something that ttools cannot run.
+
+    Args:
+        what: The operation or feature, named as its source or dialect names it.
+        location: Where it is used.
+        help: What the user can do instead.
+    """
+
+    _kind = "unsupported"
+
+    def __init__(
+        self, what: str, location: SourceLocation | None = None, help: str | None = None
+    ) -> None:
+        super().__init__(what, location, help)
+        self.what = what
+
+
+class KernelError(_LocatedError):
+    """A kernel failed while it ran: a failed `device_assert`, a deadlock.
+
+    Args:
+        message: What happened, in which program.
+        location: The operation that failed.
+        help: What the user can do about it.
+    """
+
+
+@contextmanager
+def during(note: str) -> Iterator[None]:
+    """Adds `note` to a `TtoolsError` that passes through.
+
+    Example:
+        `with during("lowering tt.reduce in softmax"): …` makes a failure end with the line
+        `During: lowering tt.reduce in softmax`.
+    """
+    try:
+        yield
+    except TtoolsError as error:
+        error.add_during(note)
+        raise
