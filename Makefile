@@ -17,7 +17,7 @@ OLDEST_TRITON := triton==3.6.0
 PYTEST_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
-ifneq ($(filter ci,$(MAKECMDGOALS)),)
+ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
@@ -28,9 +28,10 @@ TTOOLS := $(VENV)/bin/ttools
 # One stamp per set of pins: changing TORCH or TRITON installs again.
 PINS := $(shell printf '%s' '$(TORCH) $(TRITON)' | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/.installed-$(PINS)
+ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/examples)
 DEMOS := vector_add softmax matmul strided_views
 
-.PHONY: help demo test lint typecheck bench docs ci ci-full smoke test-gpu clean
+.PHONY: help demo test lint typecheck bench docs ci ci-full smoke engine test-gpu clean
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
@@ -57,6 +58,9 @@ test: $(STAMP) ## Run the tests; sets up everything first
 smoke: $(STAMP) ## Run the engine's smoke tests only
 	@$(PY) -m pytest -m smoke $(PYTEST_ARGS) tests
 
+engine: $(STAMP) ## Run the engine's tests only
+	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) $(ENGINE_TESTS)
+
 lint: $(STAMP) ## Check style, layers, spelling and dependencies
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check --quiet .
@@ -78,9 +82,9 @@ docs: $(STAMP) ## Build the documentation into site/
 ci: lint typecheck test ## Everything a change must pass
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
-ci-full: ## ci, slow tests, and the engine on more versions of Triton and Python
-	@$(MAKE) ci
-	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --newest '$(NEWEST_TRITON)'
+ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
+	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests
+	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --triton '$(TRITON)'
 
 test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
 	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests

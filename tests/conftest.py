@@ -1,0 +1,46 @@
+"""What all tests share: caches of their own, Hypothesis settings, and what `gpu` tests need.
+
+Triton and ttools read the places of their caches when they are first used, so the environment is
+set while this file is imported, before any test module is.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+_CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
+atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
+# A stale object of an earlier run would hide a defect of today's compiler.
+os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
+os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
+# What a developer has exported must not decide what the tests see.
+for _name in ("TRITON_INTERPRET", "TRITON_DEBUG", "TTOOLS_BACKEND", "TTOOLS_THREADS"):
+    os.environ.pop(_name, None)
+
+hypothesis.settings.register_profile("ttools", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "ttools")
+
+
+@functools.cache
+def _gpu_present() -> bool:
+    """True when torch sees a GPU; torch is imported only if a test asks."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips tests whose marker asks for what this machine lacks."""
+    if item.get_closest_marker("gpu") and not _gpu_present():
+        pytest.skip("needs an NVIDIA GPU")
+    if item.get_closest_marker("tutorials") and not os.environ.get("TTOOLS_TUTORIALS"):
+        pytest.skip("TTOOLS_TUTORIALS does not name the folder of Triton's tutorial files")

@@ -1,0 +1,78 @@
+"""A `ttools` that is not ours is named, with a way out, instead of an import error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ttools_entry
+
+
+def run_entry(first_on_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command as installed, with a folder ahead of site-packages."""
+    return subprocess.run(
+        [sys.executable, "-m", "ttools_entry", *arguments],
+        env={**os.environ, "PYTHONPATH": str(first_on_path)},
+        cwd=first_on_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def make_stranger(folder: Path, distribution: str | None) -> Path:
+    """Puts a regular package `ttools` into a folder, owned by a distribution or by none."""
+    package = folder / "ttools" / "__init__.py"
+    package.parent.mkdir()
+    package.write_text("raise SystemExit('a stranger ran')\n")
+    if distribution is not None:
+        info = folder / f"{distribution.replace('-', '_')}-0.1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0.1\n"
+        )
+        (info / "RECORD").write_text("ttools/__init__.py,,\n")
+    return package
+
+
+@pytest.mark.parametrize(
+    ("distribution", "said"),
+    [
+        ("ttools", ("installed distribution `ttools`", "pip uninstall ttools`")),
+        ("other-tools", ("installed distribution `other-tools`", "pip uninstall other-tools`")),
+        (None, ("a file that no installed distribution owns", "rename it")),
+    ],
+)
+def test_stranger_is_named(tmp_path: Path, distribution: str | None, said: tuple[str, ...]) -> None:
+    package = make_stranger(tmp_path, distribution)
+    done = run_entry(tmp_path, "--help")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    for words in (str(package), *said):
+        assert words in done.stderr
+
+
+def test_module_file_shadows_too(tmp_path: Path) -> None:
+    (tmp_path / "ttools.py").write_text("")
+    done = run_entry(tmp_path)
+    assert done.returncode == 3
+    assert str(tmp_path / "ttools.py") in done.stderr
+
+
+def test_our_own_distributions_are_never_blamed() -> None:
+    message = ttools_entry.shadowing_message(
+        "/somewhere/ttools/__init__.py", {"ttools": ["ttools-core", "ttools", "ttools-cli"]}
+    )
+    assert "pip uninstall ttools`" in message
+
+
+def test_sound_namespace_reaches_the_command(tmp_path: Path) -> None:
+    done = run_entry(tmp_path, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "interpret" in done.stdout

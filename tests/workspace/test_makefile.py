@@ -1,0 +1,65 @@
+"""The Makefile explains itself, and its install command gets the requirements it needs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+USE = {"help", "demo", "test", "bench", "docs", "clean"}
+CHECKS = {"lint", "typecheck", "ci", "ci-full", "test-gpu"}
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+def run_make(*arguments: str) -> str:
+    """Runs make in the repository and returns what it printed."""
+    done = subprocess.run(
+        ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_requirements(*groups: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program that feeds dependency groups to pip."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "requirements.py"), *groups],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@needs_make
+@pytest.mark.parametrize("arguments", [(), ("help",)])
+def test_help_lists_every_target_with_a_sentence(arguments: tuple[str, ...]) -> None:
+    lines = dict(line.split(maxsplit=1) for line in run_make(*arguments).splitlines())
+    assert set(lines) >= USE | CHECKS
+
+
+@needs_make
+def test_install_is_one_command_with_overridable_pins() -> None:
+    script = run_make("--dry-run", "test", "VENV=.venv-none", "TORCH=torch==1.2", "TRITON=triton>3")
+    assert script.count("pip install") == 1
+    assert "'torch==1.2' 'triton>3'" in script
+    for member in (ROOT / "packages").iterdir():
+        assert f"-e packages/{member.name}" in script
+
+
+def test_groups_expand_to_requirements() -> None:
+    test, lint, dev = (run_requirements(group).stdout.split() for group in ("test", "lint", "dev"))
+    assert any(requirement.startswith("pytest>=") for requirement in test)
+    assert dev == test + lint
+
+
+@pytest.mark.parametrize("groups", [(), ("nonsense",)])
+def test_unknown_group_is_a_usage_error(groups: tuple[str, ...]) -> None:
+    done = run_requirements(*groups)
+    assert done.returncode == 2
+    assert "groups: test, lint, docs, dev" in done.stderr

@@ -1,0 +1,59 @@
+"""The members share one PEP 420 namespace, and importing them stays cheap and safe."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MEMBERS = ("core", "interpreter", "sanitizer", "profiler", "tuner", "cli")
+SKELETONS = ("sanitizer", "profiler", "tuner")
+HEAVY = ("torch", "numpy", "llvmlite", "pandas")
+
+
+def run_python(code: str) -> str:
+    """Runs code in a fresh interpreter and returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_namespace_has_no_file_and_spans_all_members() -> None:
+    namespace = importlib.import_module("ttools")
+    assert namespace.__file__ is None
+    assert not list(ROOT.glob("packages/*/src/ttools/__init__.py"))
+    parts = {Path(part).resolve() for part in namespace.__path__}
+    assert {ROOT / "packages" / member / "src" / "ttools" for member in MEMBERS} <= parts
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_member_imports_alone_and_is_typed(member: str) -> None:
+    loaded = run_python(
+        f"import sys, ttools.{member}; print(*(m for m in {HEAVY} if m in sys.modules))"
+    )
+    assert loaded == "", f"importing ttools.{member} pulls in {loaded}"
+    assert (ROOT / "packages" / member / "src" / "ttools" / member / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("member", SKELETONS)
+def test_skeleton_says_so_and_offers_nothing(member: str) -> None:
+    module = importlib.import_module(f"ttools.{member}")
+    assert "Not built yet" in (module.__doc__ or "")
+    assert [name for name in vars(module) if not name.startswith("_")] == []
+
+
+def test_backend_entry_point_is_named_cpu() -> None:
+    found = {point.name: point.value for point in entry_points(group="triton.backends")}
+    assert found["cpu"] == "ttools.interpreter.backend"
+
+
+def test_import_triton_stays_light_with_the_plugin_installed() -> None:
+    loaded = run_python(f"import sys, triton; print(*(m for m in {HEAVY} if m in sys.modules))")
+    assert loaded == "", f"`import triton` pulls in {loaded}"
