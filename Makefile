@@ -11,7 +11,8 @@ VENV ?= .venv
 # The newest versions tested. A torch built for the CPU takes any Triton; PyPI's CUDA build names
 # the one Triton it goes with, hence a range here.
 TORCH ?= torch==2.13.0
-TRITON ?= triton>=3.6,<=3.9.0
+TRITON_RANGE := triton>=3.6,<=3.9.0
+TRITON ?= $(TRITON_RANGE)
 NEWEST_TRITON := triton==3.9.0
 OLDEST_TRITON := triton==3.6.0
 PYTEST_ARGS ?=
@@ -84,7 +85,8 @@ ci: lint typecheck test ## Everything a change must pass
 
 ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests
-	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --triton '$(TRITON)'
+	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --triton '$(TRITON)' \
+	  --range '$(TRITON_RANGE)'
 
 test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
 	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests

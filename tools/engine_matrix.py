@@ -41,12 +41,12 @@ class Combination:
 
 
 def triton_combinations(torch: str) -> list[Combination]:
-    """Older Tritons under the Python in use, the newest on a narrower CPU."""
+    """Older Tritons under the Python in use."""
     return [
         Combination(
             name=f"triton {version}",
             variables={
-                "VENV": f".venv-triton-{version}",
+                "VENV": f".venv-{version.rpartition('.')[0]}",  # 3.6: the one of `make ci`
                 "TRITON": f"triton=={version}",
                 "TORCH": torch,
             },
@@ -113,7 +113,10 @@ def main() -> int:
     """Runs all combinations; 1 when any failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", required=True, help="requirement, as the Makefile's TORCH")
-    parser.add_argument("--triton", required=True, help="newest requirement, as TRITON")
+    parser.add_argument(
+        "--triton", required=True, help="what the engine was tested with, as TRITON"
+    )
+    parser.add_argument("--range", required=True, help="range of Tritons for the other Pythons")
     parser.add_argument("--any-torch", action="store_true", help="take CUDA builds of torch too")
     options = parser.parse_args()
 
@@ -128,11 +131,11 @@ def main() -> int:
     for version in PYTHONS:
         if version == f"{sys.version_info.major}.{sys.version_info.minor}":
             continue  # what all the others run under
-        reason = why_not(version, options.torch, options.triton)
+        reason = why_not(version, options.torch, options.range)
         if reason is not None and not (options.any_torch and "CUDA build" in reason):
             print(f"=== engine: python {version}: skipped, {reason}", flush=True)
             continue
-        combinations.append(python_combination(version, options.torch, options.triton))
+        combinations.append(python_combination(version, options.torch, options.range))
     failed = [combination.name for combination in combinations if not run(combination)]
     print(f"=== engine: {len(combinations) - len(failed)} passed, {len(failed)} failed", *failed)
     return 1 if failed else 0
