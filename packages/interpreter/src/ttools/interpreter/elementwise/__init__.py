@@ -1,0 +1,70 @@
+"""Vector-level lowering of elementwise operations to LLVM IR: one table per family of operations.
+
+`lower` turns one operation on `width` lanes into instructions.  What a value is in registers is
+`register_type`'s business, when and where an operation is computed is the schedule's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter import ir
+from ttools.interpreter.elementwise.casts import CASTS
+from ttools.interpreter.elementwise.comparison import COMPARISON
+from ttools.interpreter.elementwise.floating import FLOATING
+from ttools.interpreter.elementwise.formats import narrow_from_f32, widen_to_f32
+from ttools.interpreter.elementwise.integer import INTEGER
+from ttools.interpreter.elementwise.mathematics import MATHEMATICS
+from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
+from ttools.interpreter.emit.llvm import Builder, register_type
+
+__all__ = ["cost", "is_elementwise", "lower", "narrow_from_f32", "widen_to_f32"]
+
+_LOWERINGS: dict[str, Lowering] = {
+    **INTEGER,
+    **FLOATING,
+    **COMPARISON,
+    **CASTS,
+    **MATHEMATICS,
+}
+
+
+def is_elementwise(name: str) -> bool:
+    """Whether `lower` knows operation `name`."""
+    return name in _LOWERINGS
+
+
+def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str]) -> list[str]:
+    """Appends `op` on `width` lanes.
+
+    Args:
+        builder: receives the instructions, and functions that they call.
+        op: an elementwise operation; types are taken from it, its operands' names are not.
+        width: lanes; 1 means scalars.
+        operands: for each operand, an SSA name or literal of
+            `vector_type(register_type(element), width)`.
+
+    Returns:
+        For each result likewise.
+
+    Raises:
+        UnsupportedError: the operation, or its type, has no lowering.
+    """
+    lowering = _LOWERINGS.get(op.name)
+    if lowering is None:
+        raise UnsupportedError(f"operation {op.name}", op.location)
+    lanes = Lanes(builder, width)
+    vectors = tuple(
+        lanes.value(text, register_type(ir.element_type(value.type)))
+        for text, value in zip(operands, op.operands, strict=True)
+    )
+    results = lowering(Call(lanes, op, vectors))
+    if isinstance(results, Vector):
+        return [results.text]
+    return [vector.text for vector in results]
+
+
+def cost(op: ir.Operation) -> int:
+    """Rough cycles of `op` on 16 f32 lanes, for deciding whether to compute it twice."""
+    return 1

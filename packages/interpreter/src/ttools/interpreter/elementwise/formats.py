@@ -1,0 +1,250 @@
+"""Float formats: widening to f32 and rounding from f32, for every type a kernel can name.
+
+f16 is LLVM's `half`; bf16 is held as a float that is exactly a bf16; fp8 kinds are held as their
+bits.  Rounding to 8 bits saturates to the largest finite value, infinities too, and keeps NaN, as
+the GPU's conversions do (`cvt.rn.satfinite`, PTX ISA).  All rounding is integer arithmetic: the
+CPU's own bf16 conversions flush denormals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.elementwise.vector import Lanes, Vector
+from ttools.interpreter.emit.llvm import Builder, register_type
+from ttools.interpreter.ir import FloatType, Type
+
+Rounding = Literal["rtne", "rtz"]
+
+_F32_SIGN = 0x80000000
+_F32_MAGNITUDE = 0x7FFFFFFF
+_F32_INFINITY = 0x7F800000
+
+
+@dataclass(frozen=True, slots=True)
+class Fp8Format:
+    """An 8-bit float.
+
+    Attributes:
+        mantissa: bits of the mantissa.
+        bias: of the exponent.
+        largest: bits of the largest finite value.
+        nan: bits of the NaN that conversions give.
+        unsigned_zero: the FNUZ kinds: 0x80 is the only NaN, there is no -0 and no infinity.
+    """
+
+    mantissa: int
+    bias: int
+    largest: int
+    nan: int
+    unsigned_zero: bool = False
+
+    @property
+    def largest_value(self) -> float:
+        exponent = self.largest >> self.mantissa
+        fraction = self.largest & ((1 << self.mantissa) - 1)
+        return float((1 + fraction / (1 << self.mantissa)) * 2.0 ** (exponent - self.bias))
+
+
+FP8: dict[str, Fp8Format] = {
+    "f8E4M3FN": Fp8Format(3, 7, 0x7E, 0x7F),
+    "f8E5M2": Fp8Format(2, 15, 0x7B, 0x7F),
+    "f8E4M3FNUZ": Fp8Format(3, 8, 0x7F, 0x80, unsigned_zero=True),
+    "f8E5M2FNUZ": Fp8Format(2, 16, 0x7F, 0x80, unsigned_zero=True),
+    "f8E4M3B11FNUZ": Fp8Format(3, 11, 0x7F, 0x80, unsigned_zero=True),
+}
+
+
+# ---- bf16
+def round_bf16(value: Vector) -> Vector:
+    """A float rounded to the nearest bf16, for values whose NaNs have no bits below a bf16's.
+
+    Results of arithmetic on bf16 are such: the CPU's own NaN and NaN operands passed on.
+    """
+    bits = value.as_int()
+    odd = (bits >> 16) & 1
+    return ((bits + odd + 0x7FFF) & 0xFFFF0000).as_float()
+
+
+def round_any_bf16(value: Vector, rounding: Rounding = "rtne") -> Vector:
+    """A float rounded to bf16; any NaN stays one."""
+    bits = value.as_int()
+    if rounding == "rtz":
+        rounded = bits & 0xFFFF0000
+    else:
+        rounded = round_bf16(value).as_int()
+    quiet = (bits & 0xFFFF0000) | 0x00400000
+    return value.is_nan().choose(quiet, rounded).as_float()
+
+
+# ---- fp8
+def _decode_fp8(bits: Vector, name: str) -> Vector:
+    form = FP8[name]
+    wide = bits.cast("zext", "i16")
+    if form.bias == 15 and form.mantissa == 2:
+        return (wide << 8).as_float("half").cast("fpext", "float")  # the upper byte of an f16
+    sign = (wide & 0x80) << 8
+    if form.mantissa == 3:
+        half = (sign | ((wide & 0x7F) << 7)).as_float("half")
+        value = half.cast("fpext", "float") * 2.0 ** (15 - form.bias)
+    else:
+        # Exponent 31 would be an infinity of f16: place the bits in an f32 instead, with the
+        # denormals counted as integers (an f32 denormal may be slow).
+        body = bits.cast("zext", "i32") & 0x7F
+        normal = ((body << 21) + ((127 - form.bias) << 23)).as_float()
+        tiny = body.cast("uitofp", "float") * 2.0 ** (1 - form.bias - form.mantissa)
+        value = body.compare("ult", 1 << form.mantissa).choose(tiny, normal)
+        value = (value.as_int() | (sign.cast("zext", "i32") << 16)).as_float()
+    if form.unsigned_zero:
+        is_nan = bits.compare("eq", -128)
+    else:
+        is_nan = (bits & 0x7F).compare("eq", 0x7F)
+    return is_nan.choose(value.coerce(float("nan")), value)
+
+
+def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
+    form = FP8[name]
+    lost = 23 - form.mantissa
+    bits = value.as_int()
+    magnitude = bits & _F32_MAGNITUDE
+    # Whatever is beyond the largest finite value saturates to it, so clamping first is exact.
+    largest = value.coerce(form.largest_value).as_int()
+    clamped = magnitude.minimum(largest, signed=False)
+
+    rebias = (form.bias - 127) << 23
+    if rounding == "rtne":
+        odd = (clamped >> lost) & 1
+        normal = (clamped + odd + (rebias + (1 << (lost - 1)) - 1)) >> lost
+        # Adding a float whose ulp is the smallest denormal rounds to a count of them.
+        magic = 2.0 ** (1 - form.bias - form.mantissa + 23)
+        summed = clamped.as_float() + magic
+        tiny = summed.as_int() - summed.coerce(magic).as_int()
+    else:
+        normal = (clamped + rebias) >> lost
+        scaled = clamped.as_float() * 2.0 ** (form.bias - 1 + form.mantissa)
+        tiny = value.lanes.intrinsic("fptoui.sat", scaled, result="i32")
+    smallest_normal = (1 - form.bias + 127) << 23
+    encoded = clamped.compare("ult", smallest_normal).choose(tiny, normal)
+
+    sign = (bits >> 24) & 0x80
+    if form.unsigned_zero:
+        sign = encoded.compare("eq", 0).choose(sign.coerce(0), sign)
+    signed = encoded | sign
+    is_nan = magnitude.compare("ugt", _F32_INFINITY)
+    return is_nan.choose(signed.coerce(form.nan), signed).cast("trunc", "i8")
+
+
+# ---- f64 and f16
+def round_f64_to_odd(value: Vector) -> Vector:
+    """A double as a float whose last bit is set where it is inexact.
+
+    Rounding that again to 22 bits or fewer gives what rounding the double at once would
+    (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+    """
+    nearest = value.cast("fptrunc", "float")
+    back = nearest.cast("fpext", "double")
+    bits = nearest.as_int()
+    # Toward zero first: a step down where the magnitude was rounded up (also from infinity).
+    too_big = back.abs().compare("ogt", value.abs())
+    down = too_big.choose(bits - 1, bits)
+    inexact = back.compare("one", value)
+    return inexact.choose(down | 1, bits).as_float()
+
+
+def _f64_toward_zero(value: Vector) -> Vector:
+    nearest = value.cast("fptrunc", "float")
+    bits = nearest.as_int()
+    too_big = nearest.cast("fpext", "double").abs().compare("ogt", value.abs())
+    return too_big.choose(bits - 1, bits).as_float()
+
+
+def _round_f16(value: Vector, rounding: Rounding) -> Vector:
+    nearest = value.cast("fptrunc", "half")
+    if rounding == "rtne":
+        return nearest
+    bits = nearest.as_int()
+    finite = value.abs().compare("olt", float("inf"))
+    too_big = nearest.cast("fpext", "float").abs().compare("ogt", value.abs()) & finite
+    return too_big.choose(bits - 1, bits).as_float("half")
+
+
+# ---- any format
+def _float_type(type: Type) -> FloatType:  # noqa: A002
+    if isinstance(type, FloatType):
+        return type
+    raise UnsupportedError(f"{type} where a float is needed")
+
+
+def widen(value: Vector, type: Type) -> Vector:  # noqa: A002
+    """A value of a float type as f32: exact, but for f64, which is rounded to nearest."""
+    name = _float_type(type).name
+    if name in ("f32", "bf16"):
+        return value
+    if name == "f16":
+        return value.cast("fpext", "float")
+    if name == "f64":
+        return value.cast("fptrunc", "float")
+    if name in FP8:
+        return value.lanes.function(
+            f"from.{name}", "float", lambda bits: _decode_fp8(bits, name), value
+        )
+    raise UnsupportedError(f"a value of type {type}")
+
+
+def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:  # noqa: A002
+    """An f32 rounded to a float type (f64: exact)."""
+    name = _float_type(type).name
+    simple: dict[str, Callable[[], Vector]] = {
+        "f32": lambda: value,
+        "f64": lambda: value.cast("fpext", "double"),
+        "f16": lambda: _round_f16(value, rounding),
+        "bf16": lambda: round_any_bf16(value, rounding),
+    }
+    if name in simple:
+        return simple[name]()
+    if name in FP8:
+        return value.lanes.function(
+            f"to.{name}.{rounding}", "i8", lambda x: _encode_fp8(x, name, rounding), value
+        )
+    raise UnsupportedError(f"a value of type {type}")
+
+
+def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtne") -> Vector:
+    """A float of any type as one of any other, rounded once."""
+    if source == target:
+        return value
+    if _float_type(source).name != "f64":
+        if _float_type(target).name == "f64" and value.scalar == "half":
+            return value.cast("fpext", "double")
+        return narrow(widen(value, source), target, rounding)
+    if _float_type(target).name == "f32":
+        return _f64_toward_zero(value) if rounding == "rtz" else widen(value, source)
+    return narrow(round_f64_to_odd(value), target, rounding)
+
+
+def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:  # noqa: A002
+    """`width` values of any float type as f32.
+
+    Args:
+        builder: receives the instructions.
+        value: SSA name or literal of `vector_type(register_type(type), width)`.
+        type: any float type; f64 is rounded to nearest, all others are exact.
+        width: lanes.
+    """
+    lanes = Lanes(builder, width)
+    return widen(lanes.value(value, register_type(type)), type).text
+
+
+def narrow_from_f32(builder: Builder, value: str, type: Type, width: int) -> str:  # noqa: A002
+    """`width` f32 values rounded to any float type, to nearest even; fp8 saturates.
+
+    Args:
+        builder: receives the instructions.
+        value: SSA name or literal of `vector_type("float", width)`.
+        type: any float type.
+        width: lanes.
+    """
+    return narrow(Lanes(builder, width).value(value, "float"), type).text

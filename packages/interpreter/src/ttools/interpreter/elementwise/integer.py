@@ -1,0 +1,212 @@
+"""Integer arithmetic, with the results an NVIDIA GPU gives where LLVM's would be undefined.
+
+Shifts clamp their amount as PTX's `shl`/`shr` do.  Division by zero gives all ones and its
+remainder the dividend; INT_MIN / -1 wraps.  Vectors of up to 32 bits are divided in floating
+point, which is exact for them: the quotient of two n-bit integers is at least 2^-n relative from
+the next integer, far above the rounding error of a format with 2n or more bits... (n + n < 53).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Lowering, Vector
+
+_LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
+
+
+def literal_value(vector: Vector) -> int | None:
+    """The integer that is in every lane of a literal; None for a name or mixed lanes."""
+    match = _LITERAL.fullmatch(vector.text)
+    return int(match[1]) if match else None
+
+
+def _opcode(name: str) -> Lowering:
+    def lower(call: Call) -> Vector:
+        return call.operands[0].binary(name, call.operands[1])
+
+    return lower
+
+
+def _intrinsic(name: str) -> Lowering:
+    def lower(call: Call) -> Vector:
+        return call.lanes.intrinsic(name, *call.operands)
+
+    return lower
+
+
+# ---- division
+def quotient(a: Vector, b: Vector, *, signed: bool) -> Vector:
+    """`a / b` truncated; x / 0 is all ones, INT_MIN / -1 is INT_MIN."""
+    divisor = literal_value(b)
+    if divisor not in (None, 0, -1):
+        return a.binary("sdiv" if signed else "udiv", b)
+    if a.scalar == "i1":
+        wide = quotient(_extend(a, "i8", signed), _extend(b, "i8", signed), signed=signed)
+        return wide.cast("trunc", "i1")
+    name = "sdiv" if signed else "udiv"
+    body = _divide_native if a.lanes.width == 1 or BITS[a.scalar] == 64 else _divide_float
+    return a.lanes.function(name, a.scalar, lambda x, y: body(x, y, signed), a, b)
+
+
+def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
+    """`a - (a / b) * b`; x % 0 is x, INT_MIN % -1 is 0."""
+    divisor = literal_value(b)
+    if divisor not in (None, 0, -1):
+        return a.binary("srem" if signed else "urem", b)
+    return a - quotient(a, b, signed=signed) * b
+
+
+def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
+    return a.cast("sext" if signed else "zext", scalar)
+
+
+def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
+    """The CPU's own division, which traps on what is replaced here."""
+    zero = b.compare("eq", 0)
+    if not signed:
+        return zero.choose(b.coerce(-1), a.binary("udiv", zero.choose(b.coerce(1), b)))
+    minus_one = b.compare("eq", -1)
+    safe = (zero | minus_one).choose(b.coerce(1), b)
+    value = minus_one.choose(-a, a.binary("sdiv", safe))
+    return zero.choose(b.coerce(-1), value)
+
+
+def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:
+    narrow = BITS[a.scalar] <= 16
+    to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+    zero = b.compare("eq", 0)
+    # -1 is replaced as well: INT_MIN / -1 has no i32, and converting it would be poison.
+    minus_one = b.compare("eq", -1)
+    unsafe = zero | minus_one if signed and not narrow else zero
+    safe = unsafe.choose(b.coerce(1), b)
+    scalar = "float" if narrow else "double"
+    ratio = a.cast(to_float, scalar) / safe.cast(to_float, scalar)
+    value = ratio.cast(to_int, "i32").cast("trunc", a.scalar)
+    if signed and not narrow:
+        value = minus_one.choose(-a, value)
+    return zero.choose(b.coerce(-1), value)
+
+
+def _division(signed: bool) -> Lowering:
+    return lambda call: quotient(call.operands[0], call.operands[1], signed=signed)
+
+
+def _remainder(signed: bool) -> Lowering:
+    return lambda call: remainder(call.operands[0], call.operands[1], signed=signed)
+
+
+def lower_floordivsi(call: Call) -> Vector:
+    a, b = call.operands
+    q = quotient(a, b, signed=True)
+    rest = a - q * b
+    off = rest.compare("ne", 0) & (rest ^ b).compare("slt", 0)
+    return off.choose(q - 1, q)
+
+
+def lower_ceildivsi(call: Call) -> Vector:
+    a, b = call.operands
+    q = quotient(a, b, signed=True)
+    rest = a - q * b
+    off = rest.compare("ne", 0) & (rest ^ b).compare("sge", 0)
+    return off.choose(q + 1, q)
+
+
+def lower_ceildivui(call: Call) -> Vector:
+    a, b = call.operands
+    q = quotient(a, b, signed=False)
+    return (a - q * b).compare("ne", 0).choose(q + 1, q)
+
+
+# ---- shifts
+def _shift(opcode: str) -> Lowering:
+    def lower(call: Call) -> Vector:
+        value, amount = call.operands
+        bits = BITS[value.scalar]
+        known = literal_value(amount)
+        if known is not None and 0 <= known < bits:
+            return value.binary(opcode, amount)
+        if opcode == "ashr":
+            return value.binary(opcode, amount.minimum(bits - 1, signed=False))
+        # The shift is poison where the amount is too large, but the select does not choose it.
+        inside = amount.compare("ult", bits) if bits > 1 else ~amount
+        return inside.choose(value.binary(opcode, amount), 0)
+
+    return lower
+
+
+# ---- wide results
+def high_product(a: Vector, b: Vector, *, signed: bool) -> Vector:
+    """The upper half of the double-width product."""
+    bits = BITS[a.scalar]
+    wide = f"i{2 * bits}"
+    product = _extend(a, wide, signed) * _extend(b, wide, signed)
+    return (product >> bits).cast("trunc", a.scalar)
+
+
+def _extended_product(signed: bool) -> Lowering:
+    def lower(call: Call) -> tuple[Vector, ...]:
+        a, b = call.operands
+        return a * b, high_product(a, b, signed=signed)
+
+    return lower
+
+
+def lower_addui_extended(call: Call) -> tuple[Vector, ...]:
+    a, b = call.operands
+    total = a + b
+    return total, total.compare("ult", a)
+
+
+# ---- bits
+def _count_zeros(name: str) -> Lowering:
+    def lower(call: Call) -> Vector:
+        (value,) = call.operands
+        lanes: Lanes = call.lanes
+        defined_at_zero = "i1 false"
+        text = lanes.builder.emit(
+            f"call {value.type} @llvm.{name}.{lanes.suffix(value.scalar)}"
+            f"({value.type} {value.text}, {defined_at_zero})"
+        )
+        full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
+        lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")
+        return lanes.value(text, value.scalar)
+
+    return lower
+
+
+def lower_absi(call: Call) -> Vector:
+    (value,) = call.operands
+    return value.maximum(-value)
+
+
+INTEGER: dict[str, Lowering] = {
+    **{f"arith.{name}i": _opcode(name) for name in ("add", "sub", "mul", "and", "or", "xor")},
+    **{
+        f"arith.{mlir}": _intrinsic(llvm)
+        for mlir, llvm in (
+            ("minsi", "smin"),
+            ("maxsi", "smax"),
+            ("minui", "umin"),
+            ("maxui", "umax"),
+        )
+    },
+    "arith.divsi": _division(signed=True),
+    "arith.divui": _division(signed=False),
+    "arith.remsi": _remainder(signed=True),
+    "arith.remui": _remainder(signed=False),
+    "arith.floordivsi": lower_floordivsi,
+    "arith.ceildivsi": lower_ceildivsi,
+    "arith.ceildivui": lower_ceildivui,
+    "arith.shli": _shift("shl"),
+    "arith.shrsi": _shift("ashr"),
+    "arith.shrui": _shift("lshr"),
+    "arith.mulsi_extended": _extended_product(signed=True),
+    "arith.mului_extended": _extended_product(signed=False),
+    "arith.addui_extended": lower_addui_extended,
+    "tt.mulhiui": lambda call: high_product(*call.operands, signed=False),
+    "math.ctpop": _intrinsic("ctpop"),
+    "math.ctlz": _count_zeros("ctlz"),
+    "math.cttz": _count_zeros("cttz"),
+    "math.absi": lower_absi,
+}

@@ -1,0 +1,245 @@
+"""Vectors as Python values: arithmetic on them appends LLVM instructions to a builder.
+
+`Lanes` makes vectors of one width, `Vector` is an SSA value or literal with operators, so that a
+polynomial or a rounding rule reads like its formula.  `Call` is one operation being lowered: its
+vectors and its element types.  This file must not know any operation of a dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter import ir
+from ttools.interpreter.emit.llvm import Builder, float_literal, register_type, vector_type
+
+#: LLVM type -> bits of one element.
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
+FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """A builder and the number of lanes of the vectors being built."""
+
+    builder: Builder
+    width: int
+
+    def type(self, scalar: str) -> str:
+        """The LLVM type of a vector of `scalar`."""
+        return vector_type(scalar, self.width)
+
+    def value(self, text: str, scalar: str) -> Vector:
+        """Wraps an SSA name or literal."""
+        return Vector(self, text, scalar)
+
+    def constant(self, value: float, scalar: str) -> Vector:
+        """`value` in every lane; integers may be given signed or as unsigned bits."""
+        if scalar in FLOATS:
+            text = float_literal(float(value), scalar)
+        elif scalar == "i1":
+            text = "true" if value else "false"
+        else:
+            text = str(int(value))
+        return Vector(self, self.builder.splat(text, scalar, self.width), scalar)
+
+    def emit(self, text: str, scalar: str) -> Vector:
+        """Appends an instruction whose result is a vector of `scalar`."""
+        return Vector(self, self.builder.emit(text), scalar)
+
+    def intrinsic(self, name: str, *arguments: Vector, result: str | None = None) -> Vector:
+        """Calls `llvm.<name>` overloaded on the first argument's type (and the result's)."""
+        out = result or arguments[0].scalar
+        kinds = [arguments[0].scalar] if result is None else [result, arguments[0].scalar]
+        suffix = ".".join(self.suffix(kind) for kind in kinds)
+        text = self.builder.intrinsic(
+            f"llvm.{name}.{suffix}", self.type(out), [(a.type, a.text) for a in arguments]
+        )
+        return Vector(self, text, out)
+
+    def suffix(self, scalar: str) -> str:
+        """How intrinsics and our functions name a vector type: `v16f32`, `f32`."""
+        element = FLOATS.get(scalar, scalar)
+        return element if self.width == 1 else f"v{self.width}{element}"
+
+    def function(
+        self, name: str, result: str, body: Callable[..., Vector], *arguments: Vector
+    ) -> Vector:
+        """Calls `@ttools.<name>`, defining it on first use from `body(*parameters)`.
+
+        The function is inlined; it keeps the text small when a kernel uses it often.
+        """
+        full = f"ttools.{name}.{self.suffix(arguments[0].scalar)}"
+        if full not in self.builder.definitions:
+            parameters = [Vector(self, f"%a{i}", a.scalar) for i, a in enumerate(arguments)]
+            with self.builder.function_body() as lines:
+                value = body(*parameters)
+            head = ", ".join(f"{p.type} {p.text}" for p in parameters)
+            text = "\n".join(
+                [
+                    f"define internal {self.type(result)} @{full}({head}) alwaysinline nounwind {{",
+                    *lines,
+                    f"  ret {value.type} {value.text}",
+                    "}",
+                ]
+            )
+            self.builder.define(full, text)
+        args = ", ".join(f"{a.type} {a.text}" for a in arguments)
+        return self.emit(f"call {self.type(result)} @{full}({args})", result)
+
+    def fma(self, a: Vector, b: Vector | float, c: Vector | float) -> Vector:
+        """`a * b + c` rounded once."""
+        return self.intrinsic("fma", a, a.coerce(b), a.coerce(c))
+
+    def polynomial(self, x: Vector, coefficients: Sequence[float]) -> Vector:
+        """Horner's rule with fused multiply-add; the highest power's coefficient comes first."""
+        value = x.coerce(coefficients[0])
+        for coefficient in coefficients[1:]:
+            value = self.fma(value, x, coefficient)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """An SSA value or literal: one element of LLVM type `scalar` per lane."""
+
+    lanes: Lanes
+    text: str
+    scalar: str
+
+    @property
+    def type(self) -> str:
+        return self.lanes.type(self.scalar)
+
+    @property
+    def is_float(self) -> bool:
+        return self.scalar in FLOATS
+
+    def coerce(self, other: Vector | float) -> Vector:
+        """A number as a vector of this type; a vector as it is."""
+        return other if isinstance(other, Vector) else self.lanes.constant(other, self.scalar)
+
+    def binary(self, opcode: str, other: Vector | float) -> Vector:
+        right = self.coerce(other)
+        return self.lanes.emit(f"{opcode} {self.type} {self.text}, {right.text}", self.scalar)
+
+    def __add__(self, other: Vector | float) -> Vector:
+        return self.binary("fadd" if self.is_float else "add", other)
+
+    def __sub__(self, other: Vector | float) -> Vector:
+        return self.binary("fsub" if self.is_float else "sub", other)
+
+    def __rsub__(self, other: float) -> Vector:
+        return self.coerce(other) - self
+
+    def __mul__(self, other: Vector | float) -> Vector:
+        return self.binary("fmul" if self.is_float else "mul", other)
+
+    def __truediv__(self, other: Vector | float) -> Vector:
+        return self.binary("fdiv", other)
+
+    def __rtruediv__(self, other: float) -> Vector:
+        return self.coerce(other) / self
+
+    def __neg__(self) -> Vector:
+        if self.is_float:
+            return self.lanes.emit(f"fneg {self.type} {self.text}", self.scalar)
+        return self.coerce(0) - self
+
+    def __and__(self, other: Vector | int) -> Vector:
+        return self.binary("and", other)
+
+    def __or__(self, other: Vector | int) -> Vector:
+        return self.binary("or", other)
+
+    def __xor__(self, other: Vector | int) -> Vector:
+        return self.binary("xor", other)
+
+    def __invert__(self) -> Vector:
+        return self.binary("xor", 1 if self.scalar == "i1" else -1)
+
+    def __lshift__(self, amount: int) -> Vector:
+        return self.binary("shl", amount)
+
+    def __rshift__(self, amount: int) -> Vector:
+        """A logical shift; see `arithmetic_shift`."""
+        return self.binary("lshr", amount)
+
+    def arithmetic_shift(self, amount: int) -> Vector:
+        return self.binary("ashr", amount)
+
+    def compare(self, predicate: str, other: Vector | float) -> Vector:
+        """`icmp` or `fcmp` with LLVM's own predicate (`slt`, `olt`)."""
+        right = self.coerce(other)
+        opcode = "fcmp" if self.is_float else "icmp"
+        return self.lanes.emit(f"{opcode} {predicate} {self.type} {self.text}, {right.text}", "i1")
+
+    def is_nan(self) -> Vector:
+        return self.compare("uno", self)
+
+    def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
+        """Of a mask: `then` where it is set, `otherwise` elsewhere."""
+        other = then.coerce(otherwise)
+        return self.lanes.emit(
+            f"select {self.type} {self.text}, {then.type} {then.text}, {then.type} {other.text}",
+            then.scalar,
+        )
+
+    def cast(self, opcode: str, scalar: str) -> Vector:
+        """`zext`, `fptosi`, … to a vector of `scalar`; the same type stays as it is."""
+        if scalar == self.scalar:
+            return self
+        return self.lanes.emit(
+            f"{opcode} {self.type} {self.text} to {self.lanes.type(scalar)}", scalar
+        )
+
+    def as_int(self) -> Vector:
+        """The bits as an integer of the same size."""
+        return self.cast("bitcast", f"i{BITS[self.scalar]}") if self.is_float else self
+
+    def as_float(self, scalar: str = "float") -> Vector:
+        """The bits as a float of the same size."""
+        return self.cast("bitcast", scalar)
+
+    def abs(self) -> Vector:
+        return self.lanes.intrinsic("fabs", self)
+
+    def minimum(self, other: Vector | float, *, signed: bool = True) -> Vector:
+        """The smaller of two integers."""
+        return self.lanes.intrinsic("smin" if signed else "umin", self, self.coerce(other))
+
+    def maximum(self, other: Vector | float, *, signed: bool = True) -> Vector:
+        """The larger of two integers."""
+        return self.lanes.intrinsic("smax" if signed else "umax", self, self.coerce(other))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One elementwise operation being lowered."""
+
+    lanes: Lanes
+    op: ir.Operation
+    operands: tuple[Vector, ...]
+
+    @property
+    def source(self) -> ir.Type:
+        """The element type of the first operand."""
+        return ir.element_type(self.op.operands[0].type)
+
+    @property
+    def target(self) -> ir.Type:
+        """The element type of the first result."""
+        return ir.element_type(self.op.results[0].type)
+
+    @property
+    def result(self) -> str:
+        """The LLVM type of an element of the first result."""
+        return register_type(self.target)
+
+    def unsupported(self, what: str, help: str | None = None) -> UnsupportedError:  # noqa: A002
+        return UnsupportedError(what, self.op.location, help)
+
+
+#: Lowers one operation to its results.
+Lowering = Callable[[Call], "Vector | tuple[Vector, ...]"]

@@ -1,0 +1,204 @@
+"""A tiny JIT around `elementwise.lower`: arrays in, arrays out, through a loop over vectors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+import ml_dtypes
+import numpy as np
+
+from ttools.interpreter import ir
+from ttools.interpreter.elementwise import lower
+from ttools.interpreter.emit.llvm import Builder, memory_type, register_type, vector_type
+
+#: Element types by their MLIR names, and the NumPy type of their memory.
+TYPES: dict[str, Any] = {
+    "i1": np.uint8,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+}
+
+
+def parse_type(name: str) -> ir.Type:
+    return ir.IntegerType(int(name[1:])) if name.startswith("i") else ir.FloatType(name)
+
+
+def make_op(
+    name: str, operands: Sequence[str], results: Sequence[str], attributes: dict[str, Any]
+) -> ir.Operation:
+    op = ir.Operation(name, attributes=dict(attributes))
+    for i, kind in enumerate(operands):
+        op.operands.append(ir.Value(parse_type(kind), f"a{i}", ir.Block(), i))
+    for i, kind in enumerate(results):
+        op.results.append(ir.Value(parse_type(kind), f"r{i}", op, i))
+    return op
+
+
+def _load(builder: Builder, kind: str, width: int, index: int) -> str:
+    """Memory form to register form."""
+    element = parse_type(kind)
+    mem, reg = memory_type(element), register_type(element)
+    address = builder.emit(f"getelementptr {mem}, ptr %p{index}, i64 %i")
+    value = builder.emit(f"load {vector_type(mem, width)}, ptr {address}, align 1")
+    m, r = vector_type(mem, width), vector_type(reg, width)
+    if kind == "i1":
+        return builder.emit(f"trunc {m} {value} to {r}")
+    if kind == "bf16":
+        wide = builder.emit(f"zext {m} {value} to {vector_type('i32', width)}")
+        sixteen = builder.splat("16", "i32", width)
+        wide = builder.emit(f"shl {vector_type('i32', width)} {wide}, {sixteen}")
+        return builder.bitcast(wide, vector_type("i32", width), r)
+    return builder.bitcast(value, m, r)
+
+
+def _store(builder: Builder, kind: str, width: int, index: int, value: str) -> None:
+    element = parse_type(kind)
+    mem, reg = memory_type(element), register_type(element)
+    m, r = vector_type(mem, width), vector_type(reg, width)
+    if kind == "i1":
+        value = builder.emit(f"zext {r} {value} to {m}")
+    elif kind == "bf16":
+        wide = builder.bitcast(value, r, vector_type("i32", width))
+        sixteen = builder.splat("16", "i32", width)
+        wide = builder.emit(f"lshr {vector_type('i32', width)} {wide}, {sixteen}")
+        value = builder.emit(f"trunc {vector_type('i32', width)} {wide} to {m}")
+    else:
+        value = builder.bitcast(value, r, m)
+    address = builder.emit(f"getelementptr {mem}, ptr %p{index}, i64 %i")
+    builder.do(f"store {m} {value}, ptr {address}, align 1")
+
+
+def build_ir(
+    name: str,
+    operands: Sequence[str],
+    results: Sequence[str],
+    width: int,
+    attributes: dict[str, Any] | None = None,
+    literals: dict[int, str] | None = None,
+    contract: bool = False,
+) -> str:
+    """An LLVM module whose `run(ptr..., i64 n)` applies one op to n elements, n % width == 0."""
+    builder = Builder(contract=contract)
+    op = make_op(name, operands, results, attributes or {})
+    given = literals or {}
+    values = [
+        given[i] if i in given else _load(builder, kind, width, i)
+        for i, kind in enumerate(operands)
+    ]
+    outputs = lower(builder, op, width, values)
+    assert len(outputs) == len(results)
+    for i, kind in enumerate(results):
+        _store(builder, kind, width, len(operands) + i, outputs[i])
+    pointers = ", ".join(f"ptr %p{i}" for i in range(len(operands) + len(results)))
+    return "\n".join(
+        [
+            *builder.declarations.values(),
+            *builder.definitions.values(),
+            f"define void @run({pointers}, i64 %n) {{",
+            "entry:",
+            "  br label %loop",
+            "loop:",
+            "  %i = phi i64 [0, %entry], [%next, %loop]",
+            *builder.lines,
+            f"  %next = add i64 %i, {width}",
+            "  %more = icmp ult i64 %next, %n",
+            "  br i1 %more, label %loop, label %exit",
+            "exit:",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+@cache
+def _target() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        jit=True,
+    )
+
+
+class Compiled:
+    """A compiled `run`; keeps its engine alive."""
+
+    def __init__(self, text: str, opt: int = 2) -> None:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        machine = _target()
+        options = llvm.PipelineTuningOptions(speed_level=opt)
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        self.text = str(module)
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        self.address = self.engine.get_function_address("run")
+
+    def __call__(self, *arrays: np.ndarray[Any, Any], count: int) -> None:
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)
+        kind(self.address)(*[a.ctypes.data for a in arrays], count)
+
+
+@cache
+def _compile(
+    name: str,
+    operands: tuple[str, ...],
+    results: tuple[str, ...],
+    width: int,
+    attributes: tuple[tuple[str, Any], ...],
+    literals: tuple[tuple[int, str], ...],
+) -> Compiled:
+    text = build_ir(name, operands, results, width, dict(attributes), dict(literals))
+    return Compiled(text)
+
+
+def apply(
+    name: str,
+    operands: Sequence[str],
+    results: Sequence[str],
+    *arrays: Any,
+    width: int = 16,
+    literals: dict[int, str] | None = None,
+    **attributes: Any,
+) -> Any:
+    """The results of one op on whole arrays, computed natively `width` lanes at a time."""
+    compiled = _compile(
+        name,
+        tuple(operands),
+        tuple(results),
+        width,
+        tuple(attributes.items()),
+        tuple((literals or {}).items()),
+    )
+    broadcast = np.broadcast_arrays(*arrays) if arrays else []
+    count = broadcast[0].size
+    padded = -(-max(count, 1) // width) * width
+    inputs = []
+    for array, kind in zip(broadcast, operands, strict=True):
+        buffer = np.zeros(padded, TYPES[kind])
+        buffer[:count] = array.ravel().astype(TYPES[kind], copy=False)
+        inputs.append(buffer)
+    outputs = [np.zeros(padded, TYPES[kind]) for kind in results]
+    compiled(*inputs, *outputs, count=padded)
+    final = [o[:count].reshape(broadcast[0].shape) for o in outputs]
+    return final[0] if len(final) == 1 else tuple(final)
