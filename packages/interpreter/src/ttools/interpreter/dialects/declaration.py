@@ -1,0 +1,49 @@
+"""What a dialect file says about an operation: how it is written, and what its results are.
+
+Formats follow MLIR's declarative assembly formats
+(https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):
+
+    `text`              one token as it stands
+    $name               an operand; `$name*` any number of them, between commas
+    type($name)         the type, or types (`type($name*)`), of an operand or result
+    short-type($name, tt.ptr)
+                        a type whose `!tt.ptr` MLIR leaves out, because no other fits: `<f32>`
+    functional-type     `(operand types) -> result types`, bound to `results`
+    attr-dict           an optional attribute dictionary
+    successor           a block and what it is passed
+    ( … )?              optional; present if its first element is
+    oilist( a | b )     clauses in any order
+    kind($name)         an attribute written as `keyword` (`slt`), `string`, `symbol` (`@f`),
+                        `flags` (`<nsw, nuw>`), `words` (`local|global_read`), `dimension` (`x y
+                        z`, held as 0 1 2), `constant`, `rounding` (an optional keyword),
+                        `presence` (nothing written: the attribute is True)
+
+This file must not know how formats are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class OpSyntax:
+    """The syntax of one operation.
+
+    Attributes:
+        format: Its assembly format.
+        results: One entry per result, or per group of results: the name under which the format
+            binds their types, or a rule of that name's type: `pointee(ptr)`, `i1(lhs)`,
+            `element(src)`.
+        enums: Names of the values of attributes that an attribute dictionary, or the generic form,
+            shows as numbers.
+        operands: The names of the operands in the order of the operation's definition, where the
+            format has another order or more than one variable part; the attribute
+            `operandSegmentSizes` then tells how many values each of them has.
+    """
+
+    format: str
+    results: tuple[str, ...] = ("result",)
+    enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    operands: tuple[str, ...] = ()

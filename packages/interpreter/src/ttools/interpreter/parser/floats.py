@@ -1,0 +1,104 @@
+"""Floating point formats of MLIR types, and decimal constants rounded to their bits.
+
+Plain integers do the rounding, so that every format is exact and no numeric library is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class FloatFormat:
+    """The layout of a float: a sign, `exponent` bits, `mantissa` bits.
+
+    Attributes:
+        specials: `ieee` has infinities and NaNs in the top exponent; `fn` has finite values there
+            and only the all-ones NaN; `fnuz` has neither, and NaN where minus zero would be;
+            `none` has finite values only.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    specials: Literal["ieee", "fn", "fnuz", "none"] = "ieee"
+
+    @property
+    def width(self) -> int:
+        return 1 + self.exponent + self.mantissa
+
+    @property
+    def _sign(self) -> int:
+        return 1 << (self.width - 1)
+
+    @property
+    def _infinity(self) -> int:
+        return ((1 << self.exponent) - 1) << self.mantissa
+
+    @property
+    def _largest(self) -> int:
+        """The bits of the largest finite value."""
+        if self.specials == "ieee":
+            return self._infinity - 1
+        return self._sign - (2 if self.specials == "fn" else 1)
+
+    @property
+    def _nan(self) -> int:
+        if self.specials == "ieee":
+            return self._infinity | 1 << (self.mantissa - 1)
+        return self._sign if self.specials == "fnuz" else self._sign - 1
+
+    def encode(self, value: float) -> int:
+        """The bits of `value` rounded to nearest even.
+
+        What is too large becomes an infinity, or NaN in a format without infinities, as MLIR's
+        APFloat does.
+        """
+        sign = self._sign if math.copysign(1.0, value) < 0 else 0
+        if math.isnan(value):
+            return self._nan | (0 if self.specials == "fnuz" else sign)
+        bits = self._round(abs(value)) if math.isfinite(value) else self._largest + 1
+        if bits > self._largest:
+            bits = self._infinity if self.specials == "ieee" else self._nan
+        if self.specials == "fnuz" and (bits == 0 or bits == self._nan):
+            return bits
+        return sign | bits
+
+    def _round(self, magnitude: float) -> int:
+        """The bits of a finite magnitude, with a carry into the exponent where it rounds up."""
+        numerator, denominator = magnitude.as_integer_ratio()
+        if not numerator:
+            return 0
+        exponent = math.frexp(magnitude)[1] - 1
+        exponent = max(exponent, 1 - self.bias)
+        # The significand in units of the last place of this exponent.
+        shift = self.mantissa - exponent
+        numerator <<= max(shift, 0)
+        denominator <<= max(-shift, 0)
+        significand, remainder = divmod(numerator, denominator)
+        if 2 * remainder + (significand & 1) > denominator:
+            significand += 1
+        # A normal significand has its implicit bit at `mantissa`, which the sum carries into the
+        # exponent; a subnormal one has none.
+        return ((exponent + self.bias - 1) << self.mantissa) + significand
+
+
+FORMATS = {
+    "f64": FloatFormat(11, 52, 1023),
+    "f32": FloatFormat(8, 23, 127),
+    "f16": FloatFormat(5, 10, 15),
+    "bf16": FloatFormat(8, 7, 127),
+    "f8E5M2": FloatFormat(5, 2, 15),
+    "f8E4M3": FloatFormat(4, 3, 7),
+    "f8E3M4": FloatFormat(3, 4, 3),
+    "f8E4M3FN": FloatFormat(4, 3, 7, "fn"),
+    "f8E5M2FNUZ": FloatFormat(5, 2, 16, "fnuz"),
+    "f8E4M3FNUZ": FloatFormat(4, 3, 8, "fnuz"),
+    "f8E4M3B11FNUZ": FloatFormat(4, 3, 11, "fnuz"),
+    "f6E3M2FN": FloatFormat(3, 2, 3, "none"),
+    "f6E2M3FN": FloatFormat(2, 3, 1, "none"),
+    "f4E2M1FN": FloatFormat(2, 1, 1, "none"),
+}
+"""By the name of the MLIR type."""

@@ -1,0 +1,112 @@
+"""TTIR text as a list of tokens, and errors that point into it.
+
+A token is a plain string whose first character tells its kind. Three things that MLIR's lexer
+takes apart are one token here, because they make up most of a module and can then be looked up
+whole: a shaped or dialect type (`tensor<4x!tt.ptr<f32>>`), a reference to a location
+(`loc(#loc4)`), and one result of several (`%acc#1`). Positions are not kept: they are found again
+when there is an error to report. This file must not know what tokens mean.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+from ttools.core.errors import TtoolsError
+
+END = ""
+"""The token after the last one."""
+
+
+def _nested(depth: int) -> str:
+    """A pattern for `<…>` that holds up to `depth` further levels of brackets."""
+    inner = _nested(depth - 1) if depth else r"(?!)"
+    return rf"<(?:[^<>\n]|{inner})*>"
+
+
+_TOKEN = re.compile(
+    rf"""
+    (?: [ \t\r\n] | //[^\n]* )*
+    (
+      % [\w$.-]+ (?: \# \d+ )?                             # an SSA value
+    | loc\( \# [\w$.-]+ \)                                 # a reference to a location
+    | -> | ::
+    | (?: tensor | vector | memref | tuple ) {_nested(5)}  # a shaped type
+    | [A-Za-z_] [\w$.]*                                    # a name or a keyword
+    | ! [\w$.]+ (?: {_nested(5)} )?                        # a dialect type
+    | -? 0x [0-9A-Fa-f]+
+    | -? \d+ (?: \. \d* (?: [eE] [-+]? \d+ )? )?
+    | " (?: [^"\\\n] | \\ . )* "
+    | [@^\#] [\w$.-]+                                      # a symbol, a block, an alias
+    | \S
+    )
+    """,
+    re.VERBOSE,
+)
+
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+_ESCAPED = {b"n": b"\n", b"t": b"\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A stretch of TTIR text.
+
+    Attributes:
+        text: The whole text, for positions.
+        file: What to call it in errors.
+        start, end: The part that is tokenized.
+    """
+
+    text: str
+    file: str
+    start: int
+    end: int
+
+    def tokens(self) -> list[str]:
+        return [*_TOKEN.findall(self.text, self.start, self.end), END]
+
+    def offset(self, index: int) -> int:
+        """Where in the text the token of this index begins."""
+        matches = islice(_TOKEN.finditer(self.text, self.start, self.end), index, None)
+        match = next(matches, None)
+        return match.start(1) if match else len(self.text[: self.end].rstrip())
+
+
+class ParseError(TtoolsError):
+    """The text is not TTIR as Triton prints it.
+
+    Attributes:
+        file, line, column: Where in the TTIR text, 1-based.
+    """
+
+    def __init__(self, message: str, source: Source, offset: int, length: int) -> None:
+        super().__init__(message)
+        before = source.text[:offset]
+        self.file = source.file
+        self.line = before.count("\n") + 1
+        self.column = offset - (before.rfind("\n") + 1) + 1
+        self._excerpt = source.text.splitlines()[self.line - 1 : self.line]
+        self._length = length
+
+    def _text(self) -> str:
+        lines = [f"{self.file}:{self.line}:{self.column}: error: {self.message}"]
+        for text in self._excerpt:
+            lines.append(f"{self.line:5} | {text}")
+            lines.append(f"{'':5} | {' ' * (self.column - 1)}{'^' * max(1, self._length)}")
+        return "\n".join(lines)
+
+
+def unescape(token: str) -> str:
+    r"""The text of a string token: quotes removed, `\n`, `\t`, `\"`, `\\` and `\0A` resolved."""
+    body = token[1:-1]
+    if "\\" not in body:
+        return body
+    raw = _ESCAPE.sub(_unescape_one, body.encode())
+    return raw.decode(errors="surrogateescape")
+
+
+def _unescape_one(match: re.Match[bytes]) -> bytes:
+    code = match[1]
+    return bytes([int(code, 16)]) if len(code) == 2 else _ESCAPED.get(code, code)

@@ -1,0 +1,120 @@
+"""MLIR locations to `SourceLocation`.
+
+Locations are defined at the end of a module and refer to each other, so the table keeps their text
+and reads one when an operation first asks for it. What Triton means by them: a file position; a
+name (the Python variable) around a position; a call site, which nests the position inside an
+inlined function in the position of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.parser.cursor import Cursor
+from ttools.interpreter.parser.lexer import Source
+
+_UNKNOWN_FILE = "<unknown>"
+
+
+class LocationTable:
+    """The location aliases of a module, read on demand."""
+
+    def __init__(self, text: str, file: str, spans: dict[str, tuple[int, int]]) -> None:
+        """Takes where in `text` the value of each alias (`#loc4`) stands."""
+        self._text = text
+        self._file = file
+        self._spans = spans
+        self._known: dict[str, SourceLocation | None] = {}
+
+    def resolve(self, alias: str, user: Cursor) -> SourceLocation | None:
+        """The location that `alias` names, None if unknown; `user` reports a missing alias."""
+        if alias not in self._known:
+            if alias not in self._spans:
+                user.error(f"`{alias}` is not defined")
+            self._known[alias] = None  # so that a cycle ends
+            cursor = Cursor(Source(self._text, self._file, *self._spans[alias]))
+            self._known[alias] = self.parse(cursor)
+        return self._known[alias]
+
+    def parse(self, cursor: Cursor) -> SourceLocation | None:
+        """`loc(…)`."""
+        token = cursor.next()
+        if token.startswith("loc("):
+            return self.resolve(token[4:-1], cursor)
+        if token != "loc":
+            cursor.index -= 1
+            cursor.fail("a location (`loc(…)`)")
+        cursor.expect("(")
+        location = self._inner(cursor)
+        cursor.expect(")")
+        return location
+
+    def _inner(self, cursor: Cursor) -> SourceLocation | None:
+        token = cursor.peek
+        if token.startswith("#"):
+            cursor.index += 1
+            return self.resolve(token, cursor)
+        if token.startswith('"'):
+            return self._position_or_name(cursor)
+        form = _FORMS.get(token)
+        if form is None:
+            cursor.fail("a location")
+        cursor.index += 1
+        return form(self, cursor)
+
+    def _position_or_name(self, cursor: Cursor) -> SourceLocation | None:
+        text = cursor.string()
+        if cursor.accept(":"):
+            line = cursor.integer()
+            cursor.expect(":")
+            column = cursor.integer()
+            _skip_range_end(cursor)
+            return SourceLocation(text, line, column)
+        inner = None
+        if cursor.accept("("):
+            inner = self._inner(cursor)
+            cursor.expect(")")
+        if inner is None:
+            return SourceLocation(_UNKNOWN_FILE, 0, 0, text)
+        return replace(inner, name=text)
+
+    def _call_site(self, cursor: Cursor) -> SourceLocation | None:
+        cursor.expect("(")
+        callee = self._inner(cursor)
+        cursor.expect("at")
+        caller = self._inner(cursor)
+        cursor.expect(")")
+        if callee is None or caller is None:
+            return callee or caller
+        call = replace(caller, callers=())
+        return replace(callee, callers=(*callee.callers, call, *caller.callers))
+
+    def _fused(self, cursor: Cursor) -> SourceLocation | None:
+        if cursor.accept("<"):
+            while not cursor.accept(">"):
+                cursor.index += 1
+                if not cursor.peek:
+                    cursor.fail("`>`")
+        parts = cursor.list("[", lambda: self._inner(cursor), "]")
+        return next((part for part in parts if part is not None), None)
+
+    def _unknown(self, cursor: Cursor) -> SourceLocation | None:
+        return None
+
+
+_FORMS: dict[str, Callable[[LocationTable, Cursor], SourceLocation | None]] = {
+    "unknown": LocationTable._unknown,
+    "callsite": LocationTable._call_site,
+    "fused": LocationTable._fused,
+}
+
+
+def _skip_range_end(cursor: Cursor) -> None:
+    """`to :9` or `to 4:9` after a position; only the start is kept."""
+    if cursor.accept("to"):
+        if cursor.peek != ":":
+            cursor.integer()
+        cursor.expect(":")
+        cursor.integer()
