@@ -46,7 +46,10 @@ class _LocatedError(TtoolsError):
     _kind = "error"
 
     def __init__(
-        self, message: str, location: SourceLocation | None = None, help: str | None = None
+        self,
+        message: str,
+        location: SourceLocation | None = None,
+        help: str | None = None,
     ) -> None:
         super().__init__(message)
         self.location = location
@@ -75,7 +78,10 @@ class UnsupportedError(_LocatedError):
     _kind = "unsupported"
 
     def __init__(
-        self, what: str, location: SourceLocation | None = None, help: str | None = None
+        self,
+        what: str,
+        location: SourceLocation | None = None,
+        help: str | None = None,
     ) -> None:
         super().__init__(what, location, help)
         self.what = what

@@ -58,10 +58,7 @@ def excerpt(location: SourceLocation) -> str:
 
 def _source_line(file: str, line: int) -> str:
     linecache.checkcache(file)
-    try:
-        return linecache.getline(file, line).rstrip()
-    except Exception:  # linecache itself swallows what it can; a message must never fail
-        return ""
+    return linecache.getline(file, line).rstrip()
 
 
 def _expression_end(location: SourceLocation, text: str) -> int:
@@ -73,7 +70,7 @@ def _expression_end(location: SourceLocation, text: str) -> int:
         return location.column
     end_line, end_byte = found
     if end_line != location.line:
-        return len(text.split("#")[0].rstrip()) if "#" in text else len(text)
+        return len(text)
     return len(text.encode()[:end_byte].decode(errors="ignore"))
 
 

@@ -1,0 +1,91 @@
+"""The environment variables of ttools, and of Triton where they matter to us, and their meaning.
+
+One table that every package reads and `ttools doctor` prints. Must not know what a package does
+with a value.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttools.core.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variable:
+    """An environment variable that changes what ttools does.
+
+    Attributes:
+        name: Its name.
+        meaning: One sentence for `ttools doctor`.
+        choices: The values it may have; empty means any.
+    """
+
+    name: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable(
+        name="TTOOLS_BACKEND",
+        meaning="`off` keeps ttools from becoming Triton's driver",
+        choices=("off", "auto"),
+    ),
+    Variable(name="TTOOLS_CACHE_DIR", meaning="where compiled kernels are kept"),
+    Variable(name="TTOOLS_CPU", meaning="the LLVM CPU to compile for, such as `x86-64-v3`"),
+    Variable(name="TTOOLS_THREADS", meaning="threads of a launch; default torch.get_num_threads()"),
+    Variable(
+        name="TRITON_INTERPRET",
+        meaning="Triton's own interpreter, fixed when a kernel is decorated; our commands unset it",
+    ),
+    Variable(name="TRITON_DEFAULT_BACKEND", meaning="the backend Triton takes, by name"),
+    Variable(name="TRITON_CACHE_DIR", meaning="where Triton keeps what its front end compiled"),
+    Variable(name="TRITON_DEBUG", meaning="`1` compiles `tl.device_assert` in"),
+    Variable(name="TRITON_ALWAYS_COMPILE", meaning="`1` ignores Triton's cache"),
+    Variable(name="TRITON_BACKENDS_IN_TREE", meaning="`1` hides plugins, ours too, from Triton"),
+)
+_BY_NAME = {variable.name: variable for variable in VARIABLES}
+
+
+def read(name: str) -> str | None:
+    """The value of a variable of the table, or None when it is unset or empty.
+
+    Raises:
+        UsageError: The value is not one of the variable's choices.
+    """
+    variable = _BY_NAME[name]
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return None
+    if variable.choices and value.lower() not in variable.choices:
+        choices = " or ".join(f"`{choice}`" for choice in variable.choices)
+        raise UsageError(f"{name} is `{value}`, but must be {choices} (or unset)")
+    return value.lower() if variable.choices else value
+
+
+def cache_directory() -> Path:
+    """Where ttools keeps compiled kernels: `TTOOLS_CACHE_DIR`, else the user's cache directory."""
+    chosen = read("TTOOLS_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ttools"))
+
+
+def relevant_environment() -> dict[str, str]:
+    """Every `TTOOLS_*` and `TRITON_*` variable that is set, known to the table or not."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("TTOOLS_", "TRITON_"))
+    }
+
+
+def meaning(name: str) -> str | None:
+    """What a variable does, or None when the table does not know it."""
+    variable = _BY_NAME.get(name)
+    return variable.meaning if variable else None
