@@ -1,0 +1,113 @@
+"""Kernels from text: Triton reads a kernel's source from its file, so each gets a file of its own.
+
+A kernel made from the same text twice is the same object, so it is compiled once per schedule.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import importlib.util
+import shutil
+import tempfile
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from number_formats import Array, Format, empty, to_numpy, to_torch
+
+PREAMBLE = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+"""
+
+_ELEMENTWISE = """\
+@triton.jit
+def kernel(out_ptr, {parameters}, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+{loads}
+    tl.store(out_ptr + offsets, {expression}, mask=mask)
+"""
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ttools-kernels-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def module(text: str) -> ModuleType:
+    """Import `text`, after the usual imports, as a module of its own file."""
+    text = PREAMBLE + textwrap.dedent(text)
+    name = "kernels_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = _folder() / f"{name}.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def kernel(text: str) -> Any:
+    """The function `kernel` of a module made from `text`."""
+    return module(text).kernel
+
+
+def elementwise(expression: str, inputs: int) -> Any:
+    """A kernel that stores an expression of `x`, `y` and `z`, loaded lane by lane with a mask."""
+    names = "xyz"[:inputs]
+    loads = [f"    {x} = tl.load({x}_ptr + offsets, mask=mask)" for x in names]
+    return kernel(
+        _ELEMENTWISE.format(
+            parameters=", ".join(f"{x}_ptr" for x in names),
+            loads="\n".join(loads),
+            expression=expression,
+        )
+    )
+
+
+def offsets(shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> str:
+    """Triton text of the offsets of a tile, row by row unless strides say otherwise."""
+    if strides is None:
+        strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+    terms = []
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        index = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+        terms.append(f"tl.arange(0, {size})[{index}] * {stride}")
+    return " + ".join(terms).replace("[:]", "") or "0"
+
+
+def run_tiles(
+    body: str,
+    inputs: Mapping[str, Array],
+    outputs: Mapping[str, tuple[tuple[int, ...], Format]],
+    definitions: str = "",
+) -> list[Array]:
+    """Run one program that loads whole arrays, executes `body`, and stores its results.
+
+    Args:
+        body: statements that use the inputs' names and assign the outputs' names.
+        inputs: arrays whose sizes are powers of two.
+        outputs: shape and format of each result.
+        definitions: functions that `body` calls.
+    """
+    parameters = ", ".join(f"{name}_ptr" for name in (*inputs, *outputs))
+    lines = [f"{x} = tl.load({x}_ptr + {offsets(array.shape)})" for x, array in inputs.items()]
+    lines += textwrap.dedent(body).strip().splitlines()
+    lines += [f"tl.store({r}_ptr + {offsets(shape)}, {r})" for r, (shape, _) in outputs.items()]
+    text = textwrap.dedent(definitions) + f"\n\n@triton.jit\ndef kernel({parameters}):\n"
+    text += textwrap.indent("\n".join(lines), "    ") + "\n"
+    results = [empty(shape, element) for shape, element in outputs.values()]
+    kernel(text)[(1,)](*map(to_torch, inputs.values()), *results)
+    return [to_numpy(result) for result in results]

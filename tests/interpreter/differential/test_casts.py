@@ -1,0 +1,152 @@
+"""Conversions between every two number formats; small formats are tried with all their values."""
+
+from __future__ import annotations
+
+import kernel_text
+import ml_dtypes
+import numpy as np
+import pytest
+from number_formats import (
+    ALL,
+    BF16,
+    BOOL,
+    E4M3,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    FP8,
+    I8,
+    I32,
+    I64,
+    SMALL_FLOATS,
+    U8,
+    Array,
+    Format,
+    assert_same,
+    convert,
+    empty,
+    samples,
+    to_numpy,
+    to_torch,
+)
+
+pytestmark = pytest.mark.usefixtures("schedule")
+
+
+def run(source: Format, target: Format, values: Array, rounding: str = "") -> Array:
+    # Triton converts between 8-bit floats and integers only by way of another float.
+    by_float = (source in FP8) != (target in FP8) and not (source.is_float and target.is_float)
+    expression = "x.to(tl.float32)" if by_float else "x"
+    if source is not target:
+        options = f", fp_downcast_rounding='{rounding}'" if rounding else ""
+        expression += f".to(tl.{target.name}{options})"
+    out = empty(values.size, target)
+    kernel = kernel_text.elementwise(expression, 1)
+    kernel[(-(-values.size // 512),)](out, to_torch(values), values.size, BLOCK=512)
+    return to_numpy(out)
+
+
+def representable(values: Array, source: Format, target: Format) -> Array:
+    """Leave out values for which documents and hardware give no one answer."""
+    wide = values.astype(np.float64)
+    with np.errstate(all="ignore"):
+        if source.is_float and not target.is_float and not target.is_bool:
+            if target in (I32, I64):
+                return values
+            limits = np.iinfo(target.numpy)
+            keep = (wide > limits.min - 1.0) & (wide < limits.max + 1.0)
+            # The largest 64-bit values are not doubles: rounding has moved them past the end.
+            return values[keep & (wide < 2.0 ** (target.bits if limits.min == 0 else 63))]
+        if not source.is_float and target in (BF16, *FP8):
+            return values[np.abs(wide) < 2**24]
+    return values
+
+
+@pytest.mark.parametrize("target", ALL, ids=lambda f: f.name)
+@pytest.mark.parametrize("source", ALL, ids=lambda f: f.name)
+def test_cast(source: Format, target: Format) -> None:
+    values = representable(samples(source), source, target)
+    assert_same(run(source, target, values), convert(values, source, target))
+
+
+@pytest.mark.parametrize("target", FLOATS, ids=lambda f: f.name)
+@pytest.mark.parametrize("source", SMALL_FLOATS, ids=lambda f: f.name)
+def test_every_value_of_a_small_float(source: Format, target: Format) -> None:
+    carrier = np.uint8 if source in FP8 else np.uint16
+    values = np.arange(2**source.bits, dtype=carrier).view(source.numpy)
+    assert_same(run(source, target, values), convert(values, source, target))
+
+
+@pytest.mark.parametrize("target", SMALL_FLOATS, ids=lambda f: f.name)
+def test_f32_around_every_rounding_boundary(target: Format) -> None:
+    carrier = np.uint8 if target in FP8 else np.uint16
+    every = np.arange(2**target.bits, dtype=carrier).view(target.numpy).astype(np.float32)
+    every = np.unique(every[np.isfinite(every)])
+    middles = ((every[:-1].astype(np.float64) + every[1:]) / 2).astype(np.float32)
+    values = np.concatenate([
+        every, middles, np.nextafter(middles, np.float32(np.inf)),
+        np.nextafter(middles, np.float32(-np.inf)),
+        np.array([np.inf, -np.inf, np.nan, 1e38, -1e38, 1e-45, 460, 465, 6e4, 65519, 65520]),
+    ]).astype(np.float32)  # fmt: skip
+    assert_same(run(F32, target, values), convert(values, F32, target))
+
+
+@pytest.mark.smoke
+def test_what_the_hardware_gives() -> None:
+    x = np.array([1e20, -1e20, np.nan, 300.7, -1.5, np.inf], np.float32)
+    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    assert run(F32, I32, x).tolist() == [high, low, 0, 300, -1, high]
+    low64, high64 = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    assert run(F32, I64, x).tolist() == [high64, low64, low64, 300, -1, high64]
+    assert run(F32, I8, x[[0, 2, 3, 4]]).tolist() == [-1, 0, 44, -1]
+    assert run(F32, U8, x[[0, 2, 3, 4]]).tolist() == [255, 0, 44, 0]
+    eight = np.array([460, np.inf, -np.inf, 126.99], np.float32)
+    assert run(F32, E4M3, eight).astype(float).tolist() == [448, 448, -448, 128]
+    assert run(F32, E5M2, eight).astype(float).tolist() == [448, 57344, -57344, 128]
+
+
+def test_doubles_round_once() -> None:
+    # Just above the middle of two f16 values by less than f32 can say.
+    x = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11, 1 + 3 * 2**-11 - 2**-40, 2049.0000001])
+    assert_same(run(F64, F16, x), x.astype(np.float16))
+
+
+@pytest.mark.parametrize("target", [F16, BF16], ids=lambda f: f.name)
+def test_rounding_toward_zero(target: Format) -> None:
+    x = np.random.default_rng(0).normal(0, 100, 1000).astype(np.float32)
+    got = run(F32, target, x, rounding="rtz").astype(np.float32)
+    nearest = x.astype(target.numpy).astype(np.float32)
+    toward_zero = np.nextafter(nearest.astype(target.numpy), target.numpy.type(0))
+    away = np.abs(nearest) > np.abs(x)
+    expected = np.where(away, toward_zero.astype(np.float32), nearest)
+    assert_same(got, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(F32, I32), (I32, F32), (F16, BF16), (BF16, F16), (E4M3, U8), (I8, E5M2), (F64, I64)],
+    ids=lambda f: f.name,
+)
+def test_bitcast(source: Format, target: Format) -> None:
+    values = samples(source)
+    out = empty(values.size, target)
+    kernel = kernel_text.elementwise(f"x.to(tl.{target.name}, bitcast=True)", 1)
+    kernel[(-(-values.size // 256),)](out, to_torch(values), values.size, BLOCK=256)
+    assert to_numpy(out).tobytes() == values.tobytes()
+
+
+def test_a_chain_of_casts_keeps_each_rounding() -> None:
+    x = np.random.default_rng(1).normal(0, 30, 700).astype(np.float32)
+    out = empty(x.size, F32)
+    expression = "x.to(tl.bfloat16).to(tl.float16).to(tl.float8e5).to(tl.float32)"
+    kernel_text.elementwise(expression, 1)[(2,)](out, to_torch(x), x.size, BLOCK=512)
+    expected = x.astype(ml_dtypes.bfloat16).astype(np.float16)
+    assert_same(to_numpy(out), convert(expected, F16, E5M2).astype(np.float32))
+
+
+def test_booleans_are_stored_as_zero_and_one() -> None:
+    x = np.array([0, 2, 255, 256, -1] * 10, np.int32)
+    got = run(I32, BOOL, x)
+    assert got.view(np.uint8).tolist() == [0, 1, 1, 1, 1] * 10
