@@ -1,0 +1,1 @@
+"""Emission: IR and launch facts in, LLVM IR text out."""

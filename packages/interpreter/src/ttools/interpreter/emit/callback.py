@@ -1,0 +1,32 @@
+"""Calls from native code back into the runtime, and the layout of the launch structure."""
+
+from __future__ import annotations
+
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.emit.module import CallbackKind
+
+#: Byte offsets in the launch structure (`ABI_VERSION` covers them).
+NEXT, COUNT, ORDER, GRID, ABORT, PARAMS, CALLBACK, BATCH = 0, 8, 16, 24, 36, 40, 48, 56
+
+
+def field(b: Builder, offset: int, type: str) -> str:
+    """Loads a field of the launch structure."""
+    p = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {offset}")
+    return b.emit(f"load {type}, ptr {p}, align {8 if type in ('i64', 'ptr') else 4}")
+
+
+def call_back(e: Emitter, kind: CallbackKind, site: int, payload: str) -> None:
+    """Calls the runtime; the program returns at once when told to."""
+    b = e.b
+    function = field(b, CALLBACK, "ptr")
+    verdict = b.emit(
+        f"call i32 {function}(ptr %launch, i64 %program, i32 {int(kind)}, i32 {site}, "
+        f"ptr {payload})"
+    )
+    stop = b.emit(f"icmp ne i32 {verdict}, 0")
+    leave, stay = b.label("leave"), b.label("stay")
+    b.cond_branch(stop, leave, stay)
+    b.start(leave)
+    e.abandon()
+    b.start(stay)

@@ -1,0 +1,85 @@
+"""Chunks: the part of a tile one vector instruction works on, and where in the tile it lies.
+
+A tile is never an LLVM value as a whole.  Loops walk it chunk by chunk; `Coords` says which
+elements a chunk holds, as one scalar base plus compile-time lane offsets per axis, and a chunk's
+value is either an `Affine` form (scalar base plus constant lane offsets, how contiguity is found)
+or a plain `Vector`.  Tile extents are powers of two, so a base and its lane offsets never share
+bits: reshapes are shifts and masks applied to both parts alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ttools.interpreter.ir import Type
+
+#: The divisor of zero: anything divides it.
+ANY_DIVISOR = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Coordinates along one axis: `base + lanes[l]` for lane l; `base` is an i32 SSA or literal.
+
+    `divisor` is a power of two known to divide `base`, and greater than every lane offset.
+    """
+
+    base: str
+    lanes: tuple[int, ...]
+    divisor: int
+
+    @property
+    def width(self) -> int:
+        return len(self.lanes)
+
+
+Coords: TypeAlias = tuple[Axis, ...]
+
+
+def origin(rank: int, width: int = 1) -> Coords:
+    """The first element of a tile, in every lane."""
+    return (Axis("0", (0,) * width, ANY_DIVISOR),) * rank
+
+
+@dataclass(slots=True, eq=False)
+class Vector:
+    """A chunk held as an LLVM vector (a scalar when width is 1)."""
+
+    element: Type
+    width: int
+    ssa: str
+
+
+@dataclass(slots=True, eq=False)
+class Affine:
+    """A chunk whose lane l is `base + lanes[l]`; all-zero lanes make it uniform, of any type.
+
+    For pointers the lane offsets are bytes.  When `guard` (an i1 SSA) is given, the form holds
+    only if it is true at run time; `exact` then emits the vector that is always right.
+    """
+
+    element: Type
+    base: str
+    lanes: tuple[int, ...]
+    divisor: int = 1
+    guard: str | None = None
+    exact: Callable[[], str] | None = None
+    ssa: str | None = None
+
+    @property
+    def width(self) -> int:
+        return len(self.lanes)
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.guard is None and not any(self.lanes)
+
+
+Chunk: TypeAlias = Vector | Affine
+
+
+def uniform(element: Type, base: str, width: int, divisor: int = 1) -> Affine:
+    """A chunk with the same scalar in every lane."""
+    return Affine(element, base, (0,) * width, divisor)

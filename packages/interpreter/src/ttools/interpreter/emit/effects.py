@@ -1,0 +1,139 @@
+"""Where pointers come from, and through which parameters a kernel writes.
+
+`provenance` maps a pointer value to the kernel parameters it may derive from; `memory_effects`
+folds that over all stores and atomics.  Both are flow-insensitive and may over-approximate.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.emit.module import MemoryEffects
+from ttools.interpreter.ir import (
+    Block,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+
+#: Operations that write, and the operand that holds the address.
+WRITES = {
+    "tt.store": 0,
+    "tt.atomic_rmw": 0,
+    "tt.atomic_cas": 0,
+    "tt.descriptor_store": 0,
+    "tt.descriptor_scatter": 0,
+    "tt.descriptor_reduce": 0,
+}
+#: Operations no memory access may be moved across.
+BARRIERS = {"ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier"}
+#: Operations whose pointer results come from somewhere other than their pointer operands.
+_UNKNOWN_SOURCES = {"tt.load", "tt.int_to_ptr", "tt.call", "tt.atomic_rmw", "tt.atomic_cas"}
+
+
+class Provenance:
+    """Pointer provenance within one function; `None` in a result set means "anything"."""
+
+    def __init__(self, function: Operation) -> None:
+        self._parameters = {v: i for i, v in enumerate(function.regions[0].entry.arguments)}
+        self._memo: dict[Value, frozenset[int | None]] = {}
+
+    def of(self, value: Value) -> frozenset[int | None]:
+        """Indices of the parameters `value` may point into; contains None if unknown."""
+        known = self._memo.get(value)
+        if known is not None:
+            return known
+        self._memo[value] = frozenset()  # a cycle adds nothing of its own
+        found: frozenset[int | None] = frozenset()
+        for source in self._sources(value):
+            found |= self.of(source) if source is not None else frozenset([None])
+        if value in self._parameters:
+            found = frozenset([self._parameters[value]])
+        self._memo[value] = found
+        return found
+
+    def _sources(self, value: Value) -> list[Value | None]:
+        op = value.defining_op
+        if op is None:
+            assert isinstance(value.owner, Block)
+            return block_argument_sources(value, value.owner)
+        if op.name in _UNKNOWN_SOURCES:
+            return [None]
+        if op.name in ("scf.for", "scf.while", "scf.if"):
+            return list(region_result_sources(op, value.index))
+        pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
+        return list(pointers) or [None]
+
+
+def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
+    """The values that may flow into a block argument; None where that cannot be seen."""
+    region = block.parent
+    op = region.parent if region is not None else None
+    if region is None or op is None:
+        return [None]
+    if op.name == "scf.for":
+        n = value.index - 1
+        return [op.operands[3 + n], block.terminator.operands[n]] if n >= 0 else []
+    if op.name == "scf.while":
+        if block is op.regions[0].entry:
+            return [op.operands[value.index], op.regions[1].entry.terminator.operands[value.index]]
+        return [op.regions[0].entry.terminator.operands[1 + value.index]]
+    if op.name == "tt.func" and block is region.entry:
+        return [None]
+    incoming: list[Value | None] = []
+    for other in region.blocks:
+        for target, forwarded in other.terminator.successors:
+            if target is block:
+                incoming.append(forwarded[value.index])
+    return incoming or [None]
+
+
+def region_result_sources(op: Operation, index: int) -> list[Value]:
+    """The values that may flow into result `index` of a structured control-flow operation."""
+    if op.name == "scf.while":
+        return [op.regions[0].entry.terminator.operands[1 + index]]
+    sources = [r.entry.terminator.operands[index] for r in op.regions if r.blocks]
+    if op.name == "scf.for":
+        sources.append(op.operands[3 + index])
+    return sources
+
+
+def synchronises(op: Operation) -> bool:
+    """Whether other programs can be observed through this operation."""
+    return (
+        op.name in BARRIERS
+        or op.name.startswith("tt.atomic")
+        or (op.name == "tt.load" and bool(op.attributes.get("isVolatile")))
+    )
+
+
+def memory_effects(module: Module) -> MemoryEffects:
+    """What the kernel of `module` may write, over all functions it contains."""
+    written: set[int] = set()
+    unknown = synchronising = False
+    for function in module.functions.values():
+        provenance = Provenance(function)
+        public = function.attributes["visibility"] == "public"
+        for op in function.walk():
+            synchronising |= synchronises(op)
+            address = WRITES.get(op.name)
+            if address is None and op.name == "tt.call":
+                # A callee may write through any pointer it is given.
+                pointers = [v for v in op.operands if _holds_address(v)]
+            else:
+                pointers = [] if address is None else [op.operands[address]]
+            for pointer in pointers if public else []:
+                roots = provenance.of(pointer)
+                unknown |= None in roots
+                written |= {r for r in roots if r is not None}
+            if not public and address is not None:
+                unknown |= not _points_into_arguments(provenance, op.operands[address])
+    return MemoryEffects(frozenset(written), synchronising, unknown)
+
+
+def _holds_address(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)
+
+
+def _points_into_arguments(provenance: Provenance, pointer: Value) -> bool:
+    return None not in provenance.of(pointer)

@@ -1,0 +1,238 @@
+"""Emits a whole kernel: its functions, callees first, and the loop that runs its programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
+    lower_control,
+    lower_dot,
+    lower_index,
+    lower_memory,
+    lower_program,
+    lower_reduce,
+    lower_shape,
+)
+from ttools.interpreter.emit.callback import (
+    ABORT,
+    BATCH,
+    COUNT,
+    GRID,
+    ORDER,
+    PARAMS,
+    field,
+)
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.emit.function import Callee, Emitter, Slot
+from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
+from ttools.interpreter.emit.lower_control import region_blocks
+from ttools.interpreter.emit.module import CallbackKind, EmitOptions, EmittedModule, Facts, Site
+from ttools.interpreter.emit.schedule import make_plan
+from ttools.interpreter.ir import (
+    FloatType,
+    IntegerType,
+    Module,
+    Operation,
+    TensorType,
+    Type,
+    Value,
+)
+
+_PROGRAM = "ptr %launch, i64 %program, i32 %px, i32 %py, i32 %pz, ptr noalias %arena"
+
+
+def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedModule:
+    """Emits the kernel of `module` for launches of which `facts` hold.
+
+    Raises:
+        UnsupportedError: an operation has no lowering; names it and its source line.
+    """
+    b = Builder(contract=options.fp_fusion)
+    sites: list[Site] = []
+    callees: dict[str, Callee] = {}
+    bodies: list[str] = []
+    kernel = module.kernel
+    for function in _callees_first(module, kernel):
+        known = facts if function is kernel else Facts()
+        text, callee = _function(b, function, known, options, sites, callees)
+        callees[str(function.attributes["sym_name"])] = callee
+        bodies.append(text)
+    entry = callees[str(kernel.attributes["sym_name"])]
+    parameters = kernel.regions[0].entry.arguments
+    bodies.append(_driver(b, entry, parameters))
+    return EmittedModule(
+        name=str(kernel.attributes["sym_name"]),
+        llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
+        arena_bytes=max(64, entry.arena_bytes),
+        parameters=tuple(str(v.type) for v in parameters),
+        sites=tuple(sites),
+        spins=any(site.kind == CallbackKind.SPIN for site in sites),
+    )
+
+
+_ATTRS = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }'
+
+
+def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
+    order: list[Operation] = []
+    active: set[str] = set()
+
+    def visit(function: Operation) -> None:
+        if function in order:
+            return
+        name = str(function.attributes["sym_name"])
+        active.add(name)
+        for op in function.walk():
+            if op.name == "tt.call":
+                target = str(op.attributes["callee"])
+                if target in active:
+                    raise UnsupportedError(f"recursion in {target}", op.location)
+                visit(module.functions[target])
+        active.discard(name)
+        order.append(function)
+
+    visit(kernel)
+    return order
+
+
+def _function(
+    b: Builder,
+    function: Operation,
+    facts: Facts,
+    options: EmitOptions,
+    sites: list[Site],
+    callees: dict[str, Callee],
+) -> tuple[str, Callee]:
+    """Emits one function; its signature follows the calling convention of `tt.call`."""
+    plan = make_plan(function, facts, options, Provenance(function))
+    e = Emitter(b, plan, options, sites)
+    e.callees = callees
+    results = _result_types(function)
+    scalars = [register_type(t) for t in results if not isinstance(t, TensorType)]
+    return_type = "{ " + ", ".join(["i32", *scalars]) + " }"
+    outs = [f"%out{n}" for n, t in enumerate(results) if isinstance(t, TensorType)]
+    region = function.regions[0]
+    signature = [_PROGRAM, *_arguments(e, function), *(f"ptr {out}" for out in outs)]
+
+    def give_back(values: Sequence[Value]) -> None:
+        tensors = [v for v in values if v.is_tensor]
+        for out, value in zip(outs, tensors, strict=True):
+            assert isinstance(value.type, TensorType)
+            target = Slot(out, 0, value.type.shape, value.type.element)
+            e.copy_slot(e.slot(value), target)
+        answer = "zeroinitializer"
+        for n, value in enumerate(v for v in values if not v.is_tensor):
+            answer = b.emit(
+                f"insertvalue {return_type} {answer}, "
+                f"{register_type(value.type)} {e.scalar(value)}, {n + 1}"
+            )
+        b.do(f"ret {return_type} {answer}")
+
+    def abandon() -> None:
+        failed = b.emit(f"insertvalue {return_type} zeroinitializer, i32 1, 0")
+        b.do(f"ret {return_type} {failed}")
+
+    e.return_values, e.abandon = give_back, abandon
+    symbol = f"ttools.function.{len(callees)}"
+    with b.function_body() as lines:
+        b.start("entry")
+        region_blocks(e, region.blocks)
+        body = "\n".join(lines)
+    text = f"define internal {return_type} @{symbol}({', '.join(signature)}) #0 {{\n{body}\n}}"
+    return text, Callee(symbol, return_type, e.arena_bytes)
+
+
+def _arguments(e: Emitter, function: Operation) -> list[str]:
+    """Binds a function's parameters; scalars by value, tiles as slots at an address."""
+    signature = []
+    attributes = function.attributes["arg_attrs"]
+    assert isinstance(attributes, tuple)
+    for n, value in enumerate(function.regions[0].entry.arguments):
+        name = f"%arg{n}"
+        if isinstance(value.type, TensorType):
+            e.slots[value] = Slot(name, 0, value.type.shape, value.type.element)
+            signature.append(f"ptr {name}")
+            continue
+        hints = attributes[n] if n < len(attributes) else {}
+        divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
+        # A pointer's divisibility is in bytes, an integer's in units: both divide the value.
+        e.set_scalar(value, name, int(divisor) if isinstance(divisor, int) else 1)
+        signature.append(f"{register_type(value.type)} {name}")
+    return signature
+
+
+def _result_types(function: Operation) -> list[Type]:
+    for op in function.walk():
+        if op.name == "tt.return":
+            return [v.type for v in op.operands]
+    return []
+
+
+def _driver(b: Builder, entry: Callee, parameters: Sequence[Value]) -> str:
+    """`ttools_run`: takes programs from the shared counter until none is left."""
+    with b.function_body() as lines:
+        b.start("entry")
+        params = field(b, PARAMS, "ptr")
+        values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
+        grid = [field(b, GRID + 4 * k, "i32") for k in range(2)]
+        gx, gy = (b.emit(f"zext i32 {g} to i64") for g in grid)
+        count, batch = field(b, COUNT, "i64"), field(b, BATCH, "i64")
+        order = field(b, ORDER, "ptr")
+        natural = b.emit(f"icmp eq ptr {order}, null")
+        b.branch("take")
+        b.start("take")
+        stopped = field(b, ABORT, "i32")
+        abort = b.emit(f"icmp ne i32 {stopped}, 0")
+        b.cond_branch(abort, "out", "next")
+        b.start("next")
+        first = b.emit(f"atomicrmw add ptr %launch, i64 {batch} seq_cst")
+        end = b.emit(f"add i64 {first}, {batch}")
+        last = b.intrinsic("llvm.umin.i64", "i64", [("i64", end), ("i64", count)])
+        some = b.emit(f"icmp ult i64 {first}, {count}")
+        b.cond_branch(some, "program", "out")
+        b.start("program")
+        position, following = b.fresh("at"), b.fresh("at")
+        b.lines.append(f"  {position} = phi i64 [{first}, %next], [{following}, %finished]")
+        b.cond_branch(natural, "identity", "ordered")
+        b.start("ordered")
+        cell = b.emit(f"getelementptr inbounds i64, ptr {order}, i64 {position}")
+        listed = b.emit(f"load i64, ptr {cell}, align 8")
+        b.branch("identity")
+        b.start("identity")
+        program = b.emit(f"phi i64 [{position}, %program], [{listed}, %ordered]")
+        row = b.emit(f"udiv i64 {program}, {gx}")
+        px = b.emit(f"urem i64 {program}, {gx}")
+        pz = b.emit(f"udiv i64 {row}, {gy}")
+        py = b.emit(f"urem i64 {row}, {gy}")
+        x, y, z = (b.emit(f"trunc i64 {p} to i32") for p in (px, py, pz))
+        arguments = ["ptr %launch", f"i64 {program}", f"i32 {x}", f"i32 {y}", f"i32 {z}"]
+        arguments += ["ptr %arena", *values]
+        answer = b.emit(f"call {entry.return_type} @{entry.symbol}({', '.join(arguments)})")
+        status = b.emit(f"extractvalue {entry.return_type} {answer}, 0")
+        failed = b.emit(f"icmp ne i32 {status}, 0")
+        b.cond_branch(failed, "out", "finished")
+        b.start("finished")
+        b.lines.append(f"  {following} = add i64 {position}, 1")
+        more = b.emit(f"icmp ult i64 {following}, {last}")
+        b.cond_branch(more, "program", "take")
+        b.start("out")
+        b.do("ret void")
+        body = "\n".join(lines)
+    return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0 {{\n{body}\n}}"
+
+
+def _parameter(b: Builder, params: str, n: int, type: Type) -> str:
+    """Reads parameter `n` from its 8-byte slot as a typed argument."""
+    address = b.emit(f"getelementptr inbounds i8, ptr {params}, i64 {8 * n}")
+    register = register_type(type)
+    stored = memory_type(type)
+    raw = b.emit(f"load {stored}, ptr {address}, align 8")
+    if type == IntegerType(1):
+        raw = b.emit(f"trunc i8 {raw} to i1")
+    elif type == FloatType("f16"):
+        raw = b.emit(f"bitcast i16 {raw} to half")
+    elif type == FloatType("bf16"):
+        wide = b.emit(f"zext i16 {raw} to i32")
+        raw = b.emit(f"bitcast i32 {b.emit(f'shl i32 {wide}, 16')} to float")
+    return f"{register} {raw}"

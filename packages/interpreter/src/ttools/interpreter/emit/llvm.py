@@ -1,0 +1,183 @@
+"""A text builder for LLVM IR: fresh names, blocks, constants, and the types of our values.
+
+Text is both faster to build than llvmlite's object layer and easier to read in a failure.  The
+builder knows LLVM's syntax and how the IR's scalar types are represented in registers and memory;
+it must not know any operation of the Triton dialect.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
+
+# How an element lives in registers.  bf16 is held as a float that is always exactly a bf16: each
+# operation rounds, so no operation has to widen.  fp8 is held as its bits.
+_REGISTER_FLOATS = {"f64": "double", "f32": "float", "f16": "half", "bf16": "float"}
+# In memory 16-bit floats are integers: LLVM legalises masked i16 accesses, not masked half ones.
+_MEMORY_FLOATS = {"f64": "double", "f32": "float", "f16": "i16", "bf16": "i16"}
+
+
+def register_type(type: Type) -> str:
+    """The LLVM type of one element of `type` in a register; pointers are `i64` addresses."""
+    match type:
+        case IntegerType(width):
+            return f"i{width}"
+        case FloatType(name):
+            return _REGISTER_FLOATS.get(name, "i8")
+        case PointerType():
+            return "i64"
+    raise UnsupportedError(f"a value of type {type}", None)
+
+
+def memory_type(type: Type) -> str:
+    """The LLVM type of one element of `type` in memory."""
+    match type:
+        case IntegerType(1):
+            return "i8"
+        case FloatType(name):
+            return _MEMORY_FLOATS.get(name, "i8")
+    return register_type(type)
+
+
+def byte_size(type: Type) -> int:
+    """Bytes one element takes in memory."""
+    if isinstance(type, PointerType):
+        return 8
+    assert isinstance(type, IntegerType | FloatType)
+    return max(1, type.width // 8)
+
+
+def vector_type(scalar: str, width: int) -> str:
+    """`<width x scalar>`; a width of 1 is the scalar itself."""
+    return scalar if width == 1 else f"<{width} x {scalar}>"
+
+
+def float_literal(value: float, type: str) -> str:
+    """An exact literal of LLVM type `half`, `float` or `double`."""
+    if type == "half":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    if type == "float":
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+class Builder:
+    """Builds one LLVM function body at a time into `lines`, plus module-level declarations."""
+
+    def __init__(self, *, contract: bool = False) -> None:
+        #: Flags for fmul/fadd/fsub: `contract ` when the launch asked for fp fusion, else empty.
+        self.fp_flags = "contract " if contract else ""
+        self.lines: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.definitions: dict[str, str] = {}
+        self._counter = 0
+        self.block = "entry"
+
+    # ---- names, lines, blocks
+    def fresh(self, hint: str = "") -> str:
+        self._counter += 1
+        return f"%{hint}{self._counter}"
+
+    def emit(self, text: str) -> str:
+        """Appends `%n = text` and returns `%n`."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Appends an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def label(self, hint: str) -> str:
+        self._counter += 1
+        return f"{hint}{self._counter}"
+
+    def start(self, label: str) -> None:
+        """Starts basic block `label`; the previous one must have been terminated."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def branch(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def cond_branch(self, cond: str, then: str, otherwise: str) -> None:
+        self.do(f"br i1 {cond}, label %{then}, label %{otherwise}")
+
+    # ---- module level
+    def declare(self, name: str, signature: str) -> str:
+        """Declares external function `@name`; `signature` is `ret (args)` text with attributes."""
+        ret, args = signature.split(" (", 1)
+        self.declarations[name] = f"declare {ret} @{name}({args}"
+        return f"@{name}"
+
+    def define(self, name: str, text: str) -> str:
+        """Adds a whole function or global definition once; returns `@name`."""
+        self.definitions.setdefault(name, text)
+        return f"@{name}"
+
+    def intrinsic(self, name: str, ret: str, args: Iterable[tuple[str, str]]) -> str:
+        """Calls an intrinsic (or any external function) by full name, declaring it.
+
+        Args:
+            name: e.g. `llvm.fma.v16f32`.
+            ret: return type, `void` for none (the result is then "").
+            args: pairs (type, value).
+        """
+        args = list(args)
+        self.declarations[name] = f"declare {ret} @{name}({', '.join(t for t, _ in args)})"
+        call = f"call {ret} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+        if ret == "void":
+            self.do(call)
+            return ""
+        return self.emit(call)
+
+    # ---- vectors
+    def splat(self, scalar: str, type: str, width: int) -> str:
+        """A vector of `width` copies of a scalar SSA value or literal."""
+        if width == 1:
+            return scalar
+        if not scalar.startswith("%"):
+            return f"splat ({type} {scalar})"
+        vec = vector_type(type, width)
+        one = self.emit(f"insertelement {vec} poison, {type} {scalar}, i64 0")
+        return self.emit(
+            f"shufflevector {vec} {one}, {vec} poison, <{width} x i32> zeroinitializer"
+        )
+
+    def constant_vector(self, values: Iterable[str], type: str) -> str:
+        items = list(values)
+        if len(items) == 1:
+            return items[0]
+        return f"<{', '.join(f'{type} {v}' for v in items)}>"
+
+    def shuffle(self, vector: str, type: str, width: int, lanes: Iterable[int]) -> str:
+        """`vector[lanes]`: a permutation, duplication or sub-vector of one vector."""
+        lanes = list(lanes)
+        if lanes == list(range(width)):
+            return vector
+        if width == 1:
+            return self.splat(vector, type, len(lanes))
+        vec = vector_type(type, width)
+        if len(lanes) == 1:
+            return self.emit(f"extractelement {vec} {vector}, i64 {lanes[0]}")
+        mask = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.emit(
+            f"shufflevector {vec} {vector}, {vec} poison, <{len(lanes)} x i32> <{mask}>"
+        )
+
+    def bitcast(self, value: str, source: str, target: str) -> str:
+        return value if source == target else self.emit(f"bitcast {source} {value} to {target}")
+
+    @contextmanager
+    def function_body(self) -> Iterator[list[str]]:
+        """Collects lines of a separate function; the outer body is continued afterwards."""
+        saved, block = self.lines, self.block
+        self.lines, self.block = [], "entry"
+        try:
+            yield self.lines
+        finally:
+            self.lines, self.block = saved, block

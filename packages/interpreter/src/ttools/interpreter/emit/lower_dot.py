@@ -1,0 +1,153 @@
+"""Matrix products: a register-blocked kernel over tiles held as f32, f64 or i32.
+
+Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
+in f32, as tensor cores do.  Each (M, N, K, type) gets one internal function; its accumulators stay
+in registers over the whole of K.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.emit.chunk import Coords, origin
+from ttools.interpreter.emit.function import SIZES, Emitter, Slot, root, widened_type
+from ttools.interpreter.emit.llvm import Builder, vector_type
+from ttools.interpreter.emit.loops import Loop, for_each_chunk, traversal
+from ttools.interpreter.emit.lower_shape import mangled
+from ttools.interpreter.ir import Operation, Value, element_type
+
+
+@root("tt.dot")
+def dot(e: Emitter, op: Operation) -> None:
+    a, b, c = op.operands
+    left, right = widened_slot(e, a), widened_slot(e, b)
+    result = e.slot(op.result)
+    element = element_type(op.result.type)
+    compute = widened_type(element)
+    accumulator = result
+    if result.stored_type != compute:
+        accumulator = e.new_slot(result.shape, element, widened=True)
+    if not _same_slot(e, c, accumulator):
+        e.fill(accumulator, lambda at: e.evaluate(c, at))
+    multiply(e, left, right, accumulator)
+    if accumulator is not result:
+        e.copy_slot(accumulator, result)
+
+
+def _same_slot(e: Emitter, value: Value, slot: Slot) -> bool:
+    return e.plan.is_stored(value) and e.slot(value) == slot
+
+
+def widened_slot(e: Emitter, value: Value) -> Slot:
+    """The operand's tile in the type the product is computed in."""
+    slot = e.slot(value)
+    if slot.stored_type == widened_type(slot.element):
+        return slot
+    wide = e.new_slot(slot.shape, slot.element, widened=True)
+    e.fill(wide, lambda at: e.read_slot(slot, at))
+    return wide
+
+
+def multiply(e: Emitter, left: Slot, right: Slot, accumulator: Slot) -> None:
+    """Accumulator += left @ right, over a leading batch axis if there is one."""
+    *batch, m, k = left.shape
+    n = right.shape[-1]
+    name = product_function(e.b, m, n, k, accumulator.stored_type, e.options.lanes)
+
+    def one(at: Coords) -> None:
+        where = (*at[:-2], *origin(2)) if batch else origin(2)
+        pointers = [e.slot_address(s, where) for s in (left, right, accumulator)]
+        e.b.do(f"call void {name}({', '.join(f'ptr {p}' for p in pointers)})")
+
+    if batch:
+        walk = traversal((*batch, 1, 1), 1)
+        for_each_chunk(e.b, walk, one)
+    else:
+        one(())
+
+
+def product_function(b: Builder, m: int, n: int, k: int, type: str, lanes: int) -> str:
+    """Defines `void f(ptr a, ptr b, ptr c)` computing c[m][n] += a[m][k] b[k][n], row-major."""
+    name = f"ttools.dot.{m}x{n}x{k}.{type}"
+    if name in b.definitions:
+        return f"@{name}"
+    width = min(n, lanes // (2 if SIZES[type] == 8 else 1))
+    columns = min(n // width, 2)
+    # 16 accumulators of 32 registers on AVX-512, 8 of 16 elsewhere.
+    rows = min(m, (16 if lanes >= 16 else 8) // columns)
+    with b.function_body() as lines:
+        b.start("entry")
+        outer = _OptionalLoop(b, n, width * columns)
+        inner = _OptionalLoop(b, m, rows)
+        _block(b, (m, n, k), (rows, columns, width), type, inner, outer)
+        for loop in (inner, outer):
+            if loop.loop is not None:
+                loop.loop.close()
+        b.do("ret void")
+        body = "\n".join(lines)
+    arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
+    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+
+
+class _OptionalLoop:
+    """A loop over at least two steps, or nothing at all."""
+
+    def __init__(self, b: Builder, extent: int, step: int) -> None:
+        self.loop = Loop(b, extent, step) if extent > step else None
+        self.index = self.loop.index if self.loop is not None else "0"
+
+
+def _block(
+    b: Builder,
+    extents: tuple[int, int, int],
+    tile: tuple[int, int, int],
+    type: str,
+    row: _OptionalLoop,
+    column: _OptionalLoop,
+) -> None:
+    """One register block: `rows` × `columns` vectors of `width` accumulate over K."""
+    _, n, k = extents
+    rows, columns, width = tile
+    vec = vector_type(type, width)
+    align = f"align {SIZES[type]}"
+    places = [(i, j) for i in range(rows) for j in range(columns)]
+
+    def element(base: str, r: str, c: str, stride: int) -> str:
+        scaled = b.emit(f"mul nuw nsw i32 {r}, {stride}")
+        linear = b.emit(f"add nuw nsw i32 {scaled}, {c}")
+        wide = b.emit(f"zext i32 {linear} to i64")
+        return b.emit(f"getelementptr inbounds {type}, ptr {base}, i64 {wide}")
+
+    def offset(pointer: str, count: int) -> str:
+        if not count:
+            return pointer
+        return b.emit(f"getelementptr inbounds {type}, ptr {pointer}, i64 {count}")
+
+    c0 = element("%c", row.index, column.index, n)
+    a0 = element("%a", row.index, "0", k)
+    b0 = element("%b", "0", column.index, n)
+    cells = [offset(c0, i * n + j * width) for i, j in places]
+    sums = [b.emit(f"load {vec}, ptr {p}, {align}") for p in cells]
+    loop = Loop(b, k, 1, [(vec, s) for s in sums])
+    step = b.emit(f"zext i32 {loop.index} to i64")
+    line = b.emit(f"mul nuw nsw i64 {step}, {n}")
+    bp = b.emit(f"getelementptr inbounds {type}, ptr {b0}, i64 {line}")
+    ap = b.emit(f"getelementptr inbounds {type}, ptr {a0}, i64 {step}")
+    rights = [b.emit(f"load {vec}, ptr {offset(bp, j * width)}, {align}") for j in range(columns)]
+    new = []
+    for i in range(rows):
+        scalar = b.emit(f"load {type}, ptr {offset(ap, i * k)}, {align}")
+        left = b.splat(scalar, type, width)
+        for j in range(columns):
+            total = loop.carried[i * columns + j]
+            new.append(_multiply_add(b, left, rights[j], total, type, width))
+    loop.close(new)
+    for pointer, value in zip(cells, loop.results, strict=True):
+        b.do(f"store {vec} {value}, ptr {pointer}, {align}")
+
+
+def _multiply_add(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+    vec = vector_type(type, width)
+    if type in ("float", "double"):
+        suffix = f"v{width}{mangled(type)}" if width > 1 else mangled(type)
+        return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
+    product = b.emit(f"mul {vec} {x}, {y}")
+    return b.emit(f"add {vec} {total}, {product}")

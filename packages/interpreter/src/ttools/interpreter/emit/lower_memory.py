@@ -1,0 +1,461 @@
+"""Loads, stores and atomics.
+
+An access is uniform (one address), contiguous (unit stride: one vector instruction), or a gather.
+Masked-off lanes touch nothing and load `other`, or zero: never an undefined value.  A pointer
+whose affine form is guarded takes the contiguous path when the guard holds and the exact gather
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
+from ttools.interpreter.emit.function import SIZES, Emitter, fused, root
+from ttools.interpreter.emit.llvm import memory_type, register_type, vector_type
+from ttools.interpreter.emit.loops import for_each_chunk, traversal
+from ttools.interpreter.emit.lower_shape import mangled
+from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
+
+_ORDERINGS = {
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+_RMW = {
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "add": "add",
+    "max": "max",
+    "min": "min",
+    "umax": "umax",
+    "umin": "umin",
+    "exch": "xchg",
+    "fadd": "fadd",
+}
+
+
+def unit_lanes(width: int, size: int) -> tuple[int, ...]:
+    return tuple(lane * size for lane in range(width))
+
+
+def guarded(
+    e: Emitter, pointer: Chunk, type: str, fast: Callable[[], str], slow: Callable[[], str]
+) -> str:
+    """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
+    assert isinstance(pointer, Affine) and pointer.guard is not None
+    b = e.b
+    yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
+    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", "true")])
+    b.cond_branch(hint, yes, no)
+    b.start(yes)
+    with e.cold():
+        first = fast()
+    first_block = b.block
+    b.branch(done)
+    b.start(no)
+    with e.cold():
+        second = slow()
+    second_block = b.block
+    b.branch(done)
+    b.start(done)
+    if not type:
+        return ""
+    return b.emit(f"phi {type} [{first}, %{first_block}], [{second}, %{second_block}]")
+
+
+# ---- loads
+
+
+@root("tt.load")
+def load_root(e: Emitter, op: Operation) -> None:
+    if not op.result.is_tensor:
+        chunk = load(e, op, 0, ())
+        e.set_scalar(op.result, e.vector(chunk))
+    elif e.plan.is_stored(op.result):
+        e.materialise(op.result)
+
+
+@fused("tt.load")
+def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    pointer = e.operand(op.operands[0], at)
+    mask = e.operand(op.operands[1], at) if len(op.operands) > 1 else None
+    other = e.operand(op.operands[2], at) if len(op.operands) > 2 else None
+    volatile = bool(op.attributes.get("isVolatile"))
+    return load_chunk(e, pointer, element_type(op.result.type), mask, other, volatile=volatile)
+
+
+def load_chunk(
+    e: Emitter,
+    pointer: Chunk,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    *,
+    volatile: bool = False,
+) -> Chunk:
+    """Loads the elements of one chunk."""
+    width = pointer.width
+    stored = memory_type(element)
+    if isinstance(mask, Affine) and mask.base == "true":
+        mask = None
+    if width == 1:
+        pointer = uniform(pointer.element, e.vector(pointer), 1)
+    if isinstance(pointer, Affine) and pointer.is_uniform:
+        return _load_uniform(e, pointer, element, mask, other, volatile)
+    mask_ssa = None if mask is None else e.vector(mask)
+    other_ssa = None
+    if mask is not None and other is not None:
+        other_ssa = e.to_memory(e.vector(other), element, width)
+    contiguous = isinstance(pointer, Affine) and pointer.lanes == unit_lanes(width, SIZES[stored])
+
+    def wide() -> str:
+        assert isinstance(pointer, Affine)
+        return _load_contiguous(e, pointer.base, stored, width, mask_ssa, other_ssa)
+
+    def gathered() -> str:
+        return _load_gather(e, e.vector(pointer), stored, width, mask_ssa, other_ssa)
+
+    if not contiguous:
+        raw = gathered()
+    elif isinstance(pointer, Affine) and pointer.guard is not None:
+        raw = guarded(e, pointer, vector_type(stored, width), wide, gathered)
+    else:
+        raw = wide()
+    return Vector(element, width, e.from_memory(raw, element, width))
+
+
+def _load_uniform(
+    e: Emitter,
+    pointer: Affine,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    volatile: bool,
+) -> Chunk:
+    """One address for all lanes: a scalar load, executed only if some lane wants it."""
+    b, width, stored = e.b, pointer.width, memory_type(element)
+    keyword = "load volatile" if volatile else "load"
+
+    def read() -> str:
+        address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
+        raw = b.emit(f"{keyword} {stored}, ptr {address}, align {SIZES[stored]}")
+        return e.from_memory(raw, element, 1)
+
+    if mask is None:
+        return uniform(element, read(), width)
+    vec = vector_type(register_type(element), width)
+    if isinstance(mask, Affine) and mask.is_uniform:
+        any_lane = mask.base
+    else:
+        any_lane = b.intrinsic(
+            f"llvm.vector.reduce.or.v{width}i1", "i1", [(f"<{width} x i1>", e.vector(mask))]
+        )
+    zero = zero_literal(register_type(element))
+    scalar_type = register_type(element)
+    fallback = e.vector(other) if other is not None else b.splat(zero, scalar_type, width)
+    mask_ssa = e.vector(mask)
+    yes, done, before = b.label("some"), b.label("loaded"), b.block
+    b.cond_branch(any_lane, yes, done)
+    b.start(yes)
+    value = read()
+    after = b.block
+    b.branch(done)
+    b.start(done)
+    scalar = b.emit(f"phi {scalar_type} [{value}, %{after}], [{zero}, %{before}]")
+    splat = b.splat(scalar, scalar_type, width)
+    ssa = b.emit(f"select {vector_type('i1', width)} {mask_ssa}, {vec} {splat}, {vec} {fallback}")
+    if width == 1:
+        return uniform(element, ssa, 1)
+    return Vector(element, width, ssa)
+
+
+def zero_literal(type: str) -> str:
+    return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+
+
+def _load_contiguous(
+    e: Emitter, base: str, stored: str, width: int, mask: str | None, other: str | None
+) -> str:
+    b, vec = e.b, vector_type(stored, width)
+    address = b.emit(f"inttoptr i64 {base} to ptr")
+    if mask is None:
+        return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
+    return b.intrinsic(
+        f"llvm.masked.load.v{width}{mangled(stored)}.p0",
+        vec,
+        [
+            (f"ptr align {SIZES[stored]}", address),
+            (f"<{width} x i1>", mask),
+            (vec, other or "zeroinitializer"),
+        ],
+    )
+
+
+def _load_gather(
+    e: Emitter, addresses: str, stored: str, width: int, mask: str | None, other: str | None
+) -> str:
+    b, vec = e.b, vector_type(stored, width)
+    if SIZES[stored] >= 4:
+        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        return b.intrinsic(
+            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
+            vec,
+            [
+                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
+                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
+                (vec, other or "zeroinitializer"),
+            ],
+        )
+    # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
+    if mask is not None:
+        addresses = _redirect(e, addresses, mask, width)
+    raw = "poison"
+    for lane in range(width):
+        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
+        p = b.emit(f"inttoptr i64 {address} to ptr")
+        item = b.emit(f"load {stored}, ptr {p}, align {SIZES[stored]}")
+        raw = b.emit(f"insertelement {vec} {raw}, {stored} {item}, i64 {lane}")
+    if mask is None:
+        return raw
+    return b.emit(f"select <{width} x i1> {mask}, {vec} {raw}, {vec} {other or 'zeroinitializer'}")
+
+
+def _redirect(e: Emitter, addresses: str, mask: str, width: int) -> str:
+    """Addresses of masked-off lanes replaced by that of a sink in the arena."""
+    b = e.b
+    offset = e.sink()
+    p = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    sink = b.splat(b.emit(f"ptrtoint ptr {p} to i64"), "i64", width)
+    vec = f"<{width} x i64>"
+    return b.emit(f"select <{width} x i1> {mask}, {vec} {addresses}, {vec} {sink}")
+
+
+# ---- stores
+
+
+@root("tt.store")
+def store_root(e: Emitter, op: Operation) -> None:
+    pointer, value, *rest = op.operands
+    shape = shape_of(pointer.type)
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            mask = e.operand(rest[0], at) if rest else None
+            store_chunk(e, e.operand(pointer, at), e.operand(value, at), mask)
+
+    for_each_chunk(e.b, e.memory_traversal(pointer), body) if shape else body(())
+
+
+def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
+    """Stores one chunk; lanes are written in ascending order where they collide."""
+    b, width = e.b, pointer.width
+    element = value.element
+    stored = memory_type(element)
+    if isinstance(mask, Affine) and mask.base == "true":
+        mask = None
+    raw = e.to_memory(e.vector(value), element, width)
+    mask_ssa = None if mask is None else e.vector(mask)
+    if width == 1:
+        _store_scalar(e, pointer, raw, stored, mask_ssa)
+        return
+    contiguous = isinstance(pointer, Affine) and pointer.lanes == unit_lanes(width, SIZES[stored])
+
+    def wide() -> str:
+        assert isinstance(pointer, Affine)
+        address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
+        vec = vector_type(stored, width)
+        if mask_ssa is None:
+            b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
+        else:
+            b.intrinsic(
+                f"llvm.masked.store.v{width}{mangled(stored)}.p0",
+                "void",
+                [
+                    (vec, raw),
+                    (f"ptr align {SIZES[stored]}", address),
+                    (f"<{width} x i1>", mask_ssa),
+                ],
+            )
+        return ""
+
+    def scattered() -> str:
+        _scatter(e, e.vector(pointer), raw, stored, width, mask_ssa)
+        return ""
+
+    if not contiguous:
+        scattered()
+    elif isinstance(pointer, Affine) and pointer.guard is not None:
+        guarded(e, pointer, "", wide, scattered)
+    else:
+        wide()
+
+
+def _store_scalar(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
+    b = e.b
+    address = e.vector(pointer)
+    done = ""
+    if mask is not None:
+        then, done = b.label("store"), b.label("stored")
+        b.cond_branch(mask, then, done)
+        b.start(then)
+    p = b.emit(f"inttoptr i64 {address} to ptr")
+    b.do(f"store {stored} {raw}, ptr {p}, align {SIZES[stored]}")
+    if mask is not None:
+        b.branch(done)
+        b.start(done)
+
+
+def _scatter(
+    e: Emitter, addresses: str, raw: str, stored: str, width: int, mask: str | None
+) -> None:
+    b, vec = e.b, vector_type(stored, width)
+    if SIZES[stored] >= 4:
+        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        b.intrinsic(
+            f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
+            "void",
+            [
+                (vec, raw),
+                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
+                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
+            ],
+        )
+        return
+    if mask is not None:
+        addresses = _redirect(e, addresses, mask, width)
+    for lane in range(width):
+        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
+        p = b.emit(f"inttoptr i64 {address} to ptr")
+        item = b.emit(f"extractelement {vec} {raw}, i64 {lane}")
+        b.do(f"store {stored} {item}, ptr {p}, align {SIZES[stored]}")
+
+
+# ---- atomics: one lane at a time, in ascending order
+
+
+@root("tt.atomic_rmw")
+def atomic_rmw(e: Emitter, op: Operation) -> None:
+    kind = _RMW[str(op.attributes["atomic_rmw_op"])]
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        return _rmw(e, kind, ordering, address, operands[0], element)
+
+    _each_lane(e, op, op.operands[1:2], op.operands[2] if len(op.operands) > 2 else None, one)
+
+
+@root("tt.atomic_cas")
+def atomic_cas(e: Emitter, op: Operation) -> None:
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        compare, value = (e.to_memory(v, element, 1) for v in operands)
+        old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
+        return e.from_memory(old, element, 1)
+
+    _each_lane(e, op, op.operands[1:3], None, one)
+
+
+def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
+    b = e.b
+    bits = f"i{SIZES[stored] * 8}"
+    compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
+    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+    pair = b.emit(f"cmpxchg ptr {address}, {bits} {compare}, {bits} {value} {ordering} {failure}")
+    old = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    return b.bitcast(old, bits, stored)
+
+
+def _rmw(e: Emitter, kind: str, ordering: str, address: str, value: str, element: Type) -> str:
+    stored = memory_type(element)
+    if kind == "fadd" and stored == "i16":
+        return _add_narrow_float(e, ordering, address, value, element)
+    raw = e.to_memory(value, element, 1)
+    old = e.b.emit(f"atomicrmw {kind} ptr {address}, {stored} {raw} {ordering}")
+    return e.from_memory(old, element, 1)
+
+
+def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, element: Type) -> str:
+    """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
+    b = e.b
+    addend = elementwise.widen_to_f32(b, value, element, 1)
+    first = b.emit(f"load atomic i16, ptr {address} monotonic, align 2")
+    before, again, done = b.block, b.label("again"), b.label("added")
+    b.branch(again)
+    b.start(again)
+    seen, line = b.fresh("seen"), len(b.lines)
+    b.lines.append("")
+    wide = elementwise.widen_to_f32(b, e.from_memory(seen, element, 1), element, 1)
+    total = b.emit(f"fadd float {wide}, {addend}")
+    raw = e.to_memory(elementwise.narrow_from_f32(b, total, element, 1), element, 1)
+    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+    pair = b.emit(f"cmpxchg ptr {address}, i16 {seen}, i16 {raw} {ordering} {failure}")
+    old = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 0")
+    stored = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 1")
+    b.lines[line] = f"  {seen} = phi i16 [{first}, %{before}], [{old}, %{b.block}]"
+    b.cond_branch(stored, done, again)
+    b.start(done)
+    return e.from_memory(old, element, 1)
+
+
+def _each_lane(
+    e: Emitter,
+    op: Operation,
+    operands: Sequence[Value],
+    mask: Value | None,
+    one: Callable[[str, list[str], Type], str],
+) -> None:
+    """Runs an atomic on every element whose mask is set, keeping the old values."""
+    b = e.b
+    pointer = op.operands[0]
+    element = element_type(op.result.type)
+    slot = e.slot(op.result) if op.result.is_tensor else None
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            address = e.vector(e.operand(pointer, at))
+            values = [e.vector(e.operand(v, at)) for v in operands]
+            active = None if mask is None else e.vector(e.operand(mask, at))
+            old = _conditional(e, active, address, values, element, one)
+            if slot is not None:
+                e.write_slot(slot, at, Vector(element, 1, old))
+            else:
+                e.set_scalar(op.result, old)
+
+    shape = shape_of(pointer.type)
+    if shape:
+        for_each_chunk(b, traversal(shape, 1), body)
+    else:
+        body(())
+
+
+def _conditional(
+    e: Emitter,
+    active: str | None,
+    address: str,
+    values: list[str],
+    element: Type,
+    one: Callable[[str, list[str], Type], str],
+) -> str:
+    b = e.b
+    if active is None or active == "true":
+        return one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    type = register_type(element)
+    before, then, done = b.block, b.label("atomic"), b.label("masked")
+    b.cond_branch(active, then, done)
+    b.start(then)
+    old = one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    after = b.block
+    b.branch(done)
+    b.start(done)
+    return b.emit(f"phi {type} [{old}, %{after}], [{zero_literal(type)}, %{before}]")
+
+
+@root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")
+def barrier(e: Emitter, op: Operation) -> None:
+    """A program is one thread here: only the order seen by other programs matters."""
+    e.b.do("fence acq_rel")

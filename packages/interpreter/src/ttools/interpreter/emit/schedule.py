@@ -1,0 +1,369 @@
+"""The schedule: which tensor values live in memory, and which are computed where they are used.
+
+A `Plan` is plain data decided before anything is emitted.  `materialised` is the oracle's
+schedule: every tensor value is stored when it is defined, in program order.  `fused` keeps a
+value as an expression unless something forces it into memory: an operation that needs the whole
+tile, a loop that carries it, a memory order that could be observed, or a cost that would be paid
+more than once.  Loads execute once, in program order; only those from storages that the launch
+never writes (`Facts.readonly`) count as expressions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.ir import Block, Operation, TensorType, Value, shape_of
+
+#: Results of these are always stored: the operation itself fills a whole tile.
+WHOLE_TILE = {
+    "tt.reduce",
+    "tt.scan",
+    "tt.dot",
+    "tt.cat",
+    "tt.histogram",
+    "tt.atomic_rmw",
+    "tt.atomic_cas",
+    "tt.call",
+    "tt.map_elementwise",
+    "scf.if",
+    "scf.while",
+}
+#: Operand positions that must be in memory (all, for print), because elements are addressed.
+ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
+    "tt.dot": (0, 1),
+    "tt.gather": (0,),
+    "tt.print": None,
+    "tt.call": None,
+    "tt.return": None,
+    "tt.map_elementwise": None,
+    "cf.br": None,
+    "cf.cond_br": None,
+}
+#: Operations that only rename coordinates: as cheap as their operand.
+VIEWS = {"tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.trans", "tt.make_range"}
+VIEWS |= {"arith.constant", "tt.split", "tt.join", "tt.unsplat", "ttg.convert_layout", "ub.poison"}
+#: Worth storing when used by more than one operation.
+COSTLY = 8
+#: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
+COSTLY_REPEATED = 3
+
+_ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
+_LOOPS = {"scf.for", "scf.while"}
+
+
+@dataclass
+class Plan:
+    """Decisions about tensor values.
+
+    Attributes:
+        stored: values with a slot in the arena; True when narrow floats are held as f32 there.
+        increments: loop-carried tensors that are their initial value plus uniform increments;
+            maps the block argument to the addends of one iteration.
+        shares: values stored in the slot of another one (a yielded value in the slot of the
+            carried one, a loop's result likewise).
+    """
+
+    stored: dict[Value, bool] = field(default_factory=dict)
+    increments: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
+    shares: dict[Value, Value] = field(default_factory=dict)
+
+    def store(self, value: Value, *, widened: bool = False) -> None:
+        if value.is_tensor:
+            self.stored[value] = self.stored.get(value, True) and widened
+
+    def is_stored(self, value: Value) -> bool:
+        return value in self.stored or value in self.shares
+
+
+def make_plan(
+    function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
+) -> Plan:
+    """Schedules one `tt.func`."""
+    planner = _Planner(function, facts, provenance, fused=options.schedule == "fused")
+    planner.run()
+    return planner.plan
+
+
+class _Planner:
+    def __init__(
+        self, function: Operation, facts: Facts, provenance: Provenance, *, fused: bool
+    ) -> None:
+        self.function, self.facts, self.provenance, self.fused = (
+            function,
+            facts,
+            provenance,
+            fused,
+        )
+        self.plan = Plan()
+        self._cost: dict[Value, int] = {}
+
+    def run(self) -> None:
+        ops = [op for op in self.function.walk() if not _inside_combine(op)]
+        for op in ops:
+            self._store_forced(op)
+        for op in ops:
+            for value in op.results:
+                if value.is_tensor and not self.plan.is_stored(value) and self._should_store(value):
+                    self.plan.store(value)
+                    self._cost.pop(value, None)
+        if self.fused:
+            for op in ops:
+                if op.name == "scf.for":
+                    self._share_carried(op)
+
+    # ---- forced by the operation
+    def _store_forced(self, op: Operation) -> None:
+        plan = self.plan
+        if op.name in WHOLE_TILE:
+            for value in op.results:
+                plan.store(value)
+        if op.name in ADDRESSED_OPERANDS:
+            positions = ADDRESSED_OPERANDS[op.name]
+            chosen = op.operands if positions is None else [op.operands[i] for i in positions]
+            for value in chosen:
+                if not (value.is_tensor and value in plan.stored):
+                    plan.store(value, widened=op.name == "tt.dot")
+        if op.name == "tt.load" and not self._is_readonly(op):
+            plan.store(op.result)
+        if op.name == "tt.func":
+            for block in op.regions[0].blocks:
+                for value in block.arguments:
+                    plan.store(value)
+        if op.name == "scf.for":
+            self._carry(op)
+        if op.name == "scf.while":
+            for region in op.regions:
+                for value in (*region.entry.arguments, *region.entry.terminator.operands):
+                    plan.store(value)
+        if op.name == "scf.if":
+            for region in op.regions:
+                for value in region.entry.terminator.operands if region.blocks else ():
+                    plan.store(value)
+
+    def _carry(self, op: Operation) -> None:
+        body = op.regions[0].entry
+        for n, result in enumerate(op.results):
+            argument, yielded = body.arguments[1 + n], body.terminator.operands[n]
+            if not result.is_tensor:
+                continue
+            increments = _increments(argument, yielded) if self.fused else None
+            if increments is not None:
+                self.plan.increments[argument] = increments
+                continue
+            self.plan.store(argument)
+            self.plan.store(yielded)
+            self.plan.shares[result] = argument
+
+    def _is_readonly(self, op: Operation) -> bool:
+        roots = self.provenance.of(op.operands[0])
+        return (
+            self.fused
+            and not op.attributes.get("isVolatile")
+            and all(root is not None and root in self.facts.readonly for root in roots)
+        )
+
+    # ---- worth it
+    def _should_store(self, value: Value) -> bool:
+        if not self.fused:
+            op = value.defining_op
+            return op is None or op.name not in ("arith.constant", "ub.poison")
+        op = value.defining_op
+        if op is None or op.name == "scf.for":
+            return False
+        cost = self.cost(value)
+        users = {id(user): user for user, _ in value.uses}
+        if cost >= COSTLY and len(users) > 1:
+            return True
+        return cost >= COSTLY_REPEATED and any(
+            self._repeats(value, user) for user in users.values()
+        )
+
+    def _repeats(self, value: Value, user: Operation) -> bool:
+        if user.name == "tt.broadcast":
+            return True
+        if user.name == "scf.for":  # the initial value of a carried tensor kept as an expression
+            return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
+        if user.name == "tt.expand_dims":
+            return any(self._repeats(user.result, use) for use, _ in user.result.uses)
+        return _loop_depth(user.parent) > _loop_depth(
+            value.defining_op and value.defining_op.parent
+        )
+
+    def cost(self, value: Value) -> int:
+        """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
+        if self.plan.is_stored(value) or not value.is_tensor:
+            return 1 if value.is_tensor else 0
+        known = self._cost.get(value)
+        if known is not None:
+            return known
+        op = value.defining_op
+        cost = 0
+        if op is not None and op.name != "scf.for":
+            cost = sum(self.cost(v) for v in op.operands)
+            if op.name == "tt.load":
+                cost = 2 if _is_regular(op.operands[0]) else 24
+            elif op.name == "tt.gather":
+                cost += 8
+            elif op.name not in VIEWS and not _is_index_arithmetic(op):
+                cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
+        self._cost[value] = cost
+        return cost
+
+    # ---- in place
+    def _share_carried(self, op: Operation) -> None:
+        """Lets a yielded value be computed in the slot of the value it replaces, where safe."""
+        body = op.regions[0].entry
+        for argument, yielded in zip(body.arguments[1:], body.terminator.operands, strict=True):
+            target = yielded.defining_op
+            if (
+                argument not in self.plan.stored
+                or yielded in self.plan.shares
+                or target is None
+                or target.parent is not body
+                or target.name in ("scf.for", "scf.if", "scf.while", "tt.call", "tt.cat")
+                or self.plan.stored.get(yielded) != self.plan.stored[argument]
+                or sum(v is yielded for v in body.terminator.operands) > 1
+            ):
+                continue
+            if self._reads_allow(argument, body, target):
+                self.plan.shares[yielded] = argument
+                del self.plan.stored[yielded]
+
+    def _reads_allow(self, argument: Value, body: Block, target: Operation) -> bool:
+        """Whether nothing reads `argument` after `target` starts writing its slot."""
+        order = {id(op): n for n, op in enumerate(body.operations)}
+        limit = order[id(target)]
+        pending = [(argument, True)]
+        while pending:
+            value, same_element = pending.pop()
+            for user, position in value.uses:
+                top = _ancestor_in(user, body)
+                if top is None or order[id(top)] > limit:
+                    return False
+                if user is target:
+                    if not same_element or not _writes_after_reading(user, position):
+                        return False
+                elif top is target:
+                    return False
+                else:
+                    stays = same_element and user.name not in _ROW_CHANGING
+                    stays &= user.name != "tt.expand_dims"
+                    for result in user.results:
+                        if result.is_tensor and not self.plan.is_stored(result):
+                            pending.append((result, stays))
+        return True
+
+
+def _writes_after_reading(op: Operation, position: int) -> bool:
+    """Whether `op` may write an element of its result once it has read that operand element."""
+    if op.name == "tt.dot":
+        return position == 2
+    return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"
+
+
+def _increments(argument: Value, yielded: Value) -> tuple[Value, ...] | None:
+    """The uniform addends that turn `argument` into `yielded`, or None if there is more to it."""
+    addends: list[Value] = []
+    value = yielded
+    while value is not argument:
+        op = value.defining_op
+        if op is None or op.name not in ("tt.addptr", "arith.addi"):
+            return None
+        first, second = op.operands
+        if op.name == "arith.addi" and is_uniform(first) and not is_uniform(second):
+            first, second = second, first
+        if not is_uniform(second):
+            return None
+        addends.append(second)
+        value = first
+    return tuple(addends)
+
+
+def is_uniform(value: Value) -> bool:
+    """Whether all elements of a tensor are the same by construction."""
+    if not value.is_tensor:
+        return True
+    op = value.defining_op
+    if op is None:
+        return False
+    if op.name == "tt.splat":
+        return True
+    if op.name == "arith.constant":
+        constant = op.attributes["value"]
+        return getattr(constant, "is_splat", False)
+    if op.name in ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"):
+        return is_uniform(op.operands[0])
+    return elementwise.is_elementwise(op.name) and all(is_uniform(v) for v in op.operands)
+
+
+_AFFINE = {
+    "arith.addi",
+    "arith.subi",
+    "arith.muli",
+    "arith.extsi",
+    "arith.extui",
+    "arith.trunci",
+    "arith.remsi",
+    "arith.remui",
+    "tt.addptr",
+    "arith.andi",
+    "arith.ori",
+    "arith.cmpi",
+}
+
+
+def _is_index_arithmetic(op: Operation) -> bool:
+    return op.name in ("tt.addptr", "arith.addi", "arith.muli") and _is_regular(op.results[0])
+
+
+def _is_regular(value: Value, depth: int = 0) -> bool:
+    """Whether a pointer or index is built of ranges and uniform values only."""
+    op = value.defining_op
+    if not value.is_tensor or depth > 24:
+        return not value.is_tensor
+    if op is None:
+        return True  # carried: judged by its initial value elsewhere
+    if op.name in VIEWS:
+        return all(_is_regular(v, depth + 1) for v in op.operands)
+    if op.name in _AFFINE:
+        return all(_is_regular(v, depth + 1) for v in op.operands)
+    return is_uniform(value)
+
+
+def _inside_combine(op: Operation) -> bool:
+    """Whether `op` lies in the combine region of a reduction, scan or map."""
+    block = op.parent
+    while block is not None and block.parent is not None and block.parent.parent is not None:
+        parent = block.parent.parent
+        if parent.name in ("tt.reduce", "tt.scan", "tt.map_elementwise"):
+            return True
+        block = parent.parent
+    return False
+
+
+def _loop_depth(block: Block | None) -> int:
+    depth = 0
+    while block is not None and block.parent is not None and block.parent.parent is not None:
+        depth += block.parent.parent.name in _LOOPS
+        block = block.parent.parent.parent
+    return depth
+
+
+def _ancestor_in(op: Operation, block: Block) -> Operation | None:
+    """The operation directly in `block` that is or contains `op`."""
+    current: Operation | None = op
+    while current is not None and current.parent is not block:
+        parent = current.parent
+        current = parent.parent.parent if parent is not None and parent.parent is not None else None
+    return current
+
+
+def tensor_type(value: Value) -> TensorType:
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+__all__ = ["Plan", "is_uniform", "make_plan", "shape_of", "tensor_type"]

@@ -1,0 +1,80 @@
+"""Static strides of index and pointer tiles, to choose the axis along which lanes should lie."""
+
+from __future__ import annotations
+
+from ttools.interpreter.ir import Block, Constant, Value, as_signed, element_type, shape_of
+
+#: Elements between neighbours along each axis; None where unknown or run-time.
+Strides = tuple[int | None, ...]
+
+
+def memory_order(pointer: Value) -> tuple[int, ...] | None:
+    """Axes from slowest to fastest if another axis than the last has unit stride, else None."""
+    strides = static_strides(pointer)
+    shape = shape_of(pointer.type)
+    if not strides or strides[-1] in (0, 1) or len(shape) < 2:
+        return None
+    for axis in range(len(shape) - 1):
+        if strides[axis] == 1 and shape[axis] >= 4:
+            return (*(k for k in range(len(shape)) if k != axis), axis)
+    return None
+
+
+def static_strides(value: Value, depth: int = 0) -> Strides:
+    """Strides of a tile as far as they can be seen without running anything."""
+    rank = len(shape_of(value.type))
+    unknown: Strides = (None,) * rank
+    op = value.defining_op
+    if depth > 32:
+        return unknown
+    if op is None:
+        return _carried(value, depth) or unknown
+    inner = [static_strides(v, depth + 1) for v in op.operands if v.is_tensor]
+    match op.name:
+        case "tt.make_range":
+            return (1,)
+        case "tt.splat":
+            return (0,) * rank
+        case "arith.constant":
+            data = op.attributes["value"]
+            return (0,) * rank if isinstance(data, Constant) and data.is_splat else unknown
+        case "tt.expand_dims":
+            axis = int(op.attributes["axis"])  # type: ignore[arg-type]
+            return (*inner[0][:axis], 0, *inner[0][axis:])
+        case "tt.broadcast":
+            shape = shape_of(op.operands[0].type)
+            return tuple(0 if n == 1 else s for n, s in zip(shape, inner[0], strict=True))
+        case "tt.trans":
+            order = op.attributes["order"]
+            return tuple(inner[0][int(k)] for k in order)  # type: ignore[union-attr, arg-type]
+        case "arith.addi" | "tt.addptr":
+            a, b = inner
+            return tuple(
+                None if x is None or y is None else x + y for x, y in zip(a, b, strict=True)
+            )
+        case "arith.muli":
+            return _product(op.operands[0], op.operands[1], inner[0], inner[1])
+        case "arith.extsi" | "arith.extui" | "arith.remsi" | "arith.remui":
+            return inner[0]
+    return unknown
+
+
+def _product(a: Value, b: Value, first: Strides, second: Strides) -> Strides:
+    for factor, strides in ((b, first), (a, second)):
+        op = factor.defining_op
+        data = op.attributes.get("value") if op is not None else None
+        if isinstance(data, Constant) and data.is_splat:
+            width = getattr(element_type(data.type), "width", 64)
+            number = as_signed(data.bits[0], width)
+            return tuple(None if s is None else s * number for s in strides)
+    return tuple(0 if x == 0 and y == 0 else None for x, y in zip(first, second, strict=True))
+
+
+def _carried(value: Value, depth: int) -> Strides | None:
+    """A loop-carried pointer keeps the strides of its initial value."""
+    block = value.owner
+    assert isinstance(block, Block)
+    loop = block.parent.parent if block.parent is not None else None
+    if loop is None or loop.name != "scf.for" or value.index == 0:
+        return None
+    return static_strides(loop.operands[2 + value.index], depth + 1)

@@ -1,0 +1,216 @@
+"""The interpreter's IR: a plain-data mirror of TTIR (MLIR's Triton dialect).
+
+Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
+MLIR has them, so that the parser needs no class per operation and passes dispatch on `op.name`
+through tables.  Attribute names are those of the ODS definitions (`axis`, `predicate`, `value`).
+This file must not know how operations are written in text, nor what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from ttools.core.location import SourceLocation
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerType:
+    """A signless integer of `width` bits (`i1`, `i8` … `i64`); `index` is an `i64`."""
+
+    width: int
+
+    def __str__(self) -> str:
+        return f"i{self.width}"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatType:
+    """A float named as MLIR prints it: `f16 bf16 f32 f64 f8E4M3FN f8E5M2 f8E4M3B11FNUZ …`."""
+
+    name: str
+
+    @property
+    def width(self) -> int:
+        return 16 if self.name == "bf16" else int(self.name[1:].split("E")[0])
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType:
+    """`!tt.ptr<pointee>`; a pointer to a tensor is a block pointer."""
+
+    pointee: Type
+    address_space: int = 1
+
+    def __str__(self) -> str:
+        return f"!tt.ptr<{self.pointee}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`tensor<4x8xf32>`: row-major, static shape, elements are scalars or pointers."""
+
+    shape: tuple[int, ...]
+    element: Type
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDescType:
+    """`!tt.tensordesc<…>` of a block."""
+
+    block: TensorType
+
+    def __str__(self) -> str:
+        return f"!tt.tensordesc<{self.block}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueType:
+    """Any other type, kept as text (`none`, `!ttg.async.token`)."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Type: TypeAlias = IntegerType | FloatType | PointerType | TensorType | TensorDescType | OpaqueType
+
+
+def element_type(type: Type) -> Type:
+    """The element of a tensor type, any other type itself."""
+    return type.element if isinstance(type, TensorType) else type
+
+
+def shape_of(type: Type) -> tuple[int, ...]:
+    """The shape of a tensor type, `()` for scalars."""
+    return type.shape if isinstance(type, TensorType) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The value of a constant: raw bit patterns of its element type, row-major.
+
+    `bits` has one entry for a scalar or a splat, else one per element.  Patterns are unsigned;
+    use `ttools.interpreter.ir.as_signed` for integers.
+    """
+
+    type: Type
+    bits: tuple[int, ...]
+
+    @property
+    def is_splat(self) -> bool:
+        return len(self.bits) == 1
+
+
+def as_signed(bits: int, width: int) -> int:
+    """The two's complement value of a bit pattern; an `i1` counts as 0 or 1."""
+    return bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
+
+
+Attribute: TypeAlias = "int | float | bool | str | Constant | Type | tuple[Attribute, ...] | dict[str, Attribute] | None"
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """An SSA value: a result of an operation or an argument of a block."""
+
+    type: Type
+    name: str
+    owner: Operation | Block
+    index: int
+    location: SourceLocation | None = None
+    uses: list[tuple[Operation, int]] = field(default_factory=list)
+
+    @property
+    def defining_op(self) -> Operation | None:
+        return self.owner if isinstance(self.owner, Operation) else None
+
+    @property
+    def is_tensor(self) -> bool:
+        return isinstance(self.type, TensorType)
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+@dataclass(eq=False, slots=True)
+class Operation:
+    """One operation; `operands` includes, last, those forwarded to `successors` by branches."""
+
+    name: str
+    operands: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    regions: list[Region] = field(default_factory=list)
+    successors: list[tuple[Block, list[Value]]] = field(default_factory=list)
+    location: SourceLocation | None = None
+    parent: Block | None = None
+
+    @property
+    def result(self) -> Value:
+        (value,) = self.results
+        return value
+
+    def walk(self) -> Iterator[Operation]:
+        """This operation and all nested ones, in program order."""
+        yield self
+        for region in self.regions:
+            for block in region.blocks:
+                for op in block.operations:
+                    yield from op.walk()
+
+    def __repr__(self) -> str:
+        results = ", ".join(f"%{v.name}" for v in self.results)
+        operands = ", ".join(f"%{v.name}" for v in self.operands)
+        return f"{results}{' = ' if results else ''}{self.name}({operands})"
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    arguments: list[Value] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    parent: Region | None = None
+
+    @property
+    def terminator(self) -> Operation:
+        return self.operations[-1]
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    blocks: list[Block] = field(default_factory=list)
+    parent: Operation | None = None
+
+    @property
+    def entry(self) -> Block:
+        return self.blocks[0]
+
+
+@dataclass(eq=False, slots=True)
+class Module:
+    """A parsed module: `functions` maps symbol names to `tt.func` operations.
+
+    A `tt.func` has attributes `sym_name`, `visibility` ("public" | "private"), `arg_attrs` (a
+    tuple of dicts, one per argument), one region whose entry block holds the arguments.
+    """
+
+    functions: dict[str, Operation]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> Operation:
+        """The public function, the launch's entry."""
+        return next(f for f in self.functions.values() if f.attributes["visibility"] == "public")
