@@ -11,12 +11,13 @@ import builtins
 import importlib.util
 import io
 import linecache
+import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Literal
@@ -70,6 +71,7 @@ def run_target(target: Target) -> int:
     """
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
+    threads = set(threading.enumerate())
     try:
         if not getattr(sys.flags, "safe_path", False):
             # As `python` does, the first entry gives way: that of our own entry point.
@@ -80,7 +82,8 @@ def run_target(target: Target) -> int:
         sys.argv = [program.argv0, *target.arguments]
         module = _main_module(program)
         sys.modules["__main__"] = module
-        return _execute(program, module)
+        code = _execute(program, module)
+        return _join_threads_but(threads) or code
     finally:
         sys.modules["__main__"] = saved_main
         sys.argv, sys.path[:] = saved_argv, saved_path
@@ -102,6 +105,8 @@ def _main_module(program: _Program) -> ModuleType:
         module.__loader__ = program.spec.loader
     elif program.file is not None:
         module.__loader__ = SourceFileLoader("__main__", program.file)
+    else:
+        module.__loader__ = BuiltinImporter
     if program.file is not None:
         module.__file__ = program.file
         module.__dict__["__cached__"] = program.spec.cached if program.spec else None
@@ -121,7 +126,7 @@ def _prepare_script(target: Target) -> _Program:
         return _prepare_container(target.name)
     # Python opens the directory that a symbolic link leads to.
     directory = str(path.resolve().parent)
-    file = str(path.absolute())
+    file = os.path.join(os.getcwd(), target.name)  # noqa: PTH109, PTH118 - Python keeps `./` too
     return _Program(directory, target.name, lambda: _compile_file(file), file=file)
 
 
@@ -130,7 +135,8 @@ def _prepare_container(name: str) -> _Program:
     spec = PathFinder.find_spec("__main__", [name])
     if spec is None:
         raise UsageError(f"can't find a `__main__` module in `{name}`")
-    return _Program(name, name, lambda: _loader_code(spec), file=spec.origin, spec=spec)
+    path0 = os.path.join(os.getcwd(), name)  # noqa: PTH109, PTH118
+    return _Program(path0, name, lambda: _loader_code(spec), file=spec.origin, spec=spec)
 
 
 def _prepare_module(target: Target) -> _Program:
@@ -199,7 +205,7 @@ def _execute(program: _Program, module: ModuleType) -> int:
         raise
     except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
         code = _report(error)
-    return _join_threads() or code
+    return code
 
 
 def _exit_code(code: object) -> int:
@@ -238,12 +244,13 @@ def _strip_our_frames(error: BaseException) -> None:
     error.__traceback__ = frames
 
 
-def _join_threads() -> int:
+def _join_threads_but(known: set[threading.Thread]) -> int:
     """Waits for the script's threads as the interpreter does before it exits."""
-    current = threading.current_thread()
     try:
-        while waited := [t for t in threading.enumerate() if t is not current and not t.daemon]:
-            for thread in waited:
+        while started := [
+            thread for thread in threading.enumerate() if thread not in known and not thread.daemon
+        ]:
+            for thread in started:
                 thread.join()
     except KeyboardInterrupt:
         return _INTERRUPTED
