@@ -32,6 +32,7 @@ _CACHE_CLAUSES = (
 _CONVERT = OpSyntax("$src attr-dict `:` type($src) `->` type($result)")
 _PAIR = OpSyntax("$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)")
 _PROGRAM_DIMENSION = OpSyntax("dimension($axis) attr-dict `:` type($result)")
+_BARE = OpSyntax("attr-dict", ())
 _TERMINATOR = OpSyntax("attr-dict ($srcs* `:` type($srcs*))?", ())
 _COMBINE_RETURN = OpSyntax("$result* attr-dict `:` type($result*)", ())
 
@@ -165,6 +166,8 @@ _PROGRAM = {
         "symbol($callee) `(` $operands* `)` attr-dict `:` functional-type", ("results",)
     ),
     "tt.return": _TERMINATOR,
+    "tt.grid_dependency_wait": _BARE,
+    "tt.grid_dependency_launch_dependents": _BARE,
 }
 
 OPERATIONS: dict[str, OpSyntax] = (

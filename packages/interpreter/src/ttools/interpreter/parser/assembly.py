@@ -240,10 +240,10 @@ def _short_type(name: str, prefix: str) -> Step:
                 if not cursor.peek:
                     cursor.fail("`>`")
             text = "".join(cursor.tokens[start : cursor.index])
-            type = parse_type(f"!{prefix}{text}")
-            if type is None:
+            kind = parse_type(f"!{prefix}{text}")
+            if kind is None:
                 cursor.error(f"`{text}` is not a type `!{prefix}<…>`", start)
-            state.types[name] = [type]
+            state.types[name] = [kind]
         else:
             state.types[name] = [cursor.type()]
 
@@ -327,7 +327,7 @@ def _compile_results(rules: Sequence[str]) -> ResultRule:
     compiled = [_compile_result(rule) for rule in rules]
     if len(compiled) == 1:
         return compiled[0]
-    return lambda state: [type for rule in compiled for type in rule(state)]
+    return lambda state: [kind for rule in compiled for kind in rule(state)]
 
 
 def _compile_result(rule: str) -> ResultRule:
@@ -363,5 +363,5 @@ _TYPE_RULES: dict[str, Callable[[ir.Type], ir.Type]] = {
     "pointee": _pointee,
     "i1": _i1,
     "element": ir.element_type,
-    "last": lambda type: type,
+    "last": lambda kind: kind,
 }

@@ -51,10 +51,10 @@ def parse_attribute(cursor: Cursor) -> ir.Attribute:
 
 def _number(cursor: Cursor) -> ir.Attribute:
     token = cursor.next()
-    type = cursor.type() if cursor.accept(":") else None
-    if isinstance(type, ir.FloatType):
+    kind = cursor.type() if cursor.accept(":") else None
+    if isinstance(kind, ir.FloatType):
         if _HEX.fullmatch(token):
-            return ir.Constant(type, (int(token, 16),))
+            return ir.Constant(kind, (int(token, 16),))
         return float(token)
     try:
         return float(token) if "." in token else int(token, 0)
@@ -125,14 +125,13 @@ def parse_constant(cursor: Cursor) -> ir.Constant:
     if cursor.accept("dense"):
         shape, elements = _dense_literal(cursor)
         cursor.expect(":")
-        type = cursor.type()
-        return _dense_constant(cursor, start, type, shape, elements)
+        return _dense_constant(cursor, start, cursor.type(), shape, elements)
     token = cursor.next()
     if token in _BOOLEANS and cursor.peek != ":":
         return ir.Constant(ir.IntegerType(1), (int(_BOOLEANS[token]),))
     cursor.expect(":")
-    type = cursor.type()
-    return ir.Constant(type, (_encode(cursor, start, token, type),))
+    kind = cursor.type()
+    return ir.Constant(kind, (_encode(cursor, start, token, kind),))
 
 
 def _dense_literal(cursor: Cursor) -> _Literal:
@@ -204,4 +203,4 @@ def _encode(cursor: Cursor, start: int, token: str, type: ir.Type) -> int:
             return FORMATS[type.name].encode(float(token))
     except ValueError:
         pass
-    cursor.error(f"`{token}` is not a constant of type `{type}`", start)
+    return cursor.error(f"`{token}` is not a constant of type `{type}`", start)

@@ -99,11 +99,11 @@ class Cursor:
         return value
 
     def type(self) -> ir.Type:
-        type = parse_type(self.tokens[self.index])
-        if type is None:
+        kind = parse_type(self.tokens[self.index])
+        if kind is None:
             self.fail("a type")
         self.index += 1
-        return type
+        return kind
 
     def types(self) -> list[ir.Type]:
         """One or more types between commas; none if no type comes next."""

@@ -21,11 +21,14 @@ _UNKNOWN_FILE = "<unknown>"
 class LocationTable:
     """The location aliases of a module, read on demand."""
 
-    def __init__(self, text: str, file: str, spans: dict[str, tuple[int, int]]) -> None:
+    def __init__(
+        self, text: str, file: str, spans: dict[str, tuple[int, int]], first_column: int = 1
+    ) -> None:
         """Takes where in `text` the value of each alias (`#loc4`) stands."""
         self._text = text
         self._file = file
         self._spans = spans
+        self._column_shift = 1 - first_column
         self._known: dict[str, SourceLocation | None] = {}
 
     def resolve(self, alias: str, user: Cursor) -> SourceLocation | None:
@@ -71,7 +74,7 @@ class LocationTable:
             cursor.expect(":")
             column = cursor.integer()
             _skip_range_end(cursor)
-            return SourceLocation(text, line, column)
+            return SourceLocation(text, line, column + self._column_shift)
         inner = None
         if cursor.accept("("):
             inner = self._inner(cursor)

@@ -29,11 +29,13 @@ from ttools.interpreter.parser.structured import STRUCTURED, Argument, parse_fun
 _ALIAS = re.compile(r"^(#[\w$.-]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
 _MODULE = re.compile(r"^[ \t]*(?:module|tt\.func)\b", re.MULTILINE)
 
+_COLUMN_ZERO = re.compile(r"loc\(\"[^\"\n]*\":\d+:0\)")
+
 # The type of a value that was used but not defined yet.
 _UNDEFINED = ir.OpaqueType("?")
 
 
-def parse_module(text: str, file: str = "<ttir>") -> ir.Module:
+def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = None) -> ir.Module:
     """Parses TTIR as Triton prints it with `module.str()` or keeps it in `kernel.asm["ttir"]`.
 
     An attribute that is not written has its default and is absent from `attributes`. Regions that
@@ -43,6 +45,8 @@ def parse_module(text: str, file: str = "<ttir>") -> ir.Module:
     Args:
         text: The module; locations may be missing.
         file: What to call the text in errors.
+        first_column: What the locations call the first column of a line, 0 or 1. By default 0 if
+            one of them says 0, as Triton 3.6 does of every function.
 
     Raises:
         ParseError: The text is not TTIR.
@@ -53,7 +57,9 @@ def parse_module(text: str, file: str = "<ttir>") -> ir.Module:
     aliases = {match[1]: match.span(2) for match in _ALIAS.finditer(text)}
     after = _ALIAS.search(text, first)
     source = Source(text, file, first, after.start() if after else len(text))
-    return ModuleParser(source, LocationTable(text, file, aliases)).module()
+    if first_column is None:
+        first_column = 0 if _COLUMN_ZERO.search(text) else 1
+    return ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
 
 
 @cache
@@ -138,8 +144,8 @@ class ModuleParser:
             cursor.error(
                 f"`{name}` has {len(types)} results, but {len(results)} names are given", at
             )
-        for index, (token, type) in enumerate(zip(results, types, strict=True)):
-            value = self.define(token, type, operation, index, operation.location)
+        for index, (token, kind) in enumerate(zip(results, types, strict=True)):
+            value = self.define(token, kind, operation, index, operation.location)
             operation.results.append(value)
         return operation
 
@@ -222,9 +228,8 @@ class ModuleParser:
         cursor, depth = self.cursor, 0
         while cursor.peek:
             token = cursor.peek
-            if token == "loc" or token.startswith("loc("):
-                if depth == 0:
-                    return self.locations.parse(cursor)
+            if depth == 0 and (token == "loc" or token.startswith("loc(")):
+                return self.locations.parse(cursor)
             depth += (token in _OPENING) - (token in _CLOSING)
             if depth < 0:
                 break
@@ -354,8 +359,8 @@ class ModuleParser:
         return token, cursor.type(), self.location()
 
     def _define_arguments(self, block: ir.Block, arguments: Sequence[Argument]) -> None:
-        for index, (token, type, location) in enumerate(arguments):
-            block.arguments.append(self.define(token, type, block, index, location))
+        for index, (token, kind, location) in enumerate(arguments):
+            block.arguments.append(self.define(token, kind, block, index, location))
 
     def reject_undefined(self) -> None:
         """At the end of a function: what was used must have been defined."""

@@ -64,9 +64,9 @@ def _parameter(reader: RegionReader) -> tuple[Argument, dict[str, ir.Attribute]]
     if cursor.peek[:1] == "%":
         token = cursor.next()
         cursor.expect(":")
-    type = cursor.type()
+    kind = cursor.type()
     attributes = parse_attribute_dictionary(cursor) if cursor.peek == "{" else {}
-    return (token, type, reader.location()), attributes
+    return (token, kind, reader.location()), attributes
 
 
 def _parse_for(reader: RegionReader) -> OperationState:
@@ -85,9 +85,9 @@ def _parse_for(reader: RegionReader) -> OperationState:
         names = _bind_initial_values(reader, state)
         cursor.expect("->")
         results = cursor.result_types()
-    type = cursor.type() if cursor.accept(":") else _INDEX
+    kind = cursor.type() if cursor.accept(":") else _INDEX
     carried = _arguments(reader, names, results)
-    state.regions.append(_terminated(reader.region([(variable, type, None), *carried])))
+    state.regions.append(_terminated(reader.region([(variable, kind, None), *carried])))
     _read_attributes(reader, state)
     state.types["results"] = results
     return state
@@ -187,7 +187,7 @@ def _arguments(
 ) -> list[Argument]:
     if len(names) != len(types):
         reader.cursor.error(f"{len(names)} carried values, but {len(types)} types")
-    return [(name, type, None) for name, type in zip(names, types, strict=True)]
+    return [(name, kind, None) for name, kind in zip(names, types, strict=True)]
 
 
 def _read_attributes(reader: RegionReader, state: OperationState) -> None:

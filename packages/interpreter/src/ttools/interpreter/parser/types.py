@@ -16,7 +16,8 @@ from ttools.interpreter.parser.floats import FORMATS
 _INTEGER = re.compile(r"[su]?i([1-9]\d*)")
 _DIMENSIONS = re.compile(r"(?:\d+x)*")
 _DIALECT_TYPE = re.compile(r"!([\w$.]+)(?:<(.*)>)?", re.DOTALL)
-_ADDRESS_SPACE = re.compile(r"(.*?)(?:\s*,\s*(\d+))?", re.DOTALL)
+# Triton 3.9 writes `!tt.ptr<f32, "constant">` for `tl.const` pointers; that is global memory.
+_ADDRESS_SPACE = re.compile(r'(.*?)(?:\s*,\s*(?:(\d+)|"\w+"))?', re.DOTALL)
 _OPAQUE_PREFIXES = ("vector<", "memref<", "tuple<")
 
 
