@@ -14,7 +14,7 @@ from ttools.interpreter.ir import FloatType, Type
 _BF16 = FloatType("bf16")
 
 
-def _is_bf16(type: Type) -> bool:  # noqa: A002
+def _is_bf16(type: Type) -> bool:
     return type == _BF16
 
 
@@ -62,7 +62,7 @@ def _rounding(call: Call) -> Rounding:
     return "rtz" if mode in ("rtz", "toward_zero", 0) and mode is not False else "rtne"
 
 
-def lower_float_cast(call: Call) -> Vector:
+def _lower_float_cast(call: Call) -> Vector:
     return convert(call.operands[0], call.source, call.target, _rounding(call))
 
 
@@ -76,12 +76,12 @@ def bitcast(value: Vector, source: Type, target: Type) -> Vector:
     return value
 
 
-def lower_bitcast(call: Call) -> Vector:
+def _lower_bitcast(call: Call) -> Vector:
     value = bitcast(call.operands[0], call.source, call.target)
     return value.cast("bitcast", call.result)
 
 
-def lower_index_cast(call: Call) -> Vector:
+def _lower_index_cast(call: Call) -> Vector:
     (value,) = call.operands
     bits, target = BITS[value.scalar], BITS[call.result]
     widening = "zext" if call.op.name.endswith("ui") else "sext"
@@ -100,13 +100,13 @@ CASTS: dict[str, Lowering] = {
     "arith.uitofp": _integer_to_float("uitofp"),
     "arith.fptosi": _float_to_integer(signed=True),
     "arith.fptoui": _float_to_integer(signed=False),
-    "arith.extf": lower_float_cast,
-    "arith.truncf": lower_float_cast,
-    "tt.fp_to_fp": lower_float_cast,
-    "arith.bitcast": lower_bitcast,
-    "tt.bitcast": lower_bitcast,
-    "arith.index_cast": lower_index_cast,
-    "arith.index_castui": lower_index_cast,
+    "arith.extf": _lower_float_cast,
+    "arith.truncf": _lower_float_cast,
+    "tt.fp_to_fp": _lower_float_cast,
+    "arith.bitcast": _lower_bitcast,
+    "tt.bitcast": _lower_bitcast,
+    "arith.index_cast": _lower_index_cast,
+    "arith.index_castui": _lower_index_cast,
     "tt.int_to_ptr": _same,
     "tt.ptr_to_int": _same,
 }

@@ -22,22 +22,22 @@ def _compare(call: Call, predicates: tuple[str, ...]) -> Vector:
     return left.compare(str(predicate), right)
 
 
-def lower_cmpi(call: Call) -> Vector:
+def _lower_cmpi(call: Call) -> Vector:
     return _compare(call, _CMPI)
 
 
-def lower_cmpf(call: Call) -> Vector:
+def _lower_cmpf(call: Call) -> Vector:
     # bf16 is held as an exact float and compares as one.
     return _compare(call, _CMPF)
 
 
-def lower_select(call: Call) -> Vector:
+def _lower_select(call: Call) -> Vector:
     condition, then, otherwise = call.operands
     return condition.choose(then, otherwise)
 
 
 COMPARISON: dict[str, Lowering] = {
-    "arith.cmpi": lower_cmpi,
-    "arith.cmpf": lower_cmpf,
-    "arith.select": lower_select,
+    "arith.cmpi": _lower_cmpi,
+    "arith.cmpf": _lower_cmpf,
+    "arith.select": _lower_select,
 }

@@ -6,9 +6,7 @@ that a fused multiply-add appears where the launch allows it and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ttools.interpreter.elementwise.formats import convert, narrow, round_bf16, widen
+from ttools.interpreter.elementwise.formats import convert, round_bf16, widen
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType
 
@@ -35,22 +33,22 @@ def _exact(name: str) -> Lowering:
     return lambda call: call.lanes.intrinsic(name, *call.operands)
 
 
-def lower_negf(call: Call) -> Vector:
+def _lower_negf(call: Call) -> Vector:
     return -call.operands[0]
 
 
-def lower_remf(call: Call) -> Vector:
-    """fmod is exact, so computing it in f32 rounds nothing away."""
+def _lower_remf(call: Call) -> Vector:
+    """Fmod is exact, so computing it in f32 rounds nothing away."""
     a, b = (widen(v, call.source) if v.scalar == "half" else v for v in call.operands)
     value = a.binary("frem", b)
     return value.cast("fptrunc", call.result) if call.result == "half" else value
 
 
-def lower_sqrt(call: Call) -> Vector:
+def _lower_sqrt(call: Call) -> Vector:
     return rounded(call, call.lanes.intrinsic("sqrt", *call.operands))
 
 
-def lower_rsqrt(call: Call) -> Vector:
+def _lower_rsqrt(call: Call) -> Vector:
     (value,) = call.operands
     if call.result == "half":
         wide = value.cast("fpext", "float")
@@ -58,7 +56,7 @@ def lower_rsqrt(call: Call) -> Vector:
     return rounded(call, 1.0 / call.lanes.intrinsic("sqrt", value))
 
 
-def lower_fma(call: Call) -> Vector:
+def _lower_fma(call: Call) -> Vector:
     a, b, c = call.operands
     if call.source in (_BF16, FloatType("f16")):
         return convert(
@@ -84,24 +82,12 @@ def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
     return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float("double")
 
 
-def lower_clampf(call: Call) -> Vector:
+def _lower_clampf(call: Call) -> Vector:
     value, low, high = call.operands
     propagate = call.op.attributes.get("propagateNan") in ("all", 0xFFFF)
     if propagate:
         return call.lanes.intrinsic("minimum", call.lanes.intrinsic("maximum", value, low), high)
     return call.lanes.intrinsic("minimumnum", call.lanes.intrinsic("maximumnum", value, low), high)
-
-
-def via_f32(function: Callable[[Vector], Vector]) -> Lowering:
-    """A function of floats, computed in f32 for the 16-bit types and rounded once."""
-
-    def lower(call: Call) -> Vector:
-        (value,) = call.operands
-        if value.scalar == "double":
-            return function(value)
-        return narrow(function(widen(value, call.source)), call.target)
-
-    return lower
 
 
 FLOATING: dict[str, Lowering] = {
@@ -110,14 +96,14 @@ FLOATING: dict[str, Lowering] = {
     "arith.mulf": _arithmetic("fmul", contractible=True),
     "arith.divf": _arithmetic("fdiv", contractible=False),
     "tt.precise_divf": _arithmetic("fdiv", contractible=False),
-    "arith.remf": lower_remf,
-    "arith.negf": lower_negf,
+    "arith.remf": _lower_remf,
+    "arith.negf": _lower_negf,
     # "num" drops a NaN operand, the others propagate it; -0 is below +0 in both.
     "arith.maxnumf": _exact("maximumnum"),
     "arith.minnumf": _exact("minimumnum"),
     "arith.maximumf": _exact("maximum"),
     "arith.minimumf": _exact("minimum"),
-    "tt.clampf": lower_clampf,
+    "tt.clampf": _lower_clampf,
     "math.absf": _exact("fabs"),
     "math.floor": _exact("floor"),
     "math.ceil": _exact("ceil"),
@@ -125,8 +111,8 @@ FLOATING: dict[str, Lowering] = {
     "math.roundeven": _exact("roundeven"),
     "math.round": _exact("round"),
     "math.copysign": _exact("copysign"),
-    "math.fma": lower_fma,
-    "math.sqrt": lower_sqrt,
-    "tt.precise_sqrt": lower_sqrt,
-    "math.rsqrt": lower_rsqrt,
+    "math.fma": _lower_fma,
+    "math.sqrt": _lower_sqrt,
+    "tt.precise_sqrt": _lower_sqrt,
+    "math.rsqrt": _lower_rsqrt,
 }

@@ -172,13 +172,13 @@ def _round_f16(value: Vector, rounding: Rounding) -> Vector:
 
 
 # ---- any format
-def _float_type(type: Type) -> FloatType:  # noqa: A002
+def _float_type(type: Type) -> FloatType:
     if isinstance(type, FloatType):
         return type
     raise UnsupportedError(f"{type} where a float is needed")
 
 
-def widen(value: Vector, type: Type) -> Vector:  # noqa: A002
+def widen(value: Vector, type: Type) -> Vector:
     """A value of a float type as f32: exact, but for f64, which is rounded to nearest."""
     name = _float_type(type).name
     if name in ("f32", "bf16"):
@@ -194,7 +194,7 @@ def widen(value: Vector, type: Type) -> Vector:  # noqa: A002
     raise UnsupportedError(f"a value of type {type}")
 
 
-def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:  # noqa: A002
+def narrow(value: Vector, type: Type, rounding: Rounding = "rtne") -> Vector:
     """An f32 rounded to a float type (f64: exact)."""
     name = _float_type(type).name
     simple: dict[str, Callable[[], Vector]] = {
@@ -225,7 +225,7 @@ def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtn
     return narrow(round_f64_to_odd(value), target, rounding)
 
 
-def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:  # noqa: A002
+def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:
     """`width` values of any float type as f32.
 
     Args:
@@ -238,7 +238,7 @@ def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:  
     return widen(lanes.value(value, register_type(type)), type).text
 
 
-def narrow_from_f32(builder: Builder, value: str, type: Type, width: int) -> str:  # noqa: A002
+def narrow_from_f32(builder: Builder, value: str, type: Type, width: int) -> str:
     """`width` f32 values rounded to any float type, to nearest even; fp8 saturates.
 
     Args:

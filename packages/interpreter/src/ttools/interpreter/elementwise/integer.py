@@ -2,8 +2,8 @@
 
 Shifts clamp their amount as PTX's `shl`/`shr` do.  Division by zero gives all ones and its
 remainder the dividend; INT_MIN / -1 wraps.  Vectors of up to 32 bits are divided in floating
-point, which is exact for them: the quotient of two n-bit integers is at least 2^-n relative from
-the next integer, far above the rounding error of a format with 2n or more bits... (n + n < 53).
+point, whose truncated quotient is exact: unless it is an integer, a quotient of n-bit integers
+differs from every integer by more than 2^-n of itself, and the format's rounding error is smaller.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _remainder(signed: bool) -> Lowering:
     return lambda call: remainder(call.operands[0], call.operands[1], signed=signed)
 
 
-def lower_floordivsi(call: Call) -> Vector:
+def _lower_floordivsi(call: Call) -> Vector:
     a, b = call.operands
     q = quotient(a, b, signed=True)
     rest = a - q * b
@@ -104,7 +104,7 @@ def lower_floordivsi(call: Call) -> Vector:
     return off.choose(q - 1, q)
 
 
-def lower_ceildivsi(call: Call) -> Vector:
+def _lower_ceildivsi(call: Call) -> Vector:
     a, b = call.operands
     q = quotient(a, b, signed=True)
     rest = a - q * b
@@ -112,7 +112,7 @@ def lower_ceildivsi(call: Call) -> Vector:
     return off.choose(q + 1, q)
 
 
-def lower_ceildivui(call: Call) -> Vector:
+def _lower_ceildivui(call: Call) -> Vector:
     a, b = call.operands
     q = quotient(a, b, signed=False)
     return (a - q * b).compare("ne", 0).choose(q + 1, q)
@@ -152,7 +152,7 @@ def _extended_product(signed: bool) -> Lowering:
     return lower
 
 
-def lower_addui_extended(call: Call) -> tuple[Vector, ...]:
+def _lower_addui_extended(call: Call) -> tuple[Vector, ...]:
     a, b = call.operands
     total = a + b
     return total, total.compare("ult", a)
@@ -175,7 +175,7 @@ def _count_zeros(name: str) -> Lowering:
     return lower
 
 
-def lower_absi(call: Call) -> Vector:
+def _lower_absi(call: Call) -> Vector:
     (value,) = call.operands
     return value.maximum(-value)
 
@@ -195,18 +195,18 @@ INTEGER: dict[str, Lowering] = {
     "arith.divui": _division(signed=False),
     "arith.remsi": _remainder(signed=True),
     "arith.remui": _remainder(signed=False),
-    "arith.floordivsi": lower_floordivsi,
-    "arith.ceildivsi": lower_ceildivsi,
-    "arith.ceildivui": lower_ceildivui,
+    "arith.floordivsi": _lower_floordivsi,
+    "arith.ceildivsi": _lower_ceildivsi,
+    "arith.ceildivui": _lower_ceildivui,
     "arith.shli": _shift("shl"),
     "arith.shrsi": _shift("ashr"),
     "arith.shrui": _shift("lshr"),
     "arith.mulsi_extended": _extended_product(signed=True),
     "arith.mului_extended": _extended_product(signed=False),
-    "arith.addui_extended": lower_addui_extended,
+    "arith.addui_extended": _lower_addui_extended,
     "tt.mulhiui": lambda call: high_product(*call.operands, signed=False),
     "math.ctpop": _intrinsic("ctpop"),
     "math.ctlz": _count_zeros("ctlz"),
     "math.cttz": _count_zeros("cttz"),
-    "math.absi": lower_absi,
+    "math.absi": _lower_absi,
 }

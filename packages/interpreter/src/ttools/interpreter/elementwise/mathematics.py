@@ -1,21 +1,68 @@
-"""The `math` dialect's functions: polynomials for f32 and shorter, libm for f64."""
+"""The `math` dialect's functions: polynomials for f32 and shorter types, libm for f64.
+
+f16 and bf16 are computed in f32 and rounded once more.
+"""
 
 from __future__ import annotations
 
-from ttools.interpreter.elementwise.floating import via_f32
-from ttools.interpreter.elementwise.transcendental import apply
-from ttools.interpreter.elementwise.vector import Lowering, Vector
+from collections.abc import Callable
+
+from ttools.interpreter.elementwise.formats import narrow, widen
+from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
+from ttools.interpreter.elementwise.power import power
+from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
+from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
+
+#: A function of floats or doubles.
+Function = Callable[..., Vector]
 
 
-def _function(name: str) -> Lowering:
-    def evaluate(value: Vector) -> Vector:
-        if value.scalar == "double":
-            return value.lanes.intrinsic(name, value)
-        return apply(name, value)
+def evaluate(name: str, *arguments: Vector) -> Vector:
+    """`name` (as C's math.h has it) of floats or doubles."""
+    first = arguments[0]
+    if first.scalar == "float":
+        if name in POLYNOMIALS:
+            return first.lanes.function(name, "float", POLYNOMIALS[name], first)
+        if name == "pow":
+            return first.lanes.function(name, "float", power, *arguments)
+    return call_libm(name, *arguments)
 
-    return via_f32(evaluate)
+
+def in_f32(function: Function) -> Lowering:
+    """A lowering that computes 16-bit floats in f32 and rounds the result."""
+
+    def lower(call: Call) -> Vector:
+        if call.operands[0].scalar == "double":
+            return function(*call.operands)
+        wide = [widen(value, call.source) for value in call.operands]
+        return narrow(function(*wide), call.target)
+
+    return lower
+
+
+def _named(name: str) -> Lowering:
+    return in_f32(lambda *arguments: evaluate(name, *arguments))
+
+
+def _class_test(is_member: Callable[[Vector], Vector]) -> Lowering:
+    return lambda call: is_member(call.operands[0])
+
+
+def _fpowi(call: Call) -> Vector:
+    base, exponent = call.operands
+    wide = exponent.cast("sitofp", "double")
+    if base.scalar == "double":
+        return call_libm("pow", base, wide)
+    value = call_libm("pow", widen(base, call.source).cast("fpext", "double"), wide)
+    return narrow(value.cast("fptrunc", "float"), call.target)
 
 
 MATHEMATICS: dict[str, Lowering] = {
-    f"math.{name}": _function(name) for name in ("exp", "exp2", "log")
+    # `logb` and the like are libdevice's; the dialect's names for two others differ from C's.
+    **{f"math.{name}": _named(name) for name in FUNCTIONS},
+    "math.powf": _named("pow"),
+    "math.fpowi": _fpowi,
+    "math.isnan": _class_test(lambda x: x.is_nan()),
+    "math.isinf": _class_test(lambda x: x.abs().compare("oeq", float("inf"))),
+    "math.isfinite": _class_test(lambda x: x.abs().compare("olt", float("inf"))),
 }

@@ -7,12 +7,16 @@ undefined for any input.
 
 from __future__ import annotations
 
-from ttools.interpreter.elementwise.vector import Lanes, Vector
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter.elementwise.trigonometry import COS, SIN, TAN
+from ttools.interpreter.elementwise.vector import Vector
 
 _LOG2_E = 1.4426950408889634
-# ln 2 in two floats; the upper one has few bits, so that n * LN2_HIGH is exact.
-_LN2_HIGH = 0.693145751953125
-_LN2_LOW = 1.4286068203094172e-06
+# ln 2 and log10 2 in two floats; the upper one has few bits, so that its product with an exponent
+# is exact.
+_LN2 = (0.693145751953125, 1.4286068203094172e-06)
+_LOG10_2 = (0.301025390625, 4.605039066518657e-06)
 # Adding it rounds a float to the nearest integer, whose bits are then the lowest of the sum.
 _ROUND = 1.5 * 2**23
 
@@ -27,59 +31,77 @@ def _nearest_integer(value: Vector) -> tuple[Vector, Vector]:
     return shifted - _ROUND, shifted.as_int() - shifted.coerce(_ROUND).as_int()
 
 
-def scale(value: Vector, exponent: Vector) -> Vector:
+def _power_of_two(exponent: Vector) -> Vector:
+    """`2^exponent` as a float, for an i32 in [-126, 127]."""
+    return ((exponent + 127) << 23).as_float()
+
+
+def _scale(value: Vector, exponent: Vector) -> Vector:
     """`value * 2^exponent` for |exponent| <= 252, rounded once where the result is denormal."""
     half = exponent.arithmetic_shift(1)
-    rest = exponent - half
-    return value * ((half + 127) << 23).as_float() * ((rest + 127) << 23).as_float()
+    return value * _power_of_two(half) * _power_of_two(exponent - half)
 
 
-def clamp(value: Vector, low: float, high: float) -> Vector:
+def _clamp(value: Vector, low: float, high: float) -> Vector:
     """Both ends clamped; NaN passes."""
-    low_vector, high_vector = value.coerce(low), value.coerce(high)
-    value = value.compare("olt", low).choose(low_vector, value)
-    return value.compare("ogt", high).choose(high_vector, value)
+    value = value.compare("olt", low).choose(value.coerce(low), value)
+    return value.compare("ogt", high).choose(value.coerce(high), value)
 
 
-# (e^r - 1 - r) / r^2 on |r| <= ln2/2, 2^-25.6
-_EXP = (0.0013806687202304602, 0.008358609862625599, 0.04166778549551964)
-_EXP += (0.16666604578495026, 0.4999999701976776)
+def _split_exponential(x: Vector) -> tuple[Vector, Vector]:
+    """`(e^r - 1, n)` with `x = n * ln 2 + r` and |r| <= ln2 / 2."""
+    lanes = x.lanes
+    n, exponent = _nearest_integer(x * _LOG2_E)
+    r = lanes.fma(n, -_LN2[1], lanes.fma(n, -_LN2[0], x))
+    return lanes.fma(lanes.polynomial(r, _EXP), r * r, r), exponent
+
+
+# (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, 2^-25.6
+_EXP = (
+    *(0.0013806687202304602, 0.008358609862625599, 0.04166778549551964),
+    *(0.16666604578495026, 0.4999999701976776),
+)
 
 
 def _exp(x: Vector) -> Vector:
-    lanes = x.lanes
-    bounded = clamp(x, -104.0, 89.0)
-    n, exponent = _nearest_integer(bounded * _LOG2_E)
-    r = lanes.fma(n, -_LN2_LOW, lanes.fma(n, -_LN2_HIGH, bounded))
-    value = lanes.fma(lanes.polynomial(r, _EXP), r * r, r) + 1.0
-    return scale(value, exponent)
+    minus_one, exponent = _split_exponential(_clamp(x, -104.0, 89.0))
+    return _scale(minus_one + 1.0, exponent)
 
 
 # (2^r - 1) / r on |r| <= 1/2, 2^-25.8
-_EXP2 = (0.0001554494519950822, 0.0013381186872720718, 0.009617784060537815)
-_EXP2 += (0.05550377070903778, 0.24022652208805084, 0.6931471824645996)
+_EXP2 = (
+    *(0.0001554494519950822, 0.0013381186872720718, 0.009617784060537815),
+    *(0.05550377070903778, 0.24022652208805084, 0.6931471824645996),
+)
 
 
 def _exp2(x: Vector) -> Vector:
     lanes = x.lanes
-    bounded = clamp(x, -151.0, 129.0)
+    bounded = _clamp(x, -151.0, 129.0)
     n, exponent = _nearest_integer(bounded)
     r = bounded - n
-    return scale(lanes.fma(lanes.polynomial(r, _EXP2), r, 1.0), exponent)
+    return _scale(lanes.fma(lanes.polynomial(r, _EXP2), r, 1.0), exponent)
+
+
+def _expm1(x: Vector) -> Vector:
+    p, exponent = _split_exponential(_clamp(x, -20.0, 89.0))
+    # Half of the power, lest it overflow where the result does not.
+    half = _power_of_two(exponent - 1)
+    value = x.lanes.fma(half, p, half - 0.5) * 2.0
+    return x.abs().compare("olt", 2.0**-25).choose(x, value)
 
 
 # ---- logarithms
 _SQRT_HALF_BITS = 0x3F3504F3
 
 
-def _split_log(x: Vector) -> tuple[Vector, Vector]:
+def _split_logarithm(x: Vector) -> tuple[Vector, Vector]:
     """`x = 2^e * (1 + f)` with 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x."""
     tiny = x.compare("olt", 2.0**-126)
     bits = tiny.choose(x * 2.0**23, x).as_int()
     exponent = (bits - _SQRT_HALF_BITS).arithmetic_shift(23)
     mantissa = (bits - (exponent << 23)).as_float()
-    adjusted = exponent - tiny.choose(exponent.coerce(23), 0)
-    return adjusted.cast("sitofp", "float"), mantissa - 1.0
+    return exponent - tiny.choose(exponent.coerce(23), 0), mantissa - 1.0
 
 
 def _log_specials(x: Vector, value: Vector) -> Vector:
@@ -91,25 +113,129 @@ def _log_specials(x: Vector, value: Vector) -> Vector:
 
 
 # (log(1 + f) - f + f^2/2) / f^3 on [sqrt(1/2) - 1, sqrt(2) - 1], 2^-27.3
-_LOG = (-0.07622313499450684, 0.12766529619693756, -0.1316680610179901, 0.14201539754867554)
-_LOG += (-0.1662270426750183, 0.20001214742660522, -0.25000837445259094, 0.3333333134651184)
+_LOG = (
+    *(-0.07622313499450684, 0.12766529619693756, -0.1316680610179901, 0.14201539754867554),
+    *(-0.1662270426750183, 0.20001214742660522, -0.25000837445259094, 0.3333333134651184),
+    -0.5,
+)
+
+
+def _log_series(exponent: Vector, f: Vector) -> Vector:
+    lanes = f.lanes
+    e = exponent.cast("sitofp", "float")
+    value = lanes.fma(lanes.polynomial(f, _LOG), f * f, f)
+    return lanes.fma(e, _LN2[0], lanes.fma(e, _LN2[1], value))
 
 
 def _log(x: Vector) -> Vector:
+    return _log_specials(x, _log_series(*_split_logarithm(x)))
+
+
+def _log1p(x: Vector) -> Vector:
+    u = x + 1.0
+    lost = x.compare("olt", 1.0).choose(x - (u - 1.0), 1.0 - (u - x))
+    exponent, f = _split_logarithm(u)
+    # What the sum lost counts only for small u.
+    scaled = lost * _power_of_two(-exponent.minimum(60).maximum(-60))
+    value = _log_specials(u, _log_series(exponent, f + scaled))
+    return x.abs().compare("olt", 2.0**-25).choose(x, value)
+
+
+# (log_b(1 + f) - f * log_b(e)) / f^2 on the same interval, 2^-27.8, and log_b(e) in two floats
+_LOG2 = (
+    *(-0.10979223996400833, 0.18625302612781525, -0.19115927815437317, 0.20459520816802979),
+    *(-0.23960642516613007, 0.28856736421585083, -0.36069703102111816, 0.4808982312679291),
+    -0.7213473320007324,
+)
+_LOG2_FACTOR = (1.4426950216293335, 1.925963033500011e-08)
+_LOG10 = (
+    *(-0.03305075690150261, 0.05606774613261223, -0.05754467844963074, 0.06158929318189621),
+    *(-0.07212872058153152, 0.08686743676662445, -0.10858062654733658, 0.14476479589939117),
+    -0.21714718639850616,
+)
+_LOG10_FACTOR = (0.4342944920063019, -1.0103049952192578e-08)
+
+
+def _other_base(f: Vector, series: Sequence[float], factor: tuple[float, float]) -> Vector:
+    lanes = f.lanes
+    rest = lanes.fma(lanes.polynomial(f, series), f * f, f * factor[1])
+    return lanes.fma(f, factor[0], rest)
+
+
+def _log2(x: Vector) -> Vector:
+    exponent, f = _split_logarithm(x)
+    value = exponent.cast("sitofp", "float") + _other_base(f, _LOG2, _LOG2_FACTOR)
+    return _log_specials(x, value)
+
+
+def _log10(x: Vector) -> Vector:
+    exponent, f = _split_logarithm(x)
+    e = exponent.cast("sitofp", "float")
+    value = x.lanes.fma(e, _LOG10_2[1], _other_base(f, _LOG10, _LOG10_FACTOR))
+    return _log_specials(x, x.lanes.fma(e, _LOG10_2[0], value))
+
+
+# ---- sigmoids
+# (tanh x - x) / x^3 in x^2 on |x| <= 0.625, 2^-27.8
+_TANH = (
+    *(-0.005704961717128754, 0.02063906379044056, -0.05373970791697502),
+    *(0.13331441581249237, -0.3333328068256378),
+)
+
+
+def _with_sign_of(magnitude: Vector, x: Vector) -> Vector:
+    return magnitude.lanes.intrinsic("copysign", magnitude, x)
+
+
+def _tanh(x: Vector) -> Vector:
     lanes = x.lanes
-    e, f = _split_log(x)
-    series = lanes.fma(lanes.polynomial(f, _LOG), f, -0.5)
-    value = lanes.fma(series, f * f, f)
-    return _log_specials(x, lanes.fma(e, _LN2_HIGH, lanes.fma(e, _LN2_LOW, value)))
+    magnitude = x.abs()
+    square = x * x
+    near = lanes.fma(lanes.polynomial(square, _TANH), square * magnitude, magnitude)
+    # e^(2x) without a denormal or an overflow to mind; beyond 10 tanh is 1.
+    p, exponent = _split_exponential(_clamp(magnitude + magnitude, 0.0, 20.0))
+    power = _power_of_two(exponent)
+    total = lanes.fma(power, p, power) + 1.0
+    far = 1.0 - total.coerce(2.0) / total
+    return _with_sign_of(magnitude.compare("olt", 0.625).choose(near, far), x)
+
+
+# erf(x) / x - 1 in x^2 on |x| <= 0.93, 2^-25.8
+_ERF = (
+    *(-0.000595373974647373, 0.0049859401769936085, -0.026761719956994057),
+    *(0.11281682550907135, -0.3761247992515564, 0.12837915122509003),
+)
+# log(erfc(t)) + t on [0.92, 4], an error of erf of 2^-34.3
+_ERFC = (
+    *(-2.1094951080158353e-05, 0.0004344614571891725, -0.004171057604253292),
+    *(0.025119412690401077, -0.10828007012605667, -0.6333469152450562),
+    *(-0.1295149177312851, 0.00017468251462560147),
+)
+
+
+def _erf(x: Vector) -> Vector:
+    lanes = x.lanes
+    magnitude = x.abs()
+    near = lanes.fma(lanes.polynomial(x * x, _ERF), magnitude, magnitude)
+    t = _clamp(magnitude, 0.0, 4.0)
+    p, exponent = _split_exponential(lanes.polynomial(t, _ERFC) - t)
+    power = _power_of_two(exponent)
+    far = 1.0 - lanes.fma(power, p, power)
+    return _with_sign_of(magnitude.compare("olt", 0.925).choose(near, far), x)
 
 
 #: Functions of one f32 that have a polynomial.
-POLYNOMIALS = {"exp": _exp, "exp2": _exp2, "log": _log}
-
-
-def apply(name: str, value: Vector) -> Vector:
-    """`name(value)` of f32 through a function that is inlined."""
-    return value.lanes.function(name, "float", POLYNOMIALS[name], value)
-
-
-__all__ = ["POLYNOMIALS", "Lanes", "apply", "clamp", "scale"]
+POLYNOMIALS: dict[str, Callable[[Vector], Vector]] = {
+    "exp": _exp,
+    "exp2": _exp2,
+    "expm1": _expm1,
+    "log": _log,
+    "log2": _log2,
+    "log10": _log10,
+    "log1p": _log1p,
+    "sin": SIN,
+    "cos": COS,
+    "tan": TAN,
+    "tanh": _tanh,
+    "erf": _erf,
+}

@@ -237,7 +237,7 @@ class Call:
         """The LLVM type of an element of the first result."""
         return register_type(self.target)
 
-    def unsupported(self, what: str, help: str | None = None) -> UnsupportedError:  # noqa: A002
+    def unsupported(self, what: str, help: str | None = None) -> UnsupportedError:
         return UnsupportedError(what, self.op.location, help)
 
 

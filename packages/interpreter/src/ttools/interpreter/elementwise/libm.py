@@ -1,0 +1,86 @@
+"""Calls of the C library's functions of doubles, one lane at a time.
+
+A call is a function of its own with a loop over the lanes: whatever its width it is a few
+instructions, and the code around it stays small.  Floats are widened to double before and rounded
+after, which makes rare functions of f32 as good as correctly rounded.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.elementwise.vector import Vector
+
+#: Functions of doubles that every C library we run on has, with the number of their arguments.
+FUNCTIONS: dict[str, int] = {
+    **dict.fromkeys(
+        (
+            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+            *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+            *("cbrt", "erf", "erfc", "tgamma", "lgamma", "j0", "j1", "y0", "y1", "logb"),
+        ),
+        1,
+    ),
+    **dict.fromkeys(("pow", "atan2", "hypot", "fmod", "remainder", "nextafter"), 2),
+}
+
+
+def _declaration(arguments: tuple[Vector, ...]) -> str:
+    kinds = ", ".join(a.scalar for a in arguments)
+    # Pure as far as we look: nobody reads errno.
+    return f"double ({kinds}) nounwind willreturn memory(none)"
+
+
+def _define_loop(name: str, symbol: str, arguments: tuple[Vector, ...]) -> str:
+    """A function on vectors that calls `symbol` for each lane."""
+    lanes = arguments[0].lanes
+    result = lanes.type("double")
+    parameters = ", ".join(f"{a.type} %a{i}" for i, a in enumerate(arguments))
+    spills, loads = [], []
+    for i, a in enumerate(arguments):
+        spills += [f"  %p{i} = alloca {a.type}", f"  store {a.type} %a{i}, ptr %p{i}"]
+        loads += [
+            f"  %q{i} = getelementptr {a.scalar}, ptr %p{i}, i64 %i",
+            f"  %v{i} = load {a.scalar}, ptr %q{i}",
+        ]
+    passed = ", ".join(f"{a.scalar} %v{i}" for i, a in enumerate(arguments))
+    return "\n".join(
+        [
+            f"define internal {result} @{name}({parameters}) noinline minsize nounwind {{",
+            "entry:",
+            *spills,
+            f"  %out = alloca {result}",
+            "  br label %loop",
+            "loop:",
+            "  %i = phi i64 [0, %entry], [%next, %loop]",
+            *loads,
+            f"  %r = call double @{symbol}({passed})",
+            "  %o = getelementptr double, ptr %out, i64 %i",
+            "  store double %r, ptr %o",
+            "  %next = add i64 %i, 1",
+            f"  %more = icmp ult i64 %next, {lanes.width}",
+            "  br i1 %more, label %loop, label %exit",
+            "exit:",
+            f"  %result = load {result}, ptr %out",
+            f"  ret {result} %result",
+            "}",
+        ]
+    )
+
+
+def call_doubles(symbol: str, *arguments: Vector) -> Vector:
+    """`symbol(arguments)` in every lane: arguments are doubles or i32s, the result is double."""
+    lanes = arguments[0].lanes
+    lanes.builder.declare(symbol, _declaration(arguments))
+    name = symbol
+    if lanes.width > 1:
+        name = f"ttools.libm.{symbol}.{lanes.suffix('double')}"
+        if name not in lanes.builder.definitions:
+            lanes.builder.define(name, _define_loop(name, symbol, arguments))
+    passed = ", ".join(f"{a.type} {a.text}" for a in arguments)
+    return lanes.emit(f"call {lanes.type('double')} @{name}({passed})", "double")
+
+
+def call_libm(symbol: str, *arguments: Vector) -> Vector:
+    """`symbol(arguments)` of floats or doubles, in the type of the first float among them."""
+    scalar = next(a.scalar for a in arguments if a.is_float)
+    wide = [a.cast("fpext", "double") if a.is_float else a for a in arguments]
+    return call_doubles(symbol, *wide).cast("fptrunc", scalar)
