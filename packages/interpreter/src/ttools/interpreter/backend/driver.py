@@ -1,37 +1,71 @@
 """The driver half of the Triton plugin: the CPU as Triton's device.
 
-Imported by `import triton`, so its top imports only the standard library and Triton.
+Imported by `import triton`, so its top imports only the standard library and Triton. Must not
+know how kernels are compiled or launched: that is the launcher's.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+# Only the names that exist at import may be classes: Triton looks for one concrete driver here.
+
 
 class CPUDriver(DriverBase):  # type: ignore[misc]
-    """Runs kernels on the CPU."""
+    """Triton's driver for the CPU; the default one where no other driver is active.
+
+    Args:
+        device: what `get_current_device` answers. Triton keys a kernel's compiled variants by it
+            alone, so a driver that works beside a GPU's needs another number.
+    """
+
+    def __init__(self, device: int = 0) -> None:
+        super().__init__()
+        self._device = device
 
     @classmethod
     def is_active(cls) -> bool:
-        """Whether this is Triton's default driver: nobody else is, and nobody switched it off."""
-        if os.environ.get("TTOOLS_BACKEND", "").lower() == "off":
+        """Whether this is the default driver: no other is active and none forbids it."""
+        if os.environ.get("TTOOLS_BACKEND", "").strip().lower() == "off":
             return False
         from triton.backends import backends
 
         others = (b.driver for b in backends.values() if b.driver is not cls)
         return not any(driver.is_active() for driver in others)
 
+    @property
+    def launcher_cls(self) -> Callable[..., Any]:
+        """Makes the callable that launches one compiled kernel."""
+        from ttools.interpreter.backend.launcher import CPULauncher
+
+        return CPULauncher
+
+    @property
+    def utils(self) -> Any:
+        """Properties of the device and loading of compiled kernels."""
+        from ttools.interpreter.backend.device import DEVICE
+
+        return DEVICE
+
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Not needed: no C++ is generated."""
+        """Unused: no launcher is written in C++."""
         return ty
 
     def get_current_target(self) -> GPUTarget:
-        """The target of every compilation."""
-        return GPUTarget("cpu", 0, 32)
+        """What kernels are compiled for.
+
+        While a device map makes the CPU pass for CUDA, a script is told so as well; Triton, its
+        libraries inside kernels and torch are told the truth and take their generic paths.
+        """
+        from ttools.interpreter.backend.device import reported_target
+
+        return reported_target(sys._getframe(1).f_globals.get("__name__", ""))
 
     def get_active_torch_device(self) -> Any:
         """The device whose tensors kernels take."""
@@ -39,8 +73,44 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
         return torch.device("cpu")
 
+    def get_current_device(self) -> int:
+        """The number of this device."""
+        return self._device
+
+    def set_current_device(self, device: int) -> None:
+        """Does nothing: there is one device."""
+
+    def get_current_stream(self, device: int | None = None) -> int:
+        """The only stream; launches are synchronous."""
+        return 0
+
+    def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
+        """No CUDA compute capability at all."""
+        return (0, 0)
+
+    def get_device_interface(self) -> Any:
+        """Events and synchronisation with the interface of `torch.cuda`."""
+        from ttools.interpreter.backend.benchmark import CPUDeviceInterface
+
+        return CPUDeviceInterface
+
     def get_benchmarker(self) -> Any:
-        """Times the native engine."""
-        from triton.testing import do_bench
+        """What `triton.autotune` times configurations with."""
+        from ttools.interpreter.backend.benchmark import do_bench
 
         return do_bench
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """A buffer for `clear_cache`; empty, for a flush would cost more than most kernels."""
+        import torch
+
+        return torch.empty(0, dtype=torch.int32)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Does nothing: the CPU's caches are left warm, as programs find them."""
+
+    def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
+        """Memory for instrumentation, of which the CPU has none."""
+        import torch
+
+        return torch.zeros(size, dtype=torch.int8)

@@ -1,0 +1,249 @@
+"""Every private name of Triton that ttools relies on, and every difference between its versions.
+
+Supported: triton 3.6, 3.7, 3.8 and 3.9. Nothing here is imported from Triton before it is asked
+for, so this file may be imported while `import triton` itself is still running. It must not know
+what its callers do with what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeAlias
+
+from ttools.core.errors import TtoolsError, UsageError
+
+#: A kernel's signature: a Triton type per parameter, `constexpr`, or a tuple of such.
+Signature: TypeAlias = "str | tuple[Signature, ...]"
+
+
+@lru_cache(maxsize=1)
+def triton_version() -> tuple[int, int]:
+    """Major and minor version of the installed Triton."""
+    import triton
+
+    major, minor = str(triton.__version__).split(".")[:2]
+    return int(major), int(re.sub(r"\D.*", "", minor))
+
+
+# ---- the front end
+
+# The nvidia backend rewrites tensor descriptors to pointers below compute capability 9.0 only.
+_CAPABILITY_WITHOUT_DESCRIPTORS = 80
+
+
+def run_ttir_passes(module: Any) -> None:
+    """Runs the installed nvidia backend's own TTIR passes, descriptors rewritten, on `module`.
+
+    Up to 3.7 its list also rewrites block pointers; 3.8 gave `tl.make_block_ptr` up.
+    """
+    from triton.backends.nvidia.compiler import CUDABackend
+
+    CUDABackend.make_ttir(module, {}, None, _CAPABILITY_WITHOUT_DESCRIPTORS)
+
+
+def libdevice_module() -> Any:
+    """The module whose functions `triton.language.extra.libdevice` stands for."""
+    from triton.language.extra.cuda import libdevice
+
+    return libdevice
+
+
+def fp_fusion(requested: bool | None) -> bool:
+    """Whether a*b+c may contract, from the launch option and Triton's environment variables."""
+    from triton import knobs
+
+    if getattr(knobs.language, "force_disable_fp_fusion", False):  # from 3.9
+        return False
+    return bool(knobs.language.default_fp_fusion if requested is None else requested)
+
+
+def load_ttir(path: Path) -> Any:
+    """Parses and verifies a `.ttir` file with Triton's own parser.
+
+    Returns:
+        The module; it keeps its context alive.
+
+    Raises:
+        UsageError: the file is not TTIR. MLIR prints where and why on stderr itself.
+    """
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    try:
+        module = ir.parse_mlir_module(str(path), context)
+    except RuntimeError as error:
+        raise UsageError(f"{path}: not valid TTIR for Triton {installed_triton()}") from error
+    module.context = context
+    return module
+
+
+def installed_triton() -> str:
+    """The version of the installed Triton, as it writes it."""
+    import triton
+
+    return str(triton.__version__)
+
+
+@dataclass(frozen=True)
+class CompiledSource:
+    """The kernel that Triton is compiling: its `JITFunction` and everything it may call."""
+
+    functions: tuple[Any, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where these functions were written, without repetition."""
+        return tuple(dict.fromkeys(os.path.abspath(source_file(f)) for f in self.functions))
+
+
+def source_file(function: Any) -> str:
+    """The file of a `JITFunction`'s Python source."""
+    return str(function.fn.__code__.co_filename)
+
+
+def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
+    """The kernel for which Triton calls a backend, found in the caller's variables.
+
+    Triton does not tell a backend which kernel it compiles, and leaves the path of its source out
+    of its cache's key.
+
+    Args:
+        frame: of the backend's caller: `triton.compiler.compile` has the source in `src`,
+            `JITFunction._pack_args` has the function in `self`.
+    """
+    if frame is None:
+        return None
+    source = frame.f_locals.get("src")
+    kernel = getattr(source, "fn", None) or frame.f_locals.get("self")
+    if not hasattr(kernel, "fn") or not hasattr(kernel, "cache_key"):
+        return None
+    constants = getattr(source, "constants", {}).values()
+    return CompiledSource(tuple(_reachable([kernel, *filter(_is_jit_callable, constants)])))
+
+
+def _is_jit_callable(value: Any) -> bool:
+    return hasattr(value, "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
+
+
+def _reachable(roots: Iterable[Any]) -> Iterator[Any]:
+    """`roots` and the jit functions their code names, without Triton's own."""
+    seen: set[int] = set()
+    todo = list(roots)
+    while todo:
+        function = todo.pop(0)
+        if id(function) in seen or str(function.__module__).startswith("triton."):
+            continue
+        seen.add(id(function))
+        yield function
+        scope = function.fn.__globals__
+        named = (scope.get(name) for name in function.fn.__code__.co_names)
+        todo += filter(_is_jit_callable, named)
+
+
+# ---- launching
+
+
+def is_descriptor(type_name: object) -> bool:
+    """Whether a type in a signature is that of a host-side tensor descriptor."""
+    return isinstance(type_name, str) and type_name.startswith("tensordesc")
+
+
+def descriptor_types(type_name: str) -> list[str]:
+    """The Triton types of the parameters that a host-side tensor descriptor becomes.
+
+    Base, shape, strides, flags, then shape and strides once more for the kernel's own use. The
+    flags are the padding and, from 3.7, the rounding to TF32.
+    """
+    match = re.match(r"tensordesc\w*<([^[>]*)\[([^\]]*)\]", type_name)
+    if match is None:
+        raise TtoolsError(f"Triton passes a tensor descriptor of unknown form: {type_name}")
+    given_rank = re.search(r",input_rank=(\d+)", type_name)
+    rank = int(given_rank[1]) if given_rank else match[2].count(",") + 1
+    flags = ["i1"] * (1 if triton_version() < (3, 7) else 2)
+    return ["*" + match[1], *["i64"] * (2 * rank), *flags, *["i32"] * rank, *["i64"] * rank]
+
+
+def descriptor_values(descriptor: Any) -> list[Any]:
+    """The arguments that a host-side tensor descriptor becomes, as `descriptor_types` lists."""
+    flags = [descriptor.padding == "nan"]
+    if triton_version() >= (3, 7):
+        flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
+    extents: Sequence[int] = [*descriptor.shape, *descriptor.strides]
+    return [descriptor.base, *extents, *flags, *extents]
+
+
+# ---- the classes that `interpret()` intercepts
+
+
+def jit_function_class() -> Any:
+    """`triton.runtime.jit.JITFunction`."""
+    from triton.runtime.jit import JITFunction
+
+    return JITFunction
+
+
+def autotuner_class() -> Any:
+    """`triton.runtime.autotuner.Autotuner`."""
+    from triton.runtime.autotuner import Autotuner
+
+    return Autotuner
+
+
+def interpreted_function_class() -> Any:
+    """What `@triton.jit` makes under TRITON_INTERPRET=1; None if none was made yet."""
+    module = sys.modules.get("triton.runtime.interpreter")
+    return getattr(module, "InterpretedFunction", None)
+
+
+def innermost_jit_function(kernel: Any) -> Any:
+    """The jit function under any layers of autotune and heuristics."""
+    while not hasattr(kernel, "fn") or not hasattr(kernel.fn, "__code__"):
+        kernel = kernel.fn
+    return kernel
+
+
+def kernel_name(kernel: Any) -> str:
+    """The Python name of a kernel under any layers of autotune and heuristics."""
+    return str(innermost_jit_function(kernel).fn.__name__)
+
+
+_interpret_lock = threading.Lock()
+
+
+def take_over_triton_interpret() -> bool:
+    """Makes `@triton.jit` compile although TRITON_INTERPRET is set; call before decorating.
+
+    Returns:
+        Whether it was set.
+
+    Raises:
+        UsageError: Triton's own library was already imported in interpreter mode, which cannot
+            be undone in this process.
+    """
+    with _interpret_lock:
+        was_set = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
+        if was_set and "triton" not in sys.modules:
+            del os.environ["TRITON_INTERPRET"]
+        from triton import knobs, language
+
+        if not isinstance(language.zeros, jit_function_class()):
+            raise UsageError(
+                "TRITON_INTERPRET was set when Triton was imported, so its own library runs in "
+                "Triton's interpreter and ttools would see no launch; unset TRITON_INTERPRET, or "
+                "import ttools and enter interpret() before importing triton"
+            )
+        if knobs.runtime.interpret:
+            os.environ.pop("TRITON_INTERPRET", None)
+            # The knob may also have been set in the program.
+            knobs.runtime.interpret = False
+            was_set = True
+        return was_set

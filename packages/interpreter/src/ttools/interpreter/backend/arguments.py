@@ -1,0 +1,172 @@
+"""Turns a kernel's Python arguments into the raw 64-bit slots that native code reads.
+
+Owns the flattening of tuples, constexprs and tensor descriptors, and the bit patterns of scalars.
+Must not know what the pointers point to: `pack` hands the pointer arguments on as they came.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.triton_versions import (
+    Signature,
+    descriptor_types,
+    descriptor_values,
+    is_descriptor,
+)
+
+_MASK64 = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _integer(value: Any) -> int:
+    return int(value) & _MASK64
+
+
+def _boolean(value: Any) -> int:
+    return int(bool(value))
+
+
+def _fp16(value: Any) -> int:
+    return int.from_bytes(struct.pack("<e", value), "little")
+
+
+def _fp32(value: Any) -> int:
+    # ctypes rounds what is too large to infinity, as C does; struct raises.
+    return int.from_bytes(bytes(ctypes.c_float(value)), "little")
+
+
+def _bf16(value: Any) -> int:
+    # Triton's nvidia launcher cuts the low half off (`pack_bf16`), it does not round.
+    return _fp32(value) >> 16
+
+
+def _fp64(value: Any) -> int:
+    return int.from_bytes(struct.pack("<d", value), "little")
+
+
+def _pointer(value: Any) -> int:
+    try:
+        address = value.data_ptr()
+    except AttributeError:
+        address = 0 if value is None else value
+    if not isinstance(address, int):
+        raise TypeError(f"a pointer must be a tensor, have data_ptr(), or be an int: {value!r}")
+    return address & _MASK64
+
+
+_SCALARS: dict[str, Callable[[Any], int]] = {
+    **{f"{sign}{width}": _integer for sign in "iu" for width in (8, 16, 32, 64)},
+    **{name: _boolean for name in ("i1", "u1")},
+    "fp16": _fp16,
+    "bf16": _bf16,
+    "fp32": _fp32,
+    "f32": _fp32,
+    "fp64": _fp64,
+}
+
+
+class ArgumentPlan:
+    """How the arguments of one compiled kernel become its parameters.
+
+    Args:
+        names: the kernel's parameter names, for messages.
+        signature: Triton's type of each.
+
+    Attributes:
+        types: Triton's type of each native parameter, in the order of the slots.
+        pointers: the indices of the slots that hold pointers.
+    """
+
+    def __init__(self, names: Sequence[str], signature: Sequence[Signature]) -> None:
+        self._signature = tuple(signature)
+        leaves = list(_leaves(zip(names, signature, strict=True)))
+        self.types = tuple(type_name for _, type_name in leaves)
+        self._names = tuple(name for name, _ in leaves)
+        self._convert = tuple(_converter(name, type_name) for name, type_name in leaves)
+        self.pointers = frozenset(i for i, t in enumerate(self.types) if t.startswith("*"))
+        # Most kernels have neither tuples nor descriptors: one index per slot.
+        self._direct: tuple[int, ...] | None = None
+        if all(isinstance(s, str) and not is_descriptor(s) for s in self._signature):
+            self._direct = tuple(i for i, s in enumerate(self._signature) if s != "constexpr")
+
+    def check(self, parameters: Sequence[str]) -> None:
+        """Compares the plan with the compiled function's parameters.
+
+        Args:
+            parameters: MLIR text of each parameter's type.
+
+        Raises:
+            TtoolsError: they differ, so this version of Triton passes arguments otherwise.
+        """
+        expected = [t.startswith("*") for t in self.types]
+        if [t.startswith("!tt.ptr") for t in parameters] != expected:
+            raise TtoolsError(
+                f"the kernel takes ({', '.join(parameters)}), but Triton's signature gives "
+                f"({', '.join(self.types)}); this is a defect of ttools, please report it"
+            )
+
+    def flatten(self, arguments: Sequence[Any]) -> list[Any]:
+        """The arguments that become parameters, in the order of the slots."""
+        if self._direct is not None:
+            return [arguments[index] for index in self._direct]
+        flat: list[Any] = []
+        for argument, type_name in zip(arguments, self._signature, strict=True):
+            _flatten(argument, type_name, flat)
+        return flat
+
+    def pack(self, flat: Sequence[Any]) -> list[int]:
+        """The raw values of flattened arguments.
+
+        Raises:
+            UsageError: an argument does not fit its parameter's type.
+        """
+        try:
+            return [convert(value) for convert, value in zip(self._convert, flat, strict=True)]
+        except (TypeError, ValueError, OverflowError, struct.error):
+            raise self._misfit(flat) from None
+
+    def _misfit(self, flat: Sequence[Any]) -> UsageError:
+        for name, type_name, convert, value in zip(
+            self._names, self.types, self._convert, flat, strict=True
+        ):
+            try:
+                convert(value)
+            except (TypeError, ValueError, OverflowError, struct.error) as error:
+                return UsageError(f"argument `{name}` ({type_name}): {error}")
+        return UsageError("the arguments changed while they were read")
+
+
+def _converter(name: str, type_name: str) -> Callable[[Any], int]:
+    if type_name.startswith("*"):
+        return _pointer
+    try:
+        return _SCALARS[type_name]
+    except KeyError:
+        raise UsageError(
+            f"argument `{name}`: no kernel parameter can have type {type_name}"
+        ) from None
+
+
+def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, str]]:
+    """Name and type of each native parameter."""
+    for name, type_name in parameters:
+        if isinstance(type_name, tuple):
+            yield from _leaves((f"{name}[{i}]", inner) for i, inner in enumerate(type_name))
+        elif is_descriptor(type_name):
+            yield from ((name, inner) for inner in descriptor_types(type_name))
+        elif type_name != "constexpr":
+            yield name, type_name
+
+
+def _flatten(argument: Any, type_name: Signature, flat: list[Any]) -> None:
+    if isinstance(type_name, tuple):
+        for inner, inner_type in zip(argument, type_name, strict=True):
+            _flatten(inner, inner_type, flat)
+    elif is_descriptor(type_name):
+        flat += descriptor_values(argument)
+    elif type_name != "constexpr":
+        flat.append(argument)

@@ -1,0 +1,149 @@
+"""Timing of kernels on the CPU, with the interfaces that Triton and its users know from CUDA."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+# One call in this many milliseconds is enough to rank configurations of a synchronous kernel.
+_WARMUP_MS = 5.0
+_REP_MS = 25.0
+_MODES: dict[str, Callable[[list[float]], Any]] = {
+    "min": min,
+    "max": max,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "all": list,
+}
+
+
+def do_bench(
+    fn: Callable[[], object],
+    warmup: float = _WARMUP_MS,
+    rep: float = _REP_MS,
+    grad_to_none: Sequence[Any] | None = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Times a synchronous function, as `triton.testing.do_bench` times kernels on a GPU.
+
+    Args:
+        fn: what to time; it is called once more, before anything is timed, to compile.
+        warmup: milliseconds to run before timing; the first call counts.
+        rep: milliseconds to time; at least one call is timed.
+        grad_to_none: tensors whose gradients are dropped before each timed call.
+        quantiles: quantiles of the times to return, instead of `return_mode`.
+        return_mode: `min`, `max`, `mean`, `median` or `all`.
+
+    Returns:
+        Milliseconds: a float, or a list for several quantiles and for `all`.
+
+    Raises:
+        UsageError: an unknown `return_mode`, or a quantile outside [0, 1].
+    """
+    if return_mode not in _MODES:
+        raise UsageError(f"return_mode={return_mode!r}: must be one of {', '.join(_MODES)}")
+    fn()
+    warm_until = time.perf_counter() + warmup / 1e3
+    estimate = _call(fn)
+    while time.perf_counter() + estimate < warm_until:
+        estimate = _call(fn)
+    times: list[float] = []
+    spent = 0.0
+    while not times or spent + estimate <= rep / 1e3:
+        for tensor in grad_to_none or ():
+            tensor.grad = None
+        times.append(_call(fn))
+        spent += times[-1]
+    milliseconds = [seconds * 1e3 for seconds in times]
+    if quantiles is not None:
+        values = [_quantile(sorted(milliseconds), q) for q in quantiles]
+        return values[0] if len(values) == 1 else values
+    return _MODES[return_mode](milliseconds)
+
+
+def _call(fn: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    fn()
+    return time.perf_counter() - start
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    """Linear interpolation between order statistics, as `numpy.quantile`."""
+    if not 0 <= q <= 1:
+        raise UsageError(f"quantile {q}: must be between 0 and 1")
+    point = q * (len(ordered) - 1)
+    lower = int(point)
+    upper = min(lower + 1, len(ordered) - 1)
+    return ordered[lower] + (point - lower) * (ordered[upper] - ordered[lower])
+
+
+class Event:
+    """A point in time, with the interface of `torch.cuda.Event`."""
+
+    def __init__(self, enable_timing: bool = False, **_: object) -> None:
+        self._time: float | None = None
+
+    def record(self, stream: object = None) -> None:
+        """Takes the time; launches are synchronous, so what came before is done."""
+        self._time = time.perf_counter()
+
+    def wait(self, stream: object = None) -> None:
+        """Returns at once."""
+
+    def query(self) -> bool:
+        """Always done."""
+        return True
+
+    def synchronize(self) -> None:
+        """Returns at once."""
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to `end_event`; never zero, for callers divide by it.
+
+        Raises:
+            UsageError: one of them was not recorded.
+        """
+        if self._time is None or end_event._time is None:
+            raise UsageError("elapsed_time: both events must be recorded first")
+        return max((end_event._time - self._time) * 1e3, 1e-6)
+
+
+class CPUDeviceInterface:
+    """The part of `torch.cuda` that Triton asks a driver's device interface for."""
+
+    Event = Event
+
+    @staticmethod
+    def synchronize(device: object = None) -> None:
+        """Returns at once: launches are synchronous."""
+
+    @staticmethod
+    def current_device() -> int:
+        """The only device."""
+        return 0
+
+    @staticmethod
+    def is_available() -> bool:
+        """The CPU is always there."""
+        return True
+
+    @staticmethod
+    def device_count() -> int:
+        """One."""
+        return 1
+
+    @staticmethod
+    def current_stream(device: object = None) -> int:
+        """The only stream."""
+        return 0
+
+    @staticmethod
+    def stream(stream: object) -> nullcontext[None]:
+        """A context that changes nothing."""
+        return nullcontext()

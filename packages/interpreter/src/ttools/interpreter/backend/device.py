@@ -1,0 +1,101 @@
+"""The device that the plugin's driver reports: its target, its properties, its loaded kernels.
+
+The figures are those that tutorials and libraries divide by or derive grids from, so none is
+zero. They describe no real GPU; only the number of processors is this machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from triton.backends.compiler import GPUTarget
+
+from ttools.interpreter.backend.compiler import BACKEND_NAME
+
+#: Lanes of a warp in formulas; programs are not divided into warps here.
+WARP_SIZE = 32
+
+_REGISTERS_PER_THREAD = 32
+_MAX_THREADS = 1024
+
+#: What a script is told while a device map makes the CPU pass for CUDA.
+MAPPED_TARGET = GPUTarget("cuda", 80, WARP_SIZE)
+CPU_TARGET = GPUTarget(BACKEND_NAME, 0, WARP_SIZE)
+
+
+@dataclass(eq=False)
+class LoadedKernel:
+    """One compiled kernel as Triton's `CompiledKernel.function` and `.module`.
+
+    Attributes:
+        name: the kernel's symbol.
+        ttir: text of the module.
+        variants: filled by the launcher, see `variants.py`.
+    """
+
+    name: str
+    ttir: str
+    variants: Any = field(default=None, repr=False)
+
+
+class _Device:
+    """What Triton's drivers keep in `utils`."""
+
+    def get_device_properties(self, device: int | None = None) -> dict[str, int]:
+        """The properties of the device under the names of Triton's nvidia driver."""
+        return {
+            "max_shared_mem": 232448,
+            "max_num_regs": 65536,
+            "multiprocessor_count": _processors(),
+            "warpSize": WARP_SIZE,
+            "sm_clock_rate": 1_000_000,
+            "mem_clock_rate": 1_000_000,
+            "mem_bus_width": 64,
+        }
+
+    def load_binary(
+        self, name: str, binary: bytes, shared: int, device: int
+    ) -> tuple[LoadedKernel, LoadedKernel, int, int, int]:
+        """Takes the last stage's bytes.
+
+        Returns:
+            Module and function (one object), registers, spills and threads of a block.
+        """
+        kernel = LoadedKernel(name, binary.decode())
+        return kernel, kernel, _REGISTERS_PER_THREAD, 0, _MAX_THREADS
+
+    def unload_module(self, module: LoadedKernel) -> None:
+        """Frees native code; it goes with the last reference anyway."""
+        module.variants = None
+
+    def set_printf_fifo_size(self, size: int) -> None:
+        """Does nothing: prints are not buffered."""
+
+    def get_current_device(self) -> int:
+        """The number of the only device."""
+        return 0
+
+
+DEVICE = _Device()
+
+
+@lru_cache(maxsize=1)
+def _processors() -> int:
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def reported_target(asking_module: str) -> GPUTarget:
+    """The target to report to code of the module named `asking_module`."""
+    device_map = sys.modules.get("ttools.core.device_map")
+    is_active = getattr(device_map, "is_active", None)
+    if is_active is None or not is_active():
+        return CPU_TARGET
+    inside = asking_module.split(".")[0] in ("triton", "torch", "ttools")
+    return CPU_TARGET if inside else MAPPED_TARGET

@@ -1,0 +1,140 @@
+"""The front end's last steps: Triton's own TTIR passes, and what is refused before and after.
+
+Must not know how TTIR is lowered. The list of passes is the installed nvidia backend's; loop
+invariant code motion is never added, for it turns an invariant load into a masked load without
+`other`, whose masked-off lanes are undefined.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ttools.core.errors import UnsupportedError, UsageError
+from ttools.core.location import SourceLocation
+from ttools.core.triton_versions import CompiledSource, run_ttir_passes, source_file
+
+#: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
+REPORTED_SHARED_BYTES = 1024
+
+_KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", re.MULTILINE)
+
+
+def make_ttir(module: Any) -> Any:
+    """The stage `ttir`: Triton's clean-up, descriptors and block pointers rewritten."""
+    run_ttir_passes(module)
+    return module
+
+
+def final_text(module: Any, metadata: dict[str, Any], options: Any) -> bytes:
+    """The last stage: the module's text, and the metadata that Triton reads of every kernel."""
+    text = str(module)
+    if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
+        run_ttir_passes(module)
+        text = str(module)
+    metadata.update(
+        name=kernel_name(text),
+        shared=REPORTED_SHARED_BYTES,
+        tmem_size=0,
+        global_scratch_size=0,
+        global_scratch_align=1,
+        profile_scratch_size=0,
+        profile_scratch_align=1,
+        tensordesc_meta=[],
+    )
+    return text.encode()
+
+
+def kernel_name(ttir: str) -> str:
+    """The symbol of the public function of a module.
+
+    Raises:
+        UsageError: the module has none.
+    """
+    found = _KERNEL_NAME.search(ttir)
+    if found is None:
+        raise UsageError("the module has no public function (`tt.func public`) to launch")
+    return found[1] or found[2]
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuses what every Triton backend refuses.
+
+    Raises:
+        UsageError: `num_warps` is not a power of two.
+    """
+    warps = options.get("num_warps", 4)
+    if not isinstance(warps, int) or warps <= 0 or warps & (warps - 1):
+        raise UsageError(f"num_warps={warps!r}: must be a power of 2")
+
+
+def refuse_gluon(language: Any) -> None:
+    """Refuses Gluon kernels, whose layouts and barriers have no meaning here.
+
+    Raises:
+        UnsupportedError: the kernel's language is not Triton.
+    """
+    if getattr(language, "name", "TRITON") != "TRITON":
+        raise UnsupportedError(
+            "a Gluon kernel",
+            help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
+        )
+
+
+# ---- Python that the compiled path cannot hold
+
+_SUSPECT = re.compile(r"\b(breakpoint|pdb|print)\b")
+_DEBUGGERS = ("pdb", "ipdb", "pudb")
+_HELP = (
+    "the compiled path cannot hold breakpoint(), `import pdb` or Python's print of a tensor, and "
+    "the eager engine that will run it is not built yet; use tl.device_print for values"
+)
+
+
+def refuse_python_only_code(source: CompiledSource) -> None:
+    """Refuses kernels that stop in a debugger or print values with Python's `print`.
+
+    Triton would say that `breakpoint` is not defined, or call `pdb.set_trace()` inside its
+    compiler. A `print` whose first argument is text is Triton's `device_print` and stays.
+
+    Raises:
+        UnsupportedError: at the first such place.
+    """
+    for function in source.functions:
+        if _SUSPECT.search(function.src):
+            for node, what in _python_only(ast.parse(function.src)):
+                raise UnsupportedError(what, _location(function, node), help=_HELP)
+
+
+def _python_only(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            if any(name.split(".")[0] in _DEBUGGERS for name in names):
+                yield node, "`import pdb` in a kernel"
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called == "breakpoint":
+                yield node, "`breakpoint()` in a kernel"
+            elif called.split(".")[0] in _DEBUGGERS:
+                yield node, f"`{called}()` in a kernel"
+            elif called == "print" and not _starts_with_text(node):
+                yield node, "Python's `print` of a value in a kernel"
+
+
+def _starts_with_text(call: ast.Call) -> bool:
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.JoinedStr) or (
+        isinstance(first, ast.Constant) and isinstance(first.value, str)
+    )
+
+
+def _location(function: Any, node: Any) -> SourceLocation:
+    """Where `node` of a jit function's dedented source, which starts at its `def`, was written."""
+    lines = "".join(function.raw_src).splitlines()
+    start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
+    indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
+    line = function.starting_line_number + start + node.lineno - 1
+    return SourceLocation(source_file(function), line, node.col_offset + indent + 1)

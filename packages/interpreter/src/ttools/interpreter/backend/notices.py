@@ -1,0 +1,37 @@
+"""The lines on stderr by which the plugin says that it, and no GPU, runs the kernels.
+
+The plugin acts without being asked for, so it says so, once a process. TTOOLS_QUIET=1 silences
+it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+_QUIET = ("1", "true", "on", "yes")
+
+
+@lru_cache(maxsize=1)  # once a process, and across a fork
+def announce_implicit_launch() -> None:
+    """Says that a launch came here because no GPU driver is active."""
+    if os.environ.get("TTOOLS_QUIET", "").strip().lower() in _QUIET:
+        return
+    sys.stderr.write(
+        f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n"
+    )
+
+
+def _reason() -> str:
+    if not _has_gpu_device_file():
+        return "no GPU found"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None and hidden.strip() in ("", "-1"):
+        return f"a GPU is present but hidden by CUDA_VISIBLE_DEVICES={hidden!r}"
+    return "a GPU is present but Triton's driver for it is not active (is torch a CPU build?)"
+
+
+def _has_gpu_device_file() -> bool:
+    return any(Path(path).exists() for path in ("/dev/nvidia0", "/dev/kfd"))

@@ -1,0 +1,85 @@
+"""The native variants of one compiled kernel: one per set of launch facts and emit options.
+
+Owns the way from TTIR text to a runnable kernel and the memory of what was compiled. Must not
+know what the arguments of a launch are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from ttools.core.errors import during
+from ttools.interpreter import jit
+from ttools.interpreter.emit.effects import memory_effects
+from ttools.interpreter.emit.kernel import emit_kernel
+from ttools.interpreter.emit.module import EmitOptions, EmittedModule, Facts, MemoryEffects
+from ttools.interpreter.interpretation import Run
+from ttools.interpreter.ir import Module
+from ttools.interpreter.launch import Kernel
+from ttools.interpreter.parser import parse_module
+
+
+class Variants:
+    """What was compiled of one kernel.
+
+    Args:
+        name: the kernel's name.
+        ttir: text of its module.
+
+    Attributes:
+        effects: which parameters it may write through.
+        parameters: MLIR text of each parameter's type.
+    """
+
+    def __init__(self, name: str, ttir: str) -> None:
+        self._name = name
+        self._ttir = ttir
+        self._lock = threading.Lock()
+        self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
+        with during(f"reading the TTIR of kernel `{name}`"):
+            self._module: Module | None = parse_module(ttir)
+            self.effects: MemoryEffects = memory_effects(self._module)
+            arguments = self._module.kernel.regions[0].entry.arguments
+            self.parameters = tuple(str(value.type) for value in arguments)
+
+    def kernel(self, facts: Facts, options: EmitOptions, run: Run | None) -> Kernel:
+        """The variant for these facts and options, compiled if need be.
+
+        Args:
+            facts: what the launch's arguments decide.
+            options: how to emit.
+            run: whose statistics take the time.
+        """
+        found = self._kernels.get((facts, options))
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._kernels.get((facts, options))
+            if found is None:
+                start = time.perf_counter()
+                found = self._kernels[facts, options] = self._compile(facts, options)
+                if run is not None:
+                    run.kernel_stats(self._name).compile_s += time.perf_counter() - start
+        return found
+
+    def _compile(self, facts: Facts, options: EmitOptions) -> Kernel:
+        with during(f"compiling kernel `{self._name}` for the CPU"):
+            emitted = self._emit(facts, options)
+            native = jit.load(jit.compile_ir(emitted.llvm_ir, name=self._name))
+            return Kernel(emitted, native)
+
+    def _emit(self, facts: Facts, options: EmitOptions) -> EmittedModule:
+        # The emitter may rewrite what it is given: only the first variant takes the first parse.
+        module, self._module = self._module, None
+        return emit_kernel(module or parse_module(self._ttir), facts, options)
+
+
+def emit_options(*, schedule: str, fp_fusion: bool, debug: bool) -> EmitOptions:
+    """Emit options for this machine."""
+    return EmitOptions(
+        schedule="materialised" if schedule == "materialised" else "fused",
+        fp_fusion=fp_fusion,
+        debug=debug,
+        lanes=jit.host_lanes(),
+    )

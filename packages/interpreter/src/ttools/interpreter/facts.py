@@ -1,0 +1,91 @@
+"""What a launch's arguments decide before code is compiled: which storages it never writes.
+
+A load may be fused or recomputed only when no store of the launch can change what it reads
+(ARCHITECTURE, memory order). Must not know how arguments reach native code nor what is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ttools.interpreter.emit.module import Facts, MemoryEffects
+
+#: First address and the one past the last; None if nobody knows.
+Extent: TypeAlias = "tuple[int, int] | None"
+
+_NOTHING = Facts()
+
+
+def storage_extent(argument: Any) -> Extent:
+    """The addresses of the whole storage behind a pointer argument.
+
+    Args:
+        argument: a tensor, a wrapper around one (`triton.reinterpret`), an object that says its
+            extent itself (`storage_extent`), or anything else that Triton takes for a pointer.
+
+    Returns:
+        None for raw addresses and for objects that only have `data_ptr()`.
+    """
+    try:
+        storage = argument.untyped_storage()
+    except AttributeError:
+        return _wrapped_extent(argument)
+    start = storage.data_ptr()
+    return start, start + storage.nbytes()
+
+
+def _wrapped_extent(argument: Any) -> Extent:
+    if argument is None:
+        return 0, 0  # a null pointer: nothing can be read or written through it
+    own = getattr(argument, "storage_extent", None)
+    if callable(own):
+        start, end = own()
+        return int(start), int(end)
+    base = getattr(argument, "base", None)
+    return storage_extent(base) if hasattr(base, "untyped_storage") else None
+
+
+class FactFinder:
+    """Finds the facts of the launches of one kernel.
+
+    Args:
+        effects: which parameters the kernel may write through.
+        pointers: the indices of all its pointer parameters.
+    """
+
+    def __init__(self, effects: MemoryEffects, pointers: frozenset[int]) -> None:
+        self._written = tuple(sorted(effects.written & pointers))
+        # With no candidate every launch has the same facts and no storage is looked at.
+        self._candidates = (
+            () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
+        )
+        self._interned: dict[frozenset[int], Facts] = {}
+
+    def facts(self, arguments: Sequence[Any]) -> Facts:
+        """The facts of one launch.
+
+        Args:
+            arguments: the launch's arguments, one for each parameter.
+        """
+        if not self._candidates:
+            return _NOTHING
+        written = []
+        for index in self._written:
+            extent = storage_extent(arguments[index])
+            if extent is None:
+                return _NOTHING  # it may point anywhere
+            written.append(extent)
+        readonly = frozenset(
+            index
+            for index in self._candidates
+            if _is_apart(storage_extent(arguments[index]), written)
+        )
+        return self._interned.setdefault(readonly, Facts(readonly=readonly))
+
+
+def _is_apart(extent: Extent, written: list[tuple[int, int]]) -> bool:
+    if extent is None:
+        return False
+    start, end = extent
+    return all(end <= low or high <= start for low, high in written)

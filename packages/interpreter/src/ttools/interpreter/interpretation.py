@@ -1,0 +1,132 @@
+"""Runs of `interpret()`: what they select, how they run kernels, what they saw; which is active.
+
+Owns the stack of active runs, the only state outside a run. Must not know Triton's classes nor
+how a kernel is launched.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Literal
+
+from ttools.interpreter.launch import LaunchOptions
+from ttools.interpreter.stats import KernelStats
+
+
+class Run:
+    """One activation of the engine: the options of its launches and what they did.
+
+    Args:
+        selects: whether a kernel of this name belongs to the run.
+        launch_options: how its programs run.
+        schedule: how its kernels are compiled.
+        first_config: whether autotuners take their first configuration without timing any.
+
+    Attributes:
+        stats: one entry per kernel, in the order of first launch or compilation.
+        warnings: what the user should know of the launches, without repetition.
+    """
+
+    def __init__(
+        self,
+        *,
+        selects: Callable[[str], bool],
+        launch_options: LaunchOptions,
+        schedule: Literal["fused", "materialised"],
+        first_config: bool,
+    ) -> None:
+        self.selects = selects
+        self.launch_options = launch_options
+        self.schedule: Literal["fused", "materialised"] = schedule
+        self.first_config = first_config
+        self.stats: list[KernelStats] = []
+        self.warnings: list[str] = []
+        self._by_kernel: dict[str, KernelStats] = {}
+        self._lock = threading.Lock()
+
+    def kernel_stats(self, kernel: str) -> KernelStats:
+        """The entry of a kernel, made at its first use."""
+        found = self._by_kernel.get(kernel)
+        if found is None:
+            with self._lock:
+                found = self._by_kernel.get(kernel)
+                if found is None:
+                    found = self._by_kernel[kernel] = KernelStats(kernel)
+                    self.stats.append(found)
+        return found
+
+    def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
+        """Adds a launch to the statistics; any thread may."""
+        stats = self.kernel_stats(kernel)
+        with self._lock:
+            stats.launches += 1
+            stats.programs += programs
+            stats.run_s += seconds
+
+    def warn(self, text: str) -> None:
+        """Adds a warning unless it was given before."""
+        with self._lock:
+            if text not in self.warnings:
+                self.warnings.append(text)
+
+
+# Each context (thread, asyncio task) sees the runs entered in it; threads that entered none, such
+# as autograd's or a pool's, see the innermost run of the process.
+_own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
+_all_runs: list[Run] = []
+_lock = threading.Lock()
+
+
+def enter(run: Run) -> int:
+    """Makes `run` the innermost active one of this context.
+
+    Returns:
+        How many runs are active in the process, this one included.
+    """
+    with _lock:
+        _own_runs.set((*_own_runs.get(), run))
+        _all_runs.append(run)
+        return len(_all_runs)
+
+
+def leave(run: Run) -> int:
+    """Undoes the latest `enter(run)`.
+
+    Returns:
+        How many runs are still active in the process.
+    """
+    with _lock:
+        own = list(_own_runs.get())
+        _remove_last(own, run)
+        _own_runs.set(tuple(own))
+        _remove_last(_all_runs, run)
+        return len(_all_runs)
+
+
+def _remove_last(runs: list[Run], run: Run) -> None:
+    for index in range(len(runs) - 1, -1, -1):
+        if runs[index] is run:
+            del runs[index]
+            return
+
+
+def active_run() -> Run | None:
+    """The run that a launch made here and now would belong to, if it selects the kernel."""
+    if not _all_runs:
+        return None
+    own = _own_runs.get()
+    if own:
+        return own[-1]
+    # The main thread works for nobody else: what another thread entered is not its business.
+    if threading.current_thread() is threading.main_thread():
+        return None
+    with _lock:
+        return _all_runs[-1] if _all_runs else None
+
+
+def selecting_run(kernel: str) -> Run | None:
+    """The active run, if it selects the kernel of this name."""
+    run = active_run()
+    return run if run is not None and run.selects(kernel) else None
