@@ -36,7 +36,8 @@ from ttools.interpreter.emit.llvm import (
 from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.emit.module import EmitOptions, Site
 from ttools.interpreter.emit.schedule import Plan
-from ttools.interpreter.emit.strides import memory_order
+from ttools.interpreter.emit.strides import memory_order, tile_order
+from ttools.interpreter.emit.transpose import can_transpose, fill_transposed
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -503,16 +504,25 @@ class Emitter:
     def materialise(self, value: Value) -> None:
         """Fills the slot of `value` by computing it chunk by chunk."""
         slot = self.slot(value)
-        self.fill(slot, lambda at: self.compute(value, at))
+        order = tile_order(value, self.plan.is_stored)
+        self.fill(slot, lambda at: self.compute(value, at), order)
 
-    def fill(self, slot: Slot, chunk_at: Callable[[Coords], Chunk]) -> None:
-        """Fills a slot from a function of coordinates."""
+    def fill(
+        self,
+        slot: Slot,
+        chunk_at: Callable[[Coords], Chunk],
+        order: tuple[int, ...] | None = None,
+    ) -> None:
+        """Fills a slot from a function of coordinates, walking its axes in `order`."""
+        if order is not None and can_transpose(slot, order[-1], self.options.lanes):
+            fill_transposed(self, slot, chunk_at, order[-1])
+            return
 
         def body(at: Coords) -> None:
             with self.fresh_memo():
                 self.write_slot(slot, at, chunk_at(at))
 
-        for_each_chunk(self.b, self.traversal(slot.shape), body)
+        for_each_chunk(self.b, traversal(slot.shape, self.options.lanes, order), body)
 
     def copy_slot(self, source: Slot, target: Slot) -> None:
         if source == target:

@@ -108,10 +108,11 @@ def extend(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     if not isinstance(chunk, Affine) or chunk.element == IntegerType(1):
         return _fallback(e, op, at)
     target = element_type(op.result.type)
+    assert isinstance(target, IntegerType)
     return extended(e, chunk, target, signed=op.name == "arith.extsi")
 
 
-def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:  # type: ignore[type-arg]
+def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:
     """The chunk in a wider type, with a guard unless no lane can have wrapped."""
     source_type, target_type = register_type(chunk.element), register_type(target)
     if source_type == target_type:
@@ -185,6 +186,18 @@ def remainder(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
     divisor = min(a.divisor, n.divisor)
     return Affine(a.element, base, a.lanes, divisor, guard, exact)
+
+
+@fused("tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast")
+def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Addresses are i64 in registers: between them and i64 nothing changes but the name."""
+    chunk = e.operand(op.operands[0], at)
+    target = element_type(op.result.type)
+    if register_type(chunk.element) != "i64" or register_type(target) != "i64":
+        return _fallback(e, op, at)
+    if isinstance(chunk, Vector):
+        return Vector(target, chunk.width, chunk.ssa)
+    return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
 
 
 @fused("tt.addptr")

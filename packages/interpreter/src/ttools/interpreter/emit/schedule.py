@@ -188,9 +188,7 @@ class _Planner:
             return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
         if user.name == "tt.expand_dims":
             return any(self._repeats(user.result, use) for use, _ in user.result.uses)
-        return _loop_depth(user.parent) > _loop_depth(
-            value.defining_op and value.defining_op.parent
-        )
+        return _loop_depth(user.parent) > _definition_depth(value)
 
     def cost(self, value: Value) -> int:
         """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
@@ -350,6 +348,11 @@ def _loop_depth(block: Block | None) -> int:
         depth += block.parent.parent.name in _LOOPS
         block = block.parent.parent.parent
     return depth
+
+
+def _definition_depth(value: Value) -> int:
+    op = value.defining_op
+    return _loop_depth(op.parent if op is not None else None)
 
 
 def _ancestor_in(op: Operation, block: Block) -> Operation | None:

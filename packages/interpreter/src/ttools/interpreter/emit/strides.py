@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.ir import Block, Constant, Value, as_signed, element_type, shape_of
+from collections.abc import Callable
+
+from ttools.interpreter.ir import (
+    Block,
+    Constant,
+    Operation,
+    Value,
+    as_signed,
+    element_type,
+    shape_of,
+)
 
 #: Elements between neighbours along each axis; None where unknown or run-time.
 Strides = tuple[int | None, ...]
@@ -17,6 +27,53 @@ def memory_order(pointer: Value) -> tuple[int, ...] | None:
     for axis in range(len(shape) - 1):
         if strides[axis] == 1 and shape[axis] >= 4:
             return (*(k for k in range(len(shape)) if k != axis), axis)
+    return None
+
+
+def tile_order(value: Value, stored: Callable[[Value], bool]) -> tuple[int, ...] | None:
+    """In which order to compute a tile so that the loads it is made of run along memory.
+
+    Args:
+        value: the tile to compute.
+        stored: whether a tile is read from its slot, row-major, rather than computed.
+    """
+    rank = len(shape_of(value.type))
+    axis = _fastest_axis(value, stored, 0, True)
+    if rank < 2 or axis is None or axis == rank - 1:
+        return None
+    return (*(k for k in range(rank) if k != axis), axis)
+
+
+def _fastest_axis(
+    value: Value, stored: Callable[[Value], bool], depth: int, top: bool
+) -> int | None:
+    """The axis along which the first load below `value` has unit stride; None without one."""
+    op = value.defining_op
+    if op is None or depth > 16 or (stored(value) and not top):
+        return None
+    if op.name == "tt.load":
+        order = memory_order(op.operands[0])
+        if order is not None:
+            return order[-1]
+        strides = static_strides(op.operands[0])
+        return len(strides) - 1 if strides and strides[-1] == 1 else None
+    for operand in op.operands:
+        axis = _fastest_axis(operand, stored, depth + 1, False) if operand.is_tensor else None
+        if axis is not None:
+            return _through(op, operand, axis)
+    return None
+
+
+def _through(op: Operation, operand: Value, axis: int) -> int | None:
+    """The result axis that runs along `axis` of an operand."""
+    shape = shape_of(operand.type)
+    if op.name == "tt.trans":
+        order = op.attributes["order"]
+        return [int(k) for k in order].index(axis)  # type: ignore[union-attr, arg-type]
+    if op.name == "tt.expand_dims":
+        return axis + (axis >= int(op.attributes["axis"]))  # type: ignore[arg-type]
+    if shape == shape_of(op.results[0].type):
+        return axis
     return None
 
 
