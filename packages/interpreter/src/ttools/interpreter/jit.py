@@ -10,9 +10,10 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,18 +55,21 @@ class NativeCode:
     """A loaded object; the code stays mapped as long as this lives.
 
     Attributes:
-        address: of `void ttools_run(ptr launch, ptr arena)`.
+        symbols: address of each exported function.
+        address: of the first, normally `void ttools_run(ptr launch, ptr arena)`.
         function: the same as a ctypes function of two addresses; a call releases the GIL.
     """
 
-    def __init__(self, tracker: Any) -> None:
+    def __init__(self, tracker: Any, exports: Sequence[str]) -> None:
         self._tracker = tracker
-        self.address: int = tracker[ENTRY]
+        self.symbols: dict[str, int] = {name: tracker[name] for name in exports}
+        self.address = self.symbols[exports[0]]
         self.function = _ENTRY_TYPE(self.address)
 
     def __del__(self) -> None:
         tracker, self._tracker = getattr(self, "_tracker", None), None
-        if tracker is not None and _llvm_lock is not None:
+        # At exit threads may still sleep in the code; the system unmaps it.
+        if tracker is not None and not sys.is_finalizing():
             with _llvm_lock:
                 tracker.close()
 
@@ -197,9 +201,11 @@ def _optimise(module: Any, machine: Any, opt: int) -> None:
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         tuning.loop_interleaving = False
-        with llvm.create_pass_builder(machine, tuning) as builder:
-            with builder.getModulePassManager() as passes:
-                passes.run(module, builder)
+        with (
+            llvm.create_pass_builder(machine, tuning) as builder,
+            builder.getModulePassManager() as passes,
+        ):
+            passes.run(module, builder)
 
 
 @contextmanager
@@ -262,8 +268,12 @@ def symbol_address(name: str) -> int | None:
     return None
 
 
-def load(object_code: bytes) -> NativeCode:
+def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
     """Maps an object into this process and resolves what it calls.
+
+    Args:
+        object_code: what `compile_ir` returned, in this process or another.
+        exports: the functions to look up in it.
 
     Raises:
         ValueError: if it is not a native object of ours (a damaged cache entry).
@@ -278,14 +288,16 @@ def load(object_code: bytes) -> NativeCode:
             "libgcc_s of this machine has"
         )
     with _llvm_lock:
-        builder = _llvm().JITLibraryBuilder().add_object_img(object_code).export_symbol(ENTRY)
+        builder = _llvm().JITLibraryBuilder().add_object_img(object_code)
+        for name in exports:
+            builder.export_symbol(name)
         for symbol, address in addresses.items():
             builder.import_symbol(symbol, address)
         try:
             tracker = builder.link(_linker(), f"ttools{next(_library_names)}")
         except RuntimeError as error:
             raise ValueError(f"the object cannot be linked: {error}") from error
-    return NativeCode(tracker)
+    return NativeCode(tracker, exports)
 
 
 # A child of a fork must not find the lock held by a thread that it does not have.

@@ -1,89 +1,307 @@
 """Runs a compiled kernel over its grid.
 
-Owns the `Launch` structure that native code reads, the grid's checks and the launch options. It
-must not know how code was made nor what the parameters mean.
+Owns the `Launch` structure that native code reads, the grid's checks, and the choice between
+this thread and the pool. It must not know how code was made nor what the parameters mean; what
+happens in kernels whose programs wait for each other is `parking`'s.
 """
 
 from __future__ import annotations
 
 import ctypes
-import mmap
+import struct
+import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.emit.module import EmittedModule
+from ttools.interpreter import parking
+from ttools.interpreter.arena import Arena
+from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
+from ttools.interpreter.emit.module import CallbackKind, EmittedModule
 from ttools.interpreter.jit import NativeCode
+from ttools.interpreter.native_runtime import PENDING, native_runtime
+from ttools.interpreter.pool import default_threads, pool
+from ttools.interpreter.selection import Grid, Order, arrange
 
+#: A thread that gets less work than this is not worth waking.
+_WORTHWHILE_SECONDS = 20e-6
+#: Launches that may take longer leave the calling thread free to notice Ctrl-C.
+_PATIENCE_SECONDS = 0.1
+#: How long a waiting launcher sleeps before it lets Python handle signals, in nanoseconds.
+_TICK = 50_000_000
 
-class Launch(ctypes.Structure):
-    """What native code sees of a launch; offsets are part of the ABI."""
+_LAST_PROGRAM = 2**31 - 1
+_U64 = 2**64 - 1
 
-    _fields_ = [
-        ("next", ctypes.c_int64),
-        ("count", ctypes.c_int64),
-        ("order", ctypes.c_void_p),
-        ("grid_x", ctypes.c_int32),
-        ("grid_y", ctypes.c_int32),
-        ("grid_z", ctypes.c_int32),
-        ("abort", ctypes.c_int32),
-        ("params", ctypes.c_void_p),
-        ("callback", ctypes.c_void_p),
-        ("batch", ctypes.c_int64),
-    ]
+# `Launch` as the ABI has it (see `emit.module`), our own count of unfinished jobs, the parameters.
+_LAUNCH = "=qqQiiiiQQq64x"
+_PARAMETERS = struct.calcsize(_LAUNCH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchOptions:
-    """How to run the programs of a launch."""
+    """How to run the programs of a launch.
+
+    Attributes:
+        threads: how many threads run programs; by default as many as torch uses.
+        order: in which order programs start.
+        seed: of the random order and of `random:N` in `programs`.
+        programs: which programs run, in the language of `selection`; all by default.
+    """
 
     threads: int | None = None
-    order: Literal["natural", "reverse", "random"] = "natural"
+    order: Order = "natural"
     seed: int = 0
     programs: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads={self.threads}: at least one thread is needed")
 
-@dataclass(frozen=True)
+
+_DEFAULT = LaunchOptions()
+
+
 class Kernel:
-    """Loaded native code and the emitter's description of it."""
+    """Loaded native code, the emitter's description of it, and what its programs cost so far.
 
-    emitted: EmittedModule
-    native: NativeCode
+    Attributes:
+        cost: seconds per program on one thread, a moving average; None before the first launch.
+    """
+
+    def __init__(self, emitted: EmittedModule, native: NativeCode) -> None:
+        self.emitted = emitted
+        self.native = native
+        self.cost: float | None = None
+        self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
+        self.pack_into = self._layout.pack_into
+        self.launch_bytes = self._layout.size
+        self.calls_back = bool(emitted.sites)
+        # What a kernel prints must come out program by program.
+        self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """What a launch did."""
+    """What a launch did.
+
+    Attributes:
+        programs: how many ran.
+        seconds: from the first start to the last end.
+        threads: how many threads they could use.
+        warnings: what the user should know of a launch that completed.
+    """
 
     programs: int
     seconds: float
-    warnings: list[str] = field(default_factory=list)
+    threads: int = 1
+    warnings: tuple[parking.LaunchWarning, ...] = ()
+
+
+class _Scratch:
+    """Memory of one launch at a time: the `Launch` structure with its parameters, an arena."""
+
+    __slots__ = ("_memory", "address", "arena", "buffer")
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self._allocate(1024)
+
+    def _allocate(self, size: int) -> None:
+        self._memory = Arena()
+        self.address = self._memory.reserve(size)
+        self.buffer = (ctypes.c_char * self._memory.size).from_address(self.address)
+
+    def reserve(self, launch_bytes: int) -> None:
+        if launch_bytes > self._memory.size:
+            self._allocate(launch_bytes)
+
+
+class _Scratches(threading.local):
+    """Each thread's scratch memory, deeper launches (from callbacks) using the later ones."""
+
+    def __init__(self) -> None:
+        self.all = [_Scratch()]
+        self.depth = 0
+
+
+_scratches = _Scratches()
 
 
 def run(
     kernel: Kernel,
     params: Sequence[int],
     grid: Sequence[int],
-    options: LaunchOptions | None = None,
+    options: LaunchOptions = _DEFAULT,
 ) -> LaunchReport:
-    """Runs every program of `grid` once.
+    """Runs the programs of `grid` and returns when all have ended.
 
     Args:
         kernel: what to run.
         params: raw 64-bit values of the parameters, in order.
         grid: one to three extents.
-        options: how; all programs in natural order by default.
+        options: which programs run, in which order, on how many threads.
+
+    Raises:
+        UsageError: the grid, the selection or an option makes no sense.
+        KernelError: a `device_assert` failed, or the programs wait for each other forever.
     """
-    x, y, z = (*grid, 1, 1, 1)[:3]
+    x, y, z = extents = _extents(grid)
     count = x * y * z
-    if min(x, y, z) < 0:
+    order = None
+    if options.programs is not None or options.order != "natural":
+        order = arrange(extents, options.order, options.seed, options.programs) if count else None
+        count = count if order is None else len(order)
+    if count == 0:
+        return LaunchReport(0, 0.0)
+
+    local = _scratches
+    if local.depth == len(local.all):
+        local.all.append(_Scratch())
+    scratch = local.all[local.depth]
+    local.depth += 1
+    try:
+        scratch.reserve(kernel.launch_bytes)
+        _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
+        if not kernel.calls_back:
+            return _execute(kernel, scratch, count, options, None)
+        with Callbacks(kernel.emitted, extents, scratch.address) as callbacks:
+            report = _execute(kernel, scratch, count, options, callbacks)
+        callbacks.raise_first()
+        return report
+    finally:
+        local.depth -= 1
+
+
+def _extents(grid: Sequence[int]) -> Grid:
+    extents = (*map(int, grid), 1, 1, 1)[:3] if 1 <= len(grid) <= 3 else None
+    if extents is None:
+        raise UsageError(f"grid {tuple(grid)}: a grid has one to three extents")
+    x, y, z = extents
+    if x < 0 or y < 0 or z < 0:
         raise UsageError(f"grid {tuple(grid)}: an extent cannot be negative")
-    slots = (ctypes.c_uint64 * max(1, len(params)))(*params)
-    launch = Launch(0, count, None, x, y, z, 0, ctypes.addressof(slots), None, 16)
-    arena = mmap.mmap(-1, max(1, kernel.emitted.arena_bytes))
-    anchor = ctypes.c_char.from_buffer(arena)
+    if x > _LAST_PROGRAM or y > _LAST_PROGRAM or z > _LAST_PROGRAM:
+        raise UsageError(f"grid {tuple(grid)}: an extent can be at most 2**31 - 1")
+    if x * y * z >= 2**63:
+        raise UsageError(f"grid {tuple(grid)}: more programs than a 64-bit number can count")
+    return x, y, z
+
+
+def _fill(
+    kernel: Kernel,
+    scratch: _Scratch,
+    params: Sequence[int],
+    extents: Grid,
+    count: int,
+    order: int,
+) -> None:
+    """Writes the `Launch` structure and the parameters behind it."""
+    address = scratch.address
+    fields = (0, count, order, *extents, 0, address + _PARAMETERS, CALLBACK, 1)
+    try:
+        kernel.pack_into(scratch.buffer, 0, *fields, *params)
+    except struct.error:
+        expected = len(kernel.emitted.parameters)
+        if len(params) != expected:
+            raise UsageError(
+                f"kernel `{kernel.emitted.name}` has {expected} parameters, not {len(params)}"
+            ) from None
+        kernel.pack_into(scratch.buffer, 0, *fields, *(value & _U64 for value in params))
+
+
+def _execute(
+    kernel: Kernel,
+    scratch: _Scratch,
+    count: int,
+    options: LaunchOptions,
+    callbacks: Callbacks | None,
+) -> LaunchReport:
+    emitted = kernel.emitted
+    threads = 1 if count == 1 else options.threads or default_threads()
+    if callbacks is not None and emitted.spins:
+        start = time.perf_counter()
+        warnings = parking.run_waiting(
+            kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
+        )
+        return LaunchReport(count, time.perf_counter() - start, threads, warnings)
+
+    cost = kernel.cost
+    threads = _worthwhile_threads(kernel, count, threads)
+    ctypes.c_int64.from_address(scratch.address + 56).value = _batch(count, threads, cost)
+    patient = cost is not None and cost * count < _PATIENCE_SECONDS * threads
+    if threads == 1 and (count == 1 or patient or not _in_main_thread()):
+        arena = scratch.arena.reserve(emitted.arena_bytes)
+        start = time.perf_counter()
+        kernel.native.function(scratch.address, arena)
+        seconds = time.perf_counter() - start
+    else:
+        seconds, threads = _share(kernel, scratch, threads, patient)
+    measured = seconds * threads / count
+    kernel.cost = measured if cost is None else 0.5 * (cost + measured)
+    return LaunchReport(count, seconds, threads)
+
+
+def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
+    if threads == 1 or kernel.prints:
+        return 1
+    if kernel.cost is None:
+        return min(threads, count)
+    return min(threads, count, 1 + int(kernel.cost * count / _WORTHWHILE_SECONDS))
+
+
+def _batch(count: int, threads: int, cost: float | None) -> int:
+    """How many programs a thread takes at once: enough to hide the hand-out, few to balance."""
+    if threads == 1:
+        return min(count, 1024)
+    batch = min(count // (threads * 16), 64)
+    if cost:
+        batch = min(batch, int(10e-6 / cost))
+    return max(1, batch)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tuple[float, int]:
+    """Runs a launch on workers, and on this thread if it need not watch for Ctrl-C.
+
+    Returns:
+        The seconds it took and the number of threads that ran programs.
+    """
+    takes_part = patient or not _in_main_thread()
+    arena_bytes = kernel.emitted.arena_bytes
+    runtime = native_runtime()
+    workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
+    # Without a worker, as in a launch from a worker's callback, this thread does it all.
+    takes_part = takes_part or not workers
+    arena = scratch.arena.reserve(arena_bytes) if takes_part else None
+    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
+    pending = scratch.address + PENDING
     start = time.perf_counter()
-    kernel.native.function(ctypes.addressof(launch), ctypes.addressof(anchor))
-    return LaunchReport(count, time.perf_counter() - start)
+    try:
+        left = runtime.share(
+            boxes, len(workers), kernel.native.address, scratch.address, 0, arena, pending, _TICK
+        )
+        while left:
+            left = runtime.await_jobs(pending, _TICK)
+    except BaseException:
+        ctypes.c_int32.from_address(scratch.address + ABORT).value = 1
+        _await_all(runtime, pending)
+        raise
+    finally:
+        pool().give_back(workers, keep=max(threads, len(workers)))
+    return time.perf_counter() - start, len(workers) + takes_part
+
+
+def _await_all(runtime: Any, pending: int) -> None:
+    """Waits for running programs, whatever the user types: they still use our memory."""
+    while True:
+        try:
+            while runtime.await_jobs(pending, _TICK):
+                pass
+            return
+        except KeyboardInterrupt:
+            continue
