@@ -1,0 +1,199 @@
+"""Atomic operations: kinds, formats, masks, lanes that hit the same element, what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import kernel_text
+import numpy as np
+import pytest
+import torch
+from number_formats import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    U32,
+    U64,
+    Array,
+    Format,
+    assert_same,
+    to_numpy,
+    to_torch,
+)
+
+pytestmark = pytest.mark.usefixtures("schedule")
+
+KINDS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": lambda a, b: a + b,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "xchg": lambda a, b: b,
+}
+FLOATS = {"add": (F32, F64, F16, BF16), "max": (F32, F64), "min": (F32, F64), "xchg": (F32, F64)}
+CASES = [(kind, f) for kind in KINDS for f in (I32, U32, I64, U64, *FLOATS.get(kind, ()))]
+
+ONE_EACH = """
+@triton.jit
+def kernel(x_ptr, y_ptr, old_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = lanes < n
+    y = tl.load(y_ptr + lanes, mask=mask)
+    old = tl.atomic_{kind}(x_ptr + lanes, y, mask=mask)
+    tl.store(old_ptr + lanes, old, mask=mask)
+"""
+
+
+def operands(format: Format, count: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    if format.is_float:
+        x, y = (rng.integers(-50, 50, count).astype(np.float32) for _ in range(2))
+        return x.astype(format.numpy), y.astype(format.numpy)
+    low = np.iinfo(format.numpy).min // 2
+    high = np.iinfo(format.numpy).max // 2
+    x, y = (rng.integers(low, high, count, dtype=format.numpy) for _ in range(2))
+    return x, y
+
+
+@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
+def test_each_lane_its_own_element(kind: str, format: Format) -> None:
+    x, y = operands(format, 100)
+    target = to_torch(x.copy())
+    old = to_torch(np.zeros_like(x))
+    kernel = kernel_text.kernel(ONE_EACH.format(kind=kind))
+    kernel[(2,)](target, to_torch(y), old, 100, BLOCK=64)
+    assert_same(to_numpy(target), KINDS[kind](x, y).astype(format.numpy))
+    assert_same(to_numpy(old), x)
+
+
+SAME_ELEMENTS = """
+@triton.jit
+def kernel(x_ptr, y_ptr, where_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = lanes < n
+    y = tl.load(y_ptr + lanes, mask=mask)
+    where = tl.load(where_ptr + lanes, mask=mask, other=0)
+    tl.atomic_{kind}(x_ptr + where, y, mask=mask)
+"""
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("kind", "format"), [case for case in CASES if case[0] != "xchg"], ids=str)
+def test_many_lanes_and_programs_at_the_same_elements(kind: str, format: Format) -> None:
+    x, y = operands(format, 1000)
+    x = x[:7].copy()
+    if format in (F16, BF16):
+        # Sums must be exact in any order.
+        y = np.sign(y.astype(np.float32)).astype(format.numpy)
+        x = np.zeros_like(x)
+    where = np.random.default_rng(1).integers(0, 7, 1000).astype(np.int32)
+    target = to_torch(x.copy())
+    kernel = kernel_text.kernel(SAME_ELEMENTS.format(kind=kind))
+    kernel[(16,)](target, to_torch(y), to_torch(where), 1000, BLOCK=64)
+    expected = x.copy()
+    with np.errstate(over="ignore"):
+        for i, value in zip(where, y, strict=True):
+            expected[i] = KINDS[kind](expected[i], value)
+    assert_same(to_numpy(target), expected)
+
+
+def test_returned_values_of_one_counter_are_a_permutation() -> None:
+    text = """
+    @triton.jit
+    def kernel(counter_ptr, seen_ptr, BLOCK: tl.constexpr):
+        ticket = tl.atomic_add(counter_ptr + tl.zeros((BLOCK,), tl.int32), 1)
+        tl.store(seen_ptr + ticket, tl.program_id(0) + 1)
+    """
+    counter = torch.zeros(1, dtype=torch.int32)
+    seen = torch.zeros(50 * 32, dtype=torch.int32)
+    kernel_text.kernel(text)[(50,)](counter, seen, BLOCK=32)
+    assert counter.item() == 1600
+    assert (torch.bincount(seen)[1:] == 32).all()
+
+
+def test_scalar_operations_and_orderings() -> None:
+    text = """
+    @triton.jit
+    def kernel(x_ptr, old_ptr):
+        program = tl.program_id(0)
+        tl.atomic_add(x_ptr, 1, sem="relaxed")
+        tl.atomic_max(x_ptr + 1, program, sem="release", scope="cta")
+        tl.atomic_min(x_ptr + 2, program, sem="acquire", scope="sys")
+        tl.atomic_or(x_ptr + 3, 1 << program, sem="acq_rel", scope="gpu")
+        tl.atomic_xor(x_ptr + 4, 1 << (program % 3))
+        tl.atomic_and(x_ptr + 5, ~(1 << program))
+        tl.atomic_xchg(x_ptr + 6 + program, program)
+        tl.atomic_add(x_ptr, 5, mask=program == 3)
+        tl.store(old_ptr + program, tl.atomic_add(x_ptr + 30, program))
+    """
+    x = torch.zeros(32, dtype=torch.int32)
+    x[2], x[5] = 9, -1
+    old = torch.full((16,), -1, dtype=torch.int32)
+    kernel_text.kernel(text)[(16,)](x, old)
+    assert x[:6].tolist() == [21, 15, 0, 0xFFFF, 0b110, ~0xFFFF]
+    assert x[6:22].tolist() == list(range(16))
+    assert x[30].item() == 120
+    assert sorted(old.tolist())[0] == 0
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("format", [I32, I64, U64], ids=str)
+def test_compare_and_swap(format: Format) -> None:
+    text = """
+    @triton.jit
+    def kernel(x_ptr, expected_ptr, value_ptr, old_ptr, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        old = tl.atomic_cas(x_ptr + lanes, tl.load(expected_ptr + lanes), tl.load(value_ptr + lanes))
+        tl.store(old_ptr + lanes, old)
+    """  # noqa: E501
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, 64).astype(format.numpy)
+    expected = rng.integers(0, 3, 64).astype(format.numpy)
+    value = rng.integers(10, 20, 64).astype(format.numpy)
+    target, old = to_torch(x.copy()), to_torch(np.zeros_like(x))
+    kernel_text.kernel(text)[(1,)](target, to_torch(expected), to_torch(value), old, BLOCK=64)
+    assert_same(to_numpy(target), np.where(x == expected, value, x))
+    assert_same(to_numpy(old), x)
+
+
+def test_a_lock_guards_a_sum() -> None:
+    text = """
+    @triton.jit
+    def kernel(lock_ptr, sum_ptr, x_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + tl.program_id(0) * BLOCK + lanes)
+        while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+            pass
+        tl.store(sum_ptr + lanes, tl.load(sum_ptr + lanes) + x)
+        tl.debug_barrier()
+        tl.atomic_xchg(lock_ptr, 0)
+    """
+    x = torch.arange(200 * 16, dtype=torch.float32).reshape(200, 16) % 7
+    lock, total = torch.zeros(1, dtype=torch.int32), torch.zeros(16)
+    kernel_text.kernel(text)[(200,)](lock, total, x, 200, BLOCK=16)
+    assert torch.equal(total, x.sum(0))
+    assert lock.item() == 0
+
+
+def test_histogram() -> None:
+    text = """
+    @triton.jit
+    def kernel(x_ptr, counts_ptr, n, BLOCK: tl.constexpr, BINS: tl.constexpr):
+        lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = lanes < n
+        x = tl.load(x_ptr + lanes, mask=mask, other=0)
+        tl.atomic_add(counts_ptr + x, 1, mask=mask)
+        own = tl.histogram(x, BINS, mask=mask)
+        tl.atomic_add(counts_ptr + BINS + tl.arange(0, BINS), own)
+    """
+    x = torch.from_numpy(np.random.default_rng(0).integers(0, 32, 1000).astype(np.int32))
+    counts = torch.zeros(64, dtype=torch.int32)
+    kernel_text.kernel(text)[(8,)](x, counts, 1000, BLOCK=128, BINS=32)
+    expected = torch.bincount(x, minlength=32).to(torch.int32)
+    assert torch.equal(counts[:32], expected)
+    assert torch.equal(counts[32:], expected)
