@@ -15,6 +15,7 @@ from ttools.interpreter.elementwise.comparison import COMPARISON
 from ttools.interpreter.elementwise.floating import FLOATING
 from ttools.interpreter.elementwise.formats import narrow_from_f32, widen_to_f32
 from ttools.interpreter.elementwise.integer import INTEGER
+from ttools.interpreter.elementwise.libdevice import LIBDEVICE
 from ttools.interpreter.elementwise.mathematics import MATHEMATICS
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
 from ttools.interpreter.emit.llvm import Builder, register_type
@@ -27,6 +28,7 @@ _LOWERINGS: dict[str, Lowering] = {
     **COMPARISON,
     **CASTS,
     **MATHEMATICS,
+    **LIBDEVICE,
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Lowering, Vector
+from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
 
 _LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
 
@@ -159,20 +159,18 @@ def _lower_addui_extended(call: Call) -> tuple[Vector, ...]:
 
 
 # ---- bits
-def _count_zeros(name: str) -> Lowering:
-    def lower(call: Call) -> Vector:
-        (value,) = call.operands
-        lanes: Lanes = call.lanes
-        defined_at_zero = "i1 false"
-        text = lanes.builder.emit(
-            f"call {value.type} @llvm.{name}.{lanes.suffix(value.scalar)}"
-            f"({value.type} {value.text}, {defined_at_zero})"
-        )
-        full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
-        lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")
-        return lanes.value(text, value.scalar)
+def count_zeros(name: str, value: Vector) -> Vector:
+    """Leading (`ctlz`) or trailing (`cttz`) zeros; all bits of 0 count."""
+    lanes = value.lanes
+    full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
+    lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")
+    return lanes.emit(
+        f"call {value.type} @{full}({value.type} {value.text}, i1 false)", value.scalar
+    )
 
-    return lower
+
+def _count_zeros(name: str) -> Lowering:
+    return lambda call: count_zeros(name, call.operands[0])
 
 
 def _lower_absi(call: Call) -> Vector:

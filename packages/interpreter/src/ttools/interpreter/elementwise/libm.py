@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from ttools.interpreter.elementwise.vector import Vector
 
-#: Functions of doubles that every C library we run on has, with the number of their arguments.
-FUNCTIONS: dict[str, int] = {
-    **dict.fromkeys(
-        (
-            *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-            *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
-            *("cbrt", "erf", "erfc", "tgamma", "lgamma", "j0", "j1", "y0", "y1", "logb"),
-        ),
-        1,
-    ),
-    **dict.fromkeys(("pow", "atan2", "hypot", "fmod", "remainder", "nextafter"), 2),
-}
+#: Functions of doubles that every C library we run on has.
+FUNCTIONS = (
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"),
+    *("cbrt", "erf", "erfc", "tgamma", "lgamma", "j0", "j1", "y0", "y1"),
+    *("pow", "atan2", "hypot", "fmod", "remainder"),
+)
 
 
 def _declaration(arguments: tuple[Vector, ...]) -> str:

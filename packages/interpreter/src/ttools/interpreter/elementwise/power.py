@@ -5,6 +5,7 @@ Signs, zeros, infinities and NaN follow C's `pow` (C11 F.10.4.4), as CUDA's `pow
 
 from __future__ import annotations
 
+from ttools.interpreter.elementwise.libm import call_doubles
 from ttools.interpreter.elementwise.vector import Vector
 
 # log2((1 + s) / (1 - s)) / s in s^2 for a mantissa in [sqrt(1/2), sqrt(2)], 2^-45
@@ -19,6 +20,7 @@ _EXP2 = (
     *(0.6931471807286399, 0.9999999999616191),
 )
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_LOG2_10 = 3.321928094887362
 _ROUND = 1.5 * 2**52
 _INFINITY = float("inf")
 
@@ -43,6 +45,13 @@ def _exp2(t: Vector) -> Vector:
     shifted = t + _ROUND
     value = t.lanes.polynomial(t - (shifted - _ROUND), _EXP2)
     return (value.as_int() + (shifted.as_int() << 52)).as_float("double")
+
+
+def exp10(x: Vector) -> Vector:
+    """`10 ** x` of floats or doubles."""
+    if x.scalar == "double":
+        return call_doubles("pow", x.coerce(10.0), x)
+    return _exp2(x.cast("fpext", "double") * _LOG2_10).cast("fptrunc", "float")
 
 
 def _is_integer(y: Vector) -> Vector:

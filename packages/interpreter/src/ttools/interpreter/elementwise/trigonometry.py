@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 
+from ttools.interpreter.elementwise.libm import call_doubles
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.emit.llvm import float_literal
 
@@ -182,6 +183,27 @@ def _of_float(function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector
     return body
 
 
+def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
+    """`sin(pi * x)`, or with an offset of 1/2 `cos(pi * x)`, of floats or doubles."""
+
+    def evaluate(x: Vector) -> Vector:
+        lanes = x.lanes
+        # Modulo 2, exactly; then the nearest k + offset.
+        turns = x - lanes.intrinsic("roundeven", x * 0.5) * 2.0
+        k = lanes.intrinsic("roundeven", turns - offset)
+        r = (turns - offset - k).cast("fpext", "double") * _PI[0]
+        if x.scalar == "double":
+            value = call_doubles("sin", r)
+        else:
+            value = _odd_series(r, _SIN).cast("fptrunc", "float")
+        odd = k.abs().compare("oeq", 1.0)
+        return (odd if offset == 0 else ~odd).choose(-value, value)
+
+    return evaluate
+
+
+SINPI = _of_half_turns(0.0)
+COSPI = _of_half_turns(0.5)
 SIN = _of_float(_sin)
 COS = _of_float(_cos)
 TAN = _of_float(_tan)

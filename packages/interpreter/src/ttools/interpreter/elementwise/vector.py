@@ -64,11 +64,16 @@ class Lanes:
         return element if self.width == 1 else f"v{self.width}{element}"
 
     def function(
-        self, name: str, result: str, body: Callable[..., Vector], *arguments: Vector
+        self,
+        name: str,
+        result: str,
+        body: Callable[..., Vector],
+        *arguments: Vector,
+        inline: bool = True,
     ) -> Vector:
         """Calls `@ttools.<name>`, defining it on first use from `body(*parameters)`.
 
-        The function is inlined; it keeps the text small when a kernel uses it often.
+        It keeps the text small when a kernel uses it often; large and rare ones are not inlined.
         """
         full = f"ttools.{name}.{self.suffix(arguments[0].scalar)}"
         if full not in self.builder.definitions:
@@ -76,9 +81,10 @@ class Lanes:
             with self.builder.function_body() as lines:
                 value = body(*parameters)
             head = ", ".join(f"{p.type} {p.text}" for p in parameters)
+            attributes = f"{'alwaysinline' if inline else 'noinline'} nounwind"
             text = "\n".join(
                 [
-                    f"define internal {self.type(result)} @{full}({head}) alwaysinline nounwind {{",
+                    f"define internal {self.type(result)} @{full}({head}) {attributes} {{",
                     *lines,
                     f"  ret {value.type} {value.text}",
                     "}",

@@ -1,0 +1,49 @@
+"""Operations with a rounding mode of their own (`__nv_fadd_rz`, `__nv_int2float_ru`, …).
+
+Each becomes a function that sets the CPU's rounding mode, computes, and sets it back.  The
+function must never be inlined: code around it assumes rounding to nearest.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.elementwise.vector import Vector
+
+#: Suffix of a libdevice name -> argument of `llvm.set.rounding`.
+MODES = {"rz": 0, "rn": 1, "ru": 2, "rd": 3}
+
+_CONSTRAINED = "llvm.experimental.constrained"
+
+
+def directed(opcode: str, mode: str, *arguments: Vector, result: str | None = None) -> Vector:
+    """One LLVM operation rounded by `mode`.
+
+    Args:
+        opcode: `fadd`, `fsub`, `fmul`, `fdiv`, `sqrt`, `fma`, `fptrunc`, `sitofp` or `uitofp`.
+        mode: a key of `MODES`.
+        arguments: of the operation.
+        result: LLVM type of an element of the result; None for that of the first argument.
+    """
+    lanes = arguments[0].lanes
+    builder = lanes.builder
+    scalar = result or arguments[0].scalar
+    out = lanes.type(scalar)
+    kinds = [arguments[0].scalar] if result is None else [scalar, arguments[0].scalar]
+    suffix = ".".join(lanes.suffix(kind) for kind in kinds)
+    name = f"ttools.{opcode}.{mode}.{suffix}"
+    passed = ", ".join(f"{a.type} %a{i}" for i, a in enumerate(arguments))
+    if name not in builder.definitions:
+        types = ", ".join(a.type for a in arguments)
+        full = f"{_CONSTRAINED}.{opcode}.{suffix}"
+        builder.declare(full, f"{out} ({types}, metadata, metadata)")
+        builder.declare("llvm.set.rounding", "void (i32)")
+        how = 'metadata !"round.dynamic", metadata !"fpexcept.strict"'
+        builder.define(
+            name,
+            f"define internal {out} @{name}({passed}) noinline nounwind strictfp {{\n"
+            f"  call void @llvm.set.rounding(i32 {MODES[mode]}) strictfp\n"
+            f"  %r = call {out} @{full}({passed}, {how}) strictfp\n"
+            f"  call void @llvm.set.rounding(i32 {MODES['rn']}) strictfp\n"
+            f"  ret {out} %r\n}}",
+        )
+    values = ", ".join(f"{a.type} {a.text}" for a in arguments)
+    return lanes.emit(f"call {out} @{name}({values})", scalar)

@@ -1,0 +1,328 @@
+"""`tt.extern_elementwise`: the functions of CUDA's libdevice and of AMD's ocml and ockl.
+
+A symbol is reduced to a name (`__nv_fast_sinf`, `__ocml_sin_f64` -> `sin`), the name looked up in
+one table of functions on vectors, which see from their arguments whether they compute in float or
+double.  The "fast" functions are the accurate ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ttools.interpreter.elementwise.casts import float_to_integer
+from ttools.interpreter.elementwise.directed import MODES, directed
+from ttools.interpreter.elementwise.integer import count_zeros, high_product
+from ttools.interpreter.elementwise.libm import FUNCTIONS
+from ttools.interpreter.elementwise.mathematics import Function, evaluate
+from ttools.interpreter.elementwise.power import exp10
+from ttools.interpreter.elementwise.special import SPECIAL
+from ttools.interpreter.elementwise.trigonometry import COSPI, SINPI
+from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
+
+_INFINITY = float("inf")
+_PREFIX = re.compile(r"__(nv|ocml|ockl|triton_hip)_(fast_)?")
+
+
+# ---- integers
+def _count_set(x: Vector) -> Vector:
+    return x.lanes.intrinsic("ctpop", x)
+
+
+def _find_first_set(x: Vector) -> Vector:
+    return x.compare("eq", 0).choose(x, count_zeros("cttz", x) + 1)
+
+
+def _byte_permute(x: Vector, y: Vector, selector: Vector) -> Vector:
+    """PTX `prmt`: bit 3 of a selector replicates the chosen byte's sign."""
+    both = (y.cast("zext", "i64") << 32) | x.cast("zext", "i64")
+    result = x.coerce(0)
+    for i in range(4):
+        nibble = selector >> (4 * i)
+        shift = ((nibble & 7) << 3).cast("zext", "i64")
+        byte = both.binary("lshr", shift).cast("trunc", "i8")
+        sign = (nibble & 8).compare("ne", 0)
+        byte = sign.choose(byte.arithmetic_shift(7), byte)
+        result = result | (byte.cast("zext", "i32") << (8 * i))
+    return result
+
+
+def _sign_extend_24(x: Vector) -> Vector:
+    return (x << 8).arithmetic_shift(8)
+
+
+def _absolute_difference(signed: bool) -> Function:
+    def function(x: Vector, y: Vector, z: Vector) -> Vector:
+        return x.maximum(y, signed=signed) - x.minimum(y, signed=signed) + z
+
+    return function
+
+
+def _average(signed: bool, up: bool) -> Function:
+    """(x + y) / 2 rounded down or up, without overflow."""
+
+    def function(x: Vector, y: Vector) -> Vector:
+        difference = (x ^ y).arithmetic_shift(1) if signed else (x ^ y) >> 1
+        return (x | y) - difference if up else (x & y) + difference
+
+    return function
+
+
+_INTEGERS: dict[str, Function] = {
+    "popc": _count_set,
+    "popcll": _count_set,
+    "popcount_u32": _count_set,
+    "popcount_u64": _count_set,
+    **dict.fromkeys(("clz", "clzll", "clz_u32", "clz_u64"), lambda x: count_zeros("ctlz", x)),
+    "ffs": _find_first_set,
+    "ffsll": _find_first_set,
+    "brev": lambda x: x.lanes.intrinsic("bitreverse", x),
+    "brevll": lambda x: x.lanes.intrinsic("bitreverse", x),
+    "byte_perm": _byte_permute,
+    **dict.fromkeys(("mulhi", "mul64hi"), lambda x, y: high_product(x, y, signed=True)),
+    **dict.fromkeys(("umulhi", "umul64hi"), lambda x, y: high_product(x, y, signed=False)),
+    "mul24": lambda x, y: _sign_extend_24(x) * _sign_extend_24(y),
+    "umul24": lambda x, y: (x & 0xFFFFFF) * (y & 0xFFFFFF),
+    "sad": _absolute_difference(signed=True),
+    "usad": _absolute_difference(signed=False),
+    "hadd": _average(signed=True, up=False),
+    "rhadd": _average(signed=True, up=True),
+    "uhadd": _average(signed=False, up=False),
+    "urhadd": _average(signed=False, up=True),
+    **dict.fromkeys(("llabs", "iabs"), lambda x: x.maximum(-x)),
+    **dict.fromkeys(("min", "llmin"), lambda x, y: x.minimum(y)),
+    **dict.fromkeys(("max", "llmax"), lambda x, y: x.maximum(y)),
+    **dict.fromkeys(("umin", "ullmin"), lambda x, y: x.minimum(y, signed=False)),
+    **dict.fromkeys(("umax", "ullmax"), lambda x, y: x.maximum(y, signed=False)),
+}
+
+
+# ---- floats
+def _intrinsic(name: str) -> Function:
+    return lambda *arguments: arguments[0].lanes.intrinsic(name, *arguments)
+
+
+def _absolute(x: Vector) -> Vector:
+    return x.abs() if x.is_float else x.maximum(-x)
+
+
+def _saturate(x: Vector) -> Vector:
+    inside = x.lanes.intrinsic("maximumnum", x, x.coerce(0.0))
+    return x.lanes.intrinsic("minimumnum", inside, x.coerce(1.0))
+
+
+def _positive_difference(x: Vector, y: Vector) -> Vector:
+    return x.compare("ole", y).choose(x.coerce(0.0), x - y)
+
+
+def _next_after(x: Vector, y: Vector) -> Vector:
+    bits = x.as_int()
+    size = BITS[x.scalar]
+    up = x.compare("olt", y)
+    positive = bits.compare("sge", 0)
+    away = ~(up ^ positive)  # from zero: up and positive, or down and negative
+    stepped = away.choose(bits + 1, bits - 1)
+    smallest = up.choose(bits.coerce(1), bits.coerce(1 | 1 << (size - 1)))
+    value = x.compare("oeq", 0.0).choose(smallest, stepped).as_float(x.scalar)
+    value = x.compare("oeq", y).choose(y, value)
+    return x.compare("uno", y).choose(x + y, value)
+
+
+def _load_exponent(x: Vector, exponent: Vector) -> Vector:
+    if x.scalar == "double":
+        return _of_doubles("ldexp")(x, exponent)
+    # In double a float's whole range times the clamped power is exact, so only the end rounds.
+    bounded = exponent.maximum(-300).minimum(300)
+    power = ((bounded.cast("sext", "i64") + 1023) << 52).as_float("double")
+    return (x.cast("fpext", "double") * power).cast("fptrunc", "float")
+
+
+def _exponent(x: Vector) -> Vector:
+    """The unbiased exponent of a finite nonzero number, as an i32."""
+    wide = x.cast("fpext", "double")
+    tiny = wide.abs().compare("olt", 2.0**-1022)
+    bits = tiny.choose(wide * 2.0**54, wide).as_int()
+    exponent = ((bits >> 52) & 0x7FF).cast("trunc", "i32")
+    return exponent - tiny.choose(exponent.coerce(1023 + 54), 1023)
+
+
+def _ilogb(x: Vector) -> Vector:
+    exponent = _exponent(x)
+    undefined = x.compare("ueq", 0.0)
+    value = undefined.choose(exponent.coerce(-(2**31)), exponent)
+    return x.abs().compare("oeq", _INFINITY).choose(exponent.coerce(2**31 - 1), value)
+
+
+def _logb(x: Vector) -> Vector:
+    value = _exponent(x).cast("sitofp", x.scalar)
+    magnitude = x.abs()
+    value = magnitude.compare("olt", _INFINITY).choose(value, magnitude)
+    return x.compare("oeq", 0.0).choose(value.coerce(-_INFINITY), value)
+
+
+def _reciprocal_high(x: Vector) -> Vector:
+    return ((1.0 / x).as_int() & -(1 << 32)).as_float("double")
+
+
+def _rsqrt(x: Vector) -> Vector:
+    return 1.0 / x.lanes.intrinsic("sqrt", x)
+
+
+def _rsqrt_nearest(x: Vector) -> Vector:
+    return _rsqrt(x.cast("fpext", "double")).cast("fptrunc", x.scalar)
+
+
+def _of_doubles(name: str) -> Function:
+    """A function of doubles, applied to floats too."""
+
+    def function(*arguments: Vector) -> Vector:
+        scalar = next(a.scalar for a in arguments if a.is_float)
+        wide = [a.cast("fpext", "double") if a.is_float else a for a in arguments]
+        if name in SPECIAL:
+            lanes = wide[0].lanes
+            value = lanes.function(name, "double", SPECIAL[name], *wide, inline=False)
+            return value.cast("fptrunc", scalar)
+        return evaluate(name, *wide).cast("fptrunc", scalar)
+
+    return function
+
+
+def _common(name: str) -> Function:
+    return lambda *arguments: evaluate(name, *arguments)
+
+
+def _rounded_integer(rounding: str) -> Function:
+    """Rounded to an integral value, then to an i64."""
+
+    def function(x: Vector) -> Vector:
+        return float_to_integer(x.lanes.intrinsic(rounding, x), "i64", signed=True)
+
+    return function
+
+
+_FLOATS: dict[str, Function] = {
+    **{name: _common(name) for name in FUNCTIONS},
+    **{name: _of_doubles(name) for name in SPECIAL},
+    "exp10": exp10,
+    "sinpi": SINPI,
+    "cospi": COSPI,
+    **{name: _intrinsic(name) for name in ("floor", "ceil", "trunc", "round", "sqrt", "fma")},
+    **dict.fromkeys(("rint", "nearbyint"), _intrinsic("roundeven")),
+    "copysign": _intrinsic("copysign"),
+    "fmin": _intrinsic("minimumnum"),
+    "fmax": _intrinsic("maximumnum"),
+    "fabs": _absolute,
+    "abs": _absolute,
+    "rsqrt": _rsqrt,
+    "frsqrt_rn": _rsqrt_nearest,
+    "rcp64h": _reciprocal_high,
+    "saturate": _saturate,
+    "fdivide": lambda x, y: x / y,
+    "fdim": _positive_difference,
+    "nextafter": _next_after,
+    "ldexp": _load_exponent,
+    "scalbn": _load_exponent,
+    "ilogb": _ilogb,
+    "logb": _logb,
+    "llrint": _rounded_integer("roundeven"),
+    "llround": _rounded_integer("round"),
+    **dict.fromkeys(("isnan", "isnand"), lambda x: x.is_nan()),
+    **dict.fromkeys(("isinf", "isinfd"), lambda x: x.abs().compare("oeq", _INFINITY)),
+    **dict.fromkeys(
+        ("finite", "isfinite", "isfinited"), lambda x: x.abs().compare("olt", _INFINITY)
+    ),
+    **dict.fromkeys(("signbit", "signbitd"), lambda x: x.as_int().compare("slt", 0)),
+}
+
+
+# ---- bits
+_BITS: dict[str, Function] = {
+    **dict.fromkeys(("int_as_float", "uint_as_float"), lambda x: x.as_float("float")),
+    "longlong_as_double": lambda x: x.as_float("double"),
+    **dict.fromkeys(("float_as_int", "float_as_uint"), Vector.as_int),
+    "double_as_longlong": Vector.as_int,
+    "hiloint2double": lambda high, low: (
+        (high.cast("zext", "i64") << 32) | low.cast("zext", "i64")
+    ).as_float("double"),
+    "double2loint": lambda x: x.as_int().cast("trunc", "i32"),
+    "double2hiint": lambda x: (x.as_int() >> 32).cast("trunc", "i32"),
+}
+
+
+# ---- rounding modes
+def _arithmetic(opcode: str, mode: str) -> Function:
+    return lambda *arguments: directed(opcode, mode, *arguments)
+
+
+def _reciprocal(mode: str) -> Function:
+    return lambda x: directed("fdiv", mode, x.coerce(1.0), x)
+
+
+def _to_float(opcode: str, scalar: str, mode: str) -> Function:
+    return lambda x: directed(opcode, mode, x, result=scalar)
+
+
+_INTEGRAL = {"rn": "roundeven", "rz": "trunc", "rd": "floor", "ru": "ceil"}
+
+
+def _to_integer(scalar: str, mode: str, signed: bool) -> Function:
+    def function(x: Vector) -> Vector:
+        return float_to_integer(x.lanes.intrinsic(_INTEGRAL[mode], x), scalar, signed=signed)
+
+    return function
+
+
+def _directed_table() -> dict[str, Function]:
+    table: dict[str, Function] = {}
+    for mode in MODES:
+        for prefix in "fd":
+            for name in ("add", "sub", "mul", "div"):
+                table[f"{prefix}{name}_{mode}"] = _arithmetic(f"f{name}", mode)
+            table[f"{prefix}sqrt_{mode}"] = _arithmetic("sqrt", mode)
+            table[f"{prefix}rcp_{mode}"] = _reciprocal(mode)
+        table[f"fmaf_{mode}"] = table[f"fma_{mode}"] = _arithmetic("fma", mode)
+        table[f"double2float_{mode}"] = _to_float("fptrunc", "float", mode)
+        for integer, scalar in (("int", "i32"), ("ll", "i64")):
+            for sign, signed in (("", True), ("u", False)):
+                name = f"{sign}{integer}"
+                opcode = "sitofp" if signed else "uitofp"
+                for real in ("float", "double"):
+                    table[f"{name}2{real}_{mode}"] = _to_float(opcode, real, mode)
+                    table[f"{real}2{name}_{mode}"] = _to_integer(scalar, mode, signed)
+    return table
+
+
+_TABLE: dict[str, Function] = {**_INTEGERS, **_FLOATS, **_BITS, **_directed_table()}
+
+
+def find(symbol: str) -> Function | None:
+    """The function that a symbol of libdevice, ocml or ockl names; None if there is none."""
+    prefix = _PREFIX.match(symbol)
+    if prefix is None:
+        return None
+    name = symbol[prefix.end() :]
+    if prefix[1] == "ocml":
+        name = re.sub(r"_f(16|32|64)$", "", name)
+    # An exact name first: `erf` ends in the letter that marks functions of floats.
+    return _TABLE.get(name) or (_TABLE.get(name[:-1]) if name.endswith("f") else None)
+
+
+def _fit(value: Vector, scalar: str) -> Vector:
+    """Predicates and counts as the integer that the operation's type says."""
+    bits, wanted = BITS[value.scalar], BITS[scalar]
+    if value.is_float or bits == wanted:
+        return value
+    return value.cast("trunc" if bits > wanted else "zext", scalar)
+
+
+def _extern_elementwise(call: Call) -> Vector:
+    symbol = str(call.op.attributes.get("symbol", ""))
+    function = find(symbol)
+    if function is None:
+        raise call.unsupported(
+            f"the external function {symbol}",
+            "functions of triton.language.extra.libdevice run natively; others cannot",
+        )
+    return _fit(function(*call.operands), call.result)
+
+
+LIBDEVICE: dict[str, Lowering] = {"tt.extern_elementwise": _extern_elementwise}
