@@ -8,14 +8,24 @@ inlined function in the position of the call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import replace
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.lexer import Source
 
 _UNKNOWN_FILE = "<unknown>"
+
+# What nearly every alias is, read at once; anything else goes through the grammar below.
+_COMMON = re.compile(
+    r"""loc\(
+    (?: "([^"\\\n]*)":(\d+):(\d+)
+      | "([^"\\\n]*)"\((\#[\w$.-]+)\)
+      | callsite\((\#[\w$.-]+)\ at\ (\#[\w$.-]+)\)
+    )\)\s*""",
+    re.VERBOSE,
+)
 
 
 class LocationTable:
@@ -33,13 +43,30 @@ class LocationTable:
 
     def resolve(self, alias: str, user: Cursor) -> SourceLocation | None:
         """The location that `alias` names, None if unknown; `user` reports a missing alias."""
-        if alias not in self._known:
-            if alias not in self._spans:
-                user.error(f"`{alias}` is not defined")
-            self._known[alias] = None  # so that a cycle ends
-            cursor = Cursor(Source(self._text, self._file, *self._spans[alias]))
-            self._known[alias] = self.parse(cursor)
-        return self._known[alias]
+        if alias in self._known:
+            return self._known[alias]
+        span = self._spans.get(alias)
+        if span is None:
+            user.error(f"`{alias}` is not defined", user.index - 1)
+        self._known[alias] = None  # so that a cycle ends
+        match = _COMMON.fullmatch(self._text, *span)
+        location = self._common(match, user) if match else self._uncommon(span)
+        self._known[alias] = location
+        return location
+
+    def _common(self, match: re.Match[str], user: Cursor) -> SourceLocation | None:
+        file, line, column, name, inner, callee, caller = match.groups()
+        if file is not None:
+            return self._position(file, int(line), int(column))
+        if inner is not None:
+            return _named(name, self.resolve(inner, user))
+        return _inlined(self.resolve(callee, user), self.resolve(caller, user))
+
+    def _uncommon(self, span: tuple[int, int]) -> SourceLocation | None:
+        return self.parse(Cursor(Source(self._text, self._file, *span)))
+
+    def _position(self, file: str, line: int, column: int) -> SourceLocation:
+        return SourceLocation(file, line, column + self._column_shift)
 
     def parse(self, cursor: Cursor) -> SourceLocation | None:
         """`loc(…)`."""
@@ -74,14 +101,12 @@ class LocationTable:
             cursor.expect(":")
             column = cursor.integer()
             _skip_range_end(cursor)
-            return SourceLocation(text, line, column + self._column_shift)
+            return self._position(text, line, column)
         inner = None
         if cursor.accept("("):
             inner = self._inner(cursor)
             cursor.expect(")")
-        if inner is None:
-            return SourceLocation(_UNKNOWN_FILE, 0, 0, text)
-        return replace(inner, name=text)
+        return _named(text, inner)
 
     def _call_site(self, cursor: Cursor) -> SourceLocation | None:
         cursor.expect("(")
@@ -89,10 +114,7 @@ class LocationTable:
         cursor.expect("at")
         caller = self._inner(cursor)
         cursor.expect(")")
-        if callee is None or caller is None:
-            return callee or caller
-        call = replace(caller, callers=())
-        return replace(callee, callers=(*callee.callers, call, *caller.callers))
+        return _inlined(callee, caller)
 
     def _fused(self, cursor: Cursor) -> SourceLocation | None:
         if cursor.accept("<"):
@@ -112,6 +134,22 @@ _FORMS: dict[str, Callable[[LocationTable, Cursor], SourceLocation | None]] = {
     "callsite": LocationTable._call_site,
     "fused": LocationTable._fused,
 }
+
+
+def _named(name: str, inner: SourceLocation | None) -> SourceLocation:
+    if inner is None:
+        return SourceLocation(_UNKNOWN_FILE, 0, 0, name)
+    return SourceLocation(inner.file, inner.line, inner.column, name, inner.callers)
+
+
+def _inlined(
+    callee: SourceLocation | None, caller: SourceLocation | None
+) -> SourceLocation | None:
+    if callee is None or caller is None:
+        return callee or caller
+    call = SourceLocation(caller.file, caller.line, caller.column, caller.name)
+    callers = (*callee.callers, call, *caller.callers)
+    return SourceLocation(callee.file, callee.line, callee.column, callee.name, callers)
 
 
 def _skip_range_end(cursor: Cursor) -> None:

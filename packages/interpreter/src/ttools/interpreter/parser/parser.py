@@ -58,7 +58,7 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
     after = _ALIAS.search(text, first)
     source = Source(text, file, first, after.start() if after else len(text))
     if first_column is None:
-        first_column = 0 if _COLUMN_ZERO.search(text) else 1
+        first_column = 0 if ":0)" in text and _COLUMN_ZERO.search(text) else 1
     return ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
 
 
