@@ -93,6 +93,11 @@ def _llvm() -> Any:
     return llvm
 
 
+def llvm_version() -> str:
+    """The version of LLVM inside llvmlite."""
+    return ".".join(map(str, _llvm().llvm_version_info))
+
+
 @lru_cache(maxsize=1)
 def _host_features() -> dict[str, bool]:
     return dict(_llvm().get_host_cpu_features())

@@ -9,12 +9,14 @@ same JIT as the kernels, so no C compiler is needed, and bound here as ctypes fu
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import platform
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ttools.interpreter import jit
+from ttools.interpreter.object_store import object_store
 
 
 class Mailbox(ctypes.Structure):
@@ -389,12 +391,28 @@ def runtime_ir(machine: str | None = None) -> str:
     return f"{text}\n{declaration}\n"
 
 
+def _code(exports: tuple[str, ...]) -> jit.NativeCode:
+    text = runtime_ir()
+    target = jit.host_target()
+    parts = (text, jit.llvm_version(), target.cpu, target.features)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    store = object_store()
+    found = store.read(key) if store is not None else None
+    if found is not None:
+        try:
+            return jit.load(found.object_code, exports)
+        except ValueError:
+            pass
+    object_code = jit.compile_ir(text, name="the runtime", opt=1)
+    if store is not None:
+        store.write(key, {}, object_code)
+    return jit.load(object_code, exports)
+
+
 @lru_cache(maxsize=1)
 def native_runtime() -> NativeRuntime:
-    """The runtime's functions, compiled at first use in this process."""
-    object_code = jit.compile_ir(runtime_ir(), name="the runtime", opt=1)
-    exports = ("worker", "run_each", "callback", "post", "share", "await")
-    code = jit.load(object_code, exports)
+    """The runtime's functions, compiled or read from the object cache at first use."""
+    code = _code(("worker", "run_each", "callback", "post", "share", "await"))
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
         "post": ctypes.CFUNCTYPE(None, pointer, i64, i32),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Waiting programs that may hold a thread beyond the launch's own threads.
 DEFAULT_MAX_PARKED = 1024
 #: How long nothing may move before a proven deadlock is reported: a host thread might help.
-_DEADLOCK_SECONDS = 0.5
+_DEADLOCK_SECONDS = 1.0
 #: A program that has waited this long while others work leaves its turn to another thread.
 _PARK_SECONDS = 2e-3
 #: At most so many threads are started at once.
@@ -63,6 +63,10 @@ class LaunchWarning:
     message: str
     location: SourceLocation | None
     program: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        place = "" if self.location is None else f"{self.location}: "
+        return f"{place}warning[{self.kind}]: {self.message}"
 
 
 def max_parked() -> int:

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.arena import Arena
 from ttools.interpreter.native_runtime import Mailbox, native_runtime
 
@@ -135,7 +135,12 @@ def pool() -> Pool:
 
 
 def default_threads() -> int:
-    """As many threads as torch uses, else one for each CPU that this process may use."""
+    """`TTOOLS_THREADS`, else as many threads as torch uses, else one for each CPU we may use."""
+    chosen = os.environ.get("TTOOLS_THREADS")
+    if chosen:
+        if not chosen.isdecimal() or int(chosen) < 1:
+            raise UsageError(f"TTOOLS_THREADS={chosen}: at least one thread is needed")
+        return int(chosen)
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_num_threads"):
         return int(torch.get_num_threads())

@@ -1,0 +1,202 @@
+"""Compiled objects on disk: checksummed entries, written atomically, bounded in size.
+
+Owns the directory, its safety (we execute what we read from it) and its files. It must not know
+what an entry is for: a key, a piece of JSON and bytes. Any number of processes may use one
+directory at once; whatever goes wrong with it costs a compilation, never a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ttools.core.configuration import cache_directory
+
+#: The directory is cut back to three quarters of this when it has grown beyond it.
+LIMIT_BYTES = 512 * 1024 * 1024
+
+_MAGIC = b"ttools-object-1\n"
+_DIGEST = hashlib.sha256().digest_size
+_SUFFIX = ".ttobj"
+_OFF = ("off", "0", "false", "no")
+#: The directory is measured at the first write of a process and then after so many.
+_WRITES_BETWEEN_MEASURES = 64
+_ABANDONED_SECONDS = 3600.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What was stored under a key."""
+
+    metadata: dict[str, Any]
+    object_code: bytes
+
+
+class ObjectStore:
+    """A directory of entries.
+
+    Attributes:
+        refusal: why nothing is read or written, in words; None if all is well.
+    """
+
+    def __init__(self, directory: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.directory = directory
+        self.limit_bytes = limit_bytes
+        self._writes = 0
+        self.refusal = self._open()
+
+    def _open(self) -> str | None:
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = self.directory.stat()
+        except OSError as error:
+            return f"{self.directory} cannot be used: {error.strerror or error}"
+        return _distrust(self.directory, found)
+
+    def read(self, key: str) -> Entry | None:
+        """The entry of a key; None if there is none that is whole and ours."""
+        if self.refusal is not None:
+            return None
+        path = self._path(key)
+        try:
+            data = _read_own_file(path)
+        except OSError:
+            return None
+        entry = _decode(data)
+        if entry is None:
+            self.discard(key)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # the oldest go first
+        return entry
+
+    def write(self, key: str, metadata: dict[str, Any], object_code: bytes) -> None:
+        """Stores an entry, replacing the key's old one; does nothing where it cannot."""
+        if self.refusal is not None:
+            return
+        data = _encode(metadata, object_code)
+        temporary = None
+        try:
+            # mkstemp makes a file that only we can read, under a name nobody else has.
+            handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(temporary).replace(self._path(key))
+        except OSError:
+            if temporary is not None:
+                _unlink(Path(temporary))
+            return
+        if self._writes % _WRITES_BETWEEN_MEASURES == 0:
+            self.shrink()
+        self._writes += 1
+
+    def discard(self, key: str) -> None:
+        """Removes an entry that proved useless."""
+        _unlink(self._path(key))
+
+    def size(self) -> tuple[int, int]:
+        """Number of entries and their bytes."""
+        files = self._files()
+        return len(files), sum(size for _, size, _ in files)
+
+    def shrink(self) -> None:
+        """Removes the entries that were not used for longest, and what crashed writers left."""
+        now = time.time()
+        for path in self.directory.glob("*.tmp"):
+            try:
+                if now - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    _unlink(path)
+            except OSError:
+                continue
+        files = self._files()
+        total = sum(size for _, size, _ in files)
+        if total <= self.limit_bytes:
+            return
+        for _, size, path in sorted(files):
+            _unlink(path)
+            total -= size
+            if total <= self.limit_bytes * 3 // 4:
+                return
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """(time of last use, bytes, path) of every entry."""
+        files = []
+        try:
+            with os.scandir(self.directory) as entries:
+                for entry in entries:
+                    if entry.name.endswith(_SUFFIX):
+                        found = entry.stat(follow_symlinks=False)
+                        files.append((found.st_mtime, found.st_size, Path(entry.path)))
+        except OSError:
+            pass
+        return files
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}{_SUFFIX}"
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _distrust(path: Path, found: os.stat_result) -> str | None:
+    """Why code from this file or directory must not be run, in words."""
+    if found.st_uid != os.getuid():
+        return f"{path} belongs to another user"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{path} can be written by other users; run: chmod go-w {path}"
+    return None
+
+
+def _read_own_file(path: Path) -> bytes:
+    """Reads a regular file of ours, following no link.
+
+    Raises:
+        OSError: there is none.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or _distrust(path, found) is not None:
+            raise PermissionError(f"{path} is not ours")
+        return file.read()
+
+
+def _encode(metadata: dict[str, Any], object_code: bytes) -> bytes:
+    text = json.dumps(metadata, separators=(",", ":")).encode()
+    body = len(text).to_bytes(4, "little") + text + object_code
+    return _MAGIC + hashlib.sha256(body).digest() + body
+
+
+def _decode(data: bytes) -> Entry | None:
+    """The entry in a file's bytes; None if they are not exactly what was written."""
+    start = len(_MAGIC) + _DIGEST
+    body = data[start:]
+    if data[: len(_MAGIC)] != _MAGIC or len(body) < 4:
+        return None
+    if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
+        return None
+    end = 4 + int.from_bytes(body[:4], "little")
+    return Entry(json.loads(body[4:end]), body[end:])
+
+
+@lru_cache(maxsize=8)
+def _store(directory: Path) -> ObjectStore:
+    return ObjectStore(directory)
+
+
+def object_store() -> ObjectStore | None:
+    """The store of this process; None with `TTOOLS_CACHE=off`."""
+    if os.environ.get("TTOOLS_CACHE", "").strip().lower() in _OFF:
+        return None
+    return _store(cache_directory() / "objects")
