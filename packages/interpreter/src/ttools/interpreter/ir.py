@@ -120,7 +120,17 @@ def as_signed(bits: int, width: int) -> int:
     return bits - (1 << width) if width > 1 and bits >> (width - 1) else bits
 
 
-Attribute: TypeAlias = "int | float | bool | str | Constant | Type | tuple[Attribute, ...] | dict[str, Attribute] | None"
+Attribute: TypeAlias = (
+    int
+    | float
+    | bool
+    | str
+    | Constant
+    | Type
+    | tuple["Attribute", ...]
+    | dict[str, "Attribute"]
+    | None
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -180,6 +190,8 @@ class Operation:
 
 @dataclass(eq=False, slots=True)
 class Block:
+    """Operations in order, the last of which is the terminator, and the block's arguments."""
+
     arguments: list[Value] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
     parent: Region | None = None
@@ -191,6 +203,8 @@ class Block:
 
 @dataclass(eq=False, slots=True)
 class Region:
+    """Blocks of an operation; the first is the entry."""
+
     blocks: list[Block] = field(default_factory=list)
     parent: Operation | None = None
 

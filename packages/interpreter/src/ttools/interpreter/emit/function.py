@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import elementwise
@@ -23,25 +22,23 @@ from ttools.interpreter.emit.chunk import (
     Chunk,
     Coords,
     Vector,
-    origin,
     uniform,
 )
+from ttools.interpreter.emit.integers import Integers
 from ttools.interpreter.emit.llvm import (
     Builder,
     byte_size,
-    memory_type,
     register_type,
     vector_type,
 )
 from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.emit.module import EmitOptions, Site
 from ttools.interpreter.emit.schedule import Plan
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.emit.strides import memory_order, tile_order
 from ttools.interpreter.emit.transpose import can_transpose, fill_transposed
 from ttools.interpreter.ir import (
     Block,
-    FloatType,
-    IntegerType,
     Operation,
     TensorType,
     Type,
@@ -80,40 +77,6 @@ def root(*names: str) -> Callable[[RootRule], RootRule]:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """Where a tile lives: row-major from `base + offset` bytes.
-
-    `base` is the arena or a constant's global.  `widened` tiles hold narrow floats as f32 and
-    narrow integers as i32, ready for a dot.
-    """
-
-    base: str
-    offset: int
-    shape: tuple[int, ...]
-    element: Type
-    widened: bool = False
-
-    @property
-    def stored_type(self) -> str:
-        if self.widened:
-            return widened_type(self.element)
-        return memory_type(self.element)
-
-    @property
-    def stored_bytes(self) -> int:
-        return SIZES[self.stored_type]
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis."""
-        return tuple(prod(self.shape[k + 1 :]) for k in range(len(self.shape)))
-
-    @property
-    def nbytes(self) -> int:
-        return prod(self.shape) * self.stored_bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Callee:
     """A function already emitted: how to call it and how much arena it needs."""
 
@@ -122,30 +85,16 @@ class Callee:
     arena_bytes: int
 
 
-SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
-
-
-def widened_type(element: Type) -> str:
-    """The type a dot computes in: f32 for narrow floats, i32 for narrow integers."""
-    if isinstance(element, FloatType):
-        return "double" if element.name == "f64" else "float"
-    return "i64" if isinstance(element, IntegerType) and element.width == 64 else "i32"
-
-
-def divisor_of_literal(value: int) -> int:
-    """The largest power of two that divides a literal."""
-    return value & -value if value else ANY_DIVISOR
-
-
-class Emitter:
+class Emitter(Integers):
     """State of one function being emitted."""
 
     def __init__(self, b: Builder, plan: Plan, options: EmitOptions, sites: list[Site]) -> None:
-        self.b, self.plan, self.options, self.sites = b, plan, options, sites
+        super().__init__(b)
+        self.plan, self.options, self.sites = plan, options, sites
         self.scalars: dict[Value, str] = {}
         self.slots: dict[Value, Slot] = {}
         self.deltas: dict[Value, tuple[Value, str]] = {}
-        self.divisors: dict[str, int] = {}
+        self.region_functions: dict[Operation, str] = {}
         self.arena_bytes = 0
         self.labels: dict[Block, str] = {}
         self.phi_lines: dict[Block, int] = {}
@@ -167,60 +116,6 @@ class Emitter:
         self.scalars[value] = ssa
         if divisor > 1 and ssa.startswith("%"):
             self.divisors[ssa] = divisor
-
-    def divisor(self, ssa: str) -> int:
-        """A power of two known to divide an integer SSA value or literal."""
-        if ssa.startswith("%"):
-            return self.divisors.get(ssa, 1)
-        return divisor_of_literal(int(ssa)) if ssa.lstrip("-").isdigit() else 1
-
-    def iadd(self, type: str, a: str, b: str) -> str:
-        """Integer addition with literals folded and divisors tracked."""
-        if a == "0":
-            return b
-        if b == "0":
-            return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return str(wrap_signed(int(a) + int(b), int(type[1:])))
-        ssa = self.b.emit(f"add {type} {a}, {b}")
-        self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
-        return ssa
-
-    def isub(self, type: str, a: str, b: str) -> str:
-        if b == "0":
-            return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return str(wrap_signed(int(a) - int(b), int(type[1:])))
-        ssa = self.b.emit(f"sub {type} {a}, {b}")
-        self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
-        return ssa
-
-    def imul(self, type: str, a: str, b: str) -> str:
-        """Integer multiplication with literals folded and divisors tracked."""
-        if a == "1" or b == "0":
-            return b
-        if b == "1" or a == "0":
-            return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return str(wrap_signed(int(a) * int(b), int(type[1:])))
-        ssa = self.b.emit(f"mul {type} {a}, {b}")
-        self.divisors[ssa] = min(ANY_DIVISOR, self.divisor(a) * self.divisor(b))
-        return ssa
-
-    def convert_int(self, value: str, source: str, target: str, *, signed: bool = True) -> str:
-        """Sign- or zero-extends or truncates a scalar, keeping its divisor."""
-        if source == target:
-            return value
-        bits, wanted = int(source[1:]), int(target[1:])
-        if not value.startswith("%") and value.lstrip("-").isdigit():
-            number = int(value)
-            if not signed and wanted > bits:
-                number &= (1 << bits) - 1
-            return str(wrap_signed(number, wanted))
-        op = "trunc" if wanted < bits else "sext" if signed else "zext"
-        ssa = self.b.emit(f"{op} {source} {value} to {target}")
-        self.divisors[ssa] = min(self.divisor(value), ANY_DIVISOR)
-        return ssa
 
     # ---- the arena
     def allocate(self, nbytes: int) -> int:
@@ -270,16 +165,16 @@ class Emitter:
     def read_slot(self, slot: Slot, at: Coords) -> Chunk:
         """Reads the elements at `at`: a vector load, a scalar, or a gather within the tile."""
         width = at[0].width if at else 1
-        offsets = lane_offsets(slot, at)
+        offsets = slot.lane_offsets(at)
         stored, b = slot.stored_type, self.b
         address = self.slot_address(slot, at)
         if not any(offsets):
             raw = b.emit(f"load {stored}, ptr {address}, align {slot.stored_bytes}")
-            return uniform(slot.element, self.from_stored(raw, slot, 1), width)
+            return uniform(slot.element, slot.from_stored(b, raw, 1), width)
         vec = vector_type(stored, width)
         if offsets == tuple(range(width)):
             raw = b.emit(f"load {vec}, ptr {address}, align {slot.stored_bytes}")
-            return Vector(slot.element, width, self.from_stored(raw, slot, width))
+            return Vector(slot.element, width, slot.from_stored(b, raw, width))
         raw = "poison"
         loaded: dict[int, str] = {}
         for lane, offset in enumerate(offsets):
@@ -287,14 +182,14 @@ class Emitter:
                 p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
                 loaded[offset] = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
             raw = b.emit(f"insertelement {vec} {raw}, {stored} {loaded[offset]}, i64 {lane}")
-        return Vector(slot.element, width, self.from_stored(raw, slot, width))
+        return Vector(slot.element, width, slot.from_stored(b, raw, width))
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
         """Writes a chunk to the elements at `at` of a slot."""
         width = chunk.width
-        offsets = lane_offsets(slot, at) if at else (0,)
+        offsets = slot.lane_offsets(at)
         stored, b = slot.stored_type, self.b
-        value = self.to_stored(self.vector(chunk), slot, width)
+        value = slot.to_stored(b, self.vector(chunk), width)
         address = self.slot_address(slot, at)
         if offsets == tuple(range(width)):
             b.do(
@@ -306,69 +201,6 @@ class Emitter:
             p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
             item = b.emit(f"extractelement {vector_type(stored, width)} {value}, i64 {lane}")
             b.do(f"store {stored} {item}, ptr {p}, align {slot.stored_bytes}")
-
-    def from_stored(self, raw: str, slot: Slot, width: int) -> str:
-        if not slot.widened:
-            return self.from_memory(raw, slot.element, width)
-        element = slot.element
-        if isinstance(element, FloatType):
-            return (
-                elementwise.narrow_from_f32(self.b, raw, element, width)
-                if (slot.stored_type == "float")
-                else raw
-            )
-        source, target = slot.stored_type, register_type(element)
-        if source == target:
-            return raw
-        return self.b.emit(
-            f"trunc {vector_type(source, width)} {raw} to {vector_type(target, width)}"
-        )
-
-    def to_stored(self, value: str, slot: Slot, width: int) -> str:
-        if not slot.widened:
-            return self.to_memory(value, slot.element, width)
-        return self.widen(value, slot.element, width)
-
-    def widen(self, value: str, element: Type, width: int) -> str:
-        """Converts a register value to the type a dot computes in, exactly."""
-        if isinstance(element, FloatType):
-            if element.name == "f64":
-                return value
-            return elementwise.widen_to_f32(self.b, value, element, width)
-        source, target = register_type(element), widened_type(element)
-        if source == target:
-            return value
-        op = "zext" if source == "i1" else "sext"
-        return self.b.emit(
-            f"{op} {vector_type(source, width)} {value} to {vector_type(target, width)}"
-        )
-
-    # ---- memory representation
-    def from_memory(self, raw: str, element: Type, width: int) -> str:
-        """Turns what was loaded into the register representation."""
-        b, vec = self.b, vector_type
-        if element == IntegerType(1):
-            return b.emit(f"trunc {vec('i8', width)} {raw} to {vec('i1', width)}")
-        if element == FloatType("f16"):
-            return b.bitcast(raw, vec("i16", width), vec("half", width))
-        if element == FloatType("bf16"):
-            wide = b.emit(f"zext {vec('i16', width)} {raw} to {vec('i32', width)}")
-            high = b.emit(f"shl {vec('i32', width)} {wide}, {b.splat('16', 'i32', width)}")
-            return b.bitcast(high, vec("i32", width), vec("float", width))
-        return raw
-
-    def to_memory(self, value: str, element: Type, width: int) -> str:
-        """Turns a register value into what is stored."""
-        b, vec = self.b, vector_type
-        if element == IntegerType(1):
-            return b.emit(f"zext {vec('i1', width)} {value} to {vec('i8', width)}")
-        if element == FloatType("f16"):
-            return b.emit(f"bitcast {vec('half', width)} {value} to {vec('i16', width)}")
-        if element == FloatType("bf16"):
-            bits = b.emit(f"bitcast {vec('float', width)} {value} to {vec('i32', width)}")
-            high = b.emit(f"lshr {vec('i32', width)} {bits}, {b.splat('16', 'i32', width)}")
-            return b.emit(f"trunc {vec('i32', width)} {high} to {vec('i16', width)}")
-        return value
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> str:
@@ -574,46 +406,3 @@ class Emitter:
             if error.location is None:
                 error.location = op.location
             raise
-
-    def inline_region(self, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
-        """Emits the combine region of a reduction or scan on vectors; returns what it yields."""
-        block = op.regions[0].entry
-        values = dict(zip(block.arguments, arguments, strict=True))
-        for inner in block.operations[:-1]:
-            if inner.name == "arith.constant":
-                chunk = FUSED[inner.name](self, inner, 0, origin(1, width))
-                values[inner.result] = self.vector(chunk)
-                continue
-            if not elementwise.is_elementwise(inner.name):
-                raise UnsupportedError(
-                    f"operation {inner.name} in the combine function of {op.name}", inner.location
-                )
-            operands = [
-                values[v]
-                if v in values
-                else self.b.splat(self.scalar(v), register_type(v.type), width)
-                for v in inner.operands
-            ]
-            for value, ssa in zip(
-                inner.results, elementwise.lower(self.b, inner, width, operands), strict=True
-            ):
-                values[value] = ssa
-        return [values[v] for v in block.terminator.operands]
-
-
-def wrap_signed(value: int, bits: int) -> int:
-    """Two's complement wrap-around of a literal."""
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
-
-
-def lane_offsets(slot: Slot, at: Coords) -> tuple[int, ...]:
-    """Element offsets of each lane from lane 0 within a slot."""
-    if not at:
-        return (0,)
-    width = at[0].width
-    sums = [
-        sum(axis.lanes[lane] * stride for axis, stride in zip(at, slot.strides, strict=True))
-        for lane in range(width)
-    ]
-    return tuple(s - sums[0] for s in sums)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
+    lower_atomic,
     lower_control,
     lower_dot,
     lower_index,
@@ -24,11 +25,12 @@ from ttools.interpreter.emit.callback import (
     field,
 )
 from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.emit.function import Callee, Emitter, Slot
+from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
 from ttools.interpreter.emit.lower_control import region_blocks
 from ttools.interpreter.emit.module import CallbackKind, EmitOptions, EmittedModule, Facts, Site
 from ttools.interpreter.emit.schedule import make_plan
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,

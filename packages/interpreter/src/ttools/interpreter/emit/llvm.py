@@ -65,6 +65,10 @@ def float_literal(value: float, type: str) -> str:
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
+#: Bytes of each scalar type that is stored.
+SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
+
+
 class Builder:
     """Builds one LLVM function body at a time into `lines`, plus module-level declarations."""
 

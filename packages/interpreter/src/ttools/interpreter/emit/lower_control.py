@@ -13,9 +13,10 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.chunk import origin
 from ttools.interpreter.emit.effects import synchronises
-from ttools.interpreter.emit.function import Emitter, Slot, root
+from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import byte_size, register_type
 from ttools.interpreter.emit.module import CallbackKind, Site
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 
 

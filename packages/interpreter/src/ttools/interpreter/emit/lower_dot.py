@@ -8,10 +8,12 @@ in registers over the whole of K.
 from __future__ import annotations
 
 from ttools.interpreter.emit.chunk import Coords, origin
-from ttools.interpreter.emit.function import SIZES, Emitter, Slot, root, widened_type
-from ttools.interpreter.emit.llvm import Builder, vector_type
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.llvm import SIZES, Builder, vector_type
 from ttools.interpreter.emit.loops import Loop, for_each_chunk, traversal
 from ttools.interpreter.emit.lower_shape import mangled
+from ttools.interpreter.emit.representation import widened_type
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import Operation, Value, element_type
 
 
@@ -103,7 +105,7 @@ def _block(
     row: _OptionalLoop,
     column: _OptionalLoop,
 ) -> None:
-    """One register block: `rows` × `columns` vectors of `width` accumulate over K."""
+    """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
     _, n, k = extents
     rows, columns, width = tile
     vec = vector_type(type, width)

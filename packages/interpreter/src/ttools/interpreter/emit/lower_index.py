@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector
-from ttools.interpreter.emit.function import Emitter, fused, wrap_signed
+from ttools.interpreter.emit.function import Emitter, fused
+from ttools.interpreter.emit.integers import wrap_signed
 from ttools.interpreter.emit.llvm import byte_size, register_type, vector_type
 from ttools.interpreter.ir import (
     IntegerType,

@@ -8,37 +8,19 @@ otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
-from ttools.interpreter.emit.function import SIZES, Emitter, fused, root
-from ttools.interpreter.emit.llvm import memory_type, register_type, vector_type
-from ttools.interpreter.emit.loops import for_each_chunk, traversal
+from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.lower_shape import mangled
-from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
-
-_ORDERINGS = {
-    "relaxed": "monotonic",
-    "acquire": "acquire",
-    "release": "release",
-    "acq_rel": "acq_rel",
-}
-_RMW = {
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "add": "add",
-    "max": "max",
-    "min": "min",
-    "umax": "umax",
-    "umin": "umin",
-    "exch": "xchg",
-    "fadd": "fadd",
-}
+from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 
 
 def unit_lanes(width: int, size: int) -> tuple[int, ...]:
+    """Byte offsets of lanes that lie next to each other."""
     return tuple(lane * size for lane in range(width))
 
 
@@ -46,7 +28,8 @@ def guarded(
     e: Emitter, pointer: Chunk, type: str, fast: Callable[[], str], slow: Callable[[], str]
 ) -> str:
     """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
-    assert isinstance(pointer, Affine) and pointer.guard is not None
+    assert isinstance(pointer, Affine)
+    assert pointer.guard is not None
     b = e.b
     yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
     hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", "true")])
@@ -109,7 +92,7 @@ def load_chunk(
     mask_ssa = None if mask is None else e.vector(mask)
     other_ssa = None
     if mask is not None and other is not None:
-        other_ssa = e.to_memory(e.vector(other), element, width)
+        other_ssa = to_memory(e.b, e.vector(other), element, width)
     contiguous = isinstance(pointer, Affine) and pointer.lanes == unit_lanes(width, SIZES[stored])
 
     def wide() -> str:
@@ -125,7 +108,7 @@ def load_chunk(
         raw = guarded(e, pointer, vector_type(stored, width), wide, gathered)
     else:
         raw = wide()
-    return Vector(element, width, e.from_memory(raw, element, width))
+    return Vector(element, width, from_memory(e.b, raw, element, width))
 
 
 def _load_uniform(
@@ -143,7 +126,7 @@ def _load_uniform(
     def read() -> str:
         address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
         raw = b.emit(f"{keyword} {stored}, ptr {address}, align {SIZES[stored]}")
-        return e.from_memory(raw, element, 1)
+        return from_memory(e.b, raw, element, 1)
 
     if mask is None:
         return uniform(element, read(), width)
@@ -257,7 +240,7 @@ def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) ->
     stored = memory_type(element)
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
-    raw = e.to_memory(e.vector(value), element, width)
+    raw = to_memory(e.b, e.vector(value), element, width)
     mask_ssa = None if mask is None else e.vector(mask)
     if width == 1:
         _store_scalar(e, pointer, raw, stored, mask_ssa)
@@ -332,127 +315,6 @@ def _scatter(
         p = b.emit(f"inttoptr i64 {address} to ptr")
         item = b.emit(f"extractelement {vec} {raw}, i64 {lane}")
         b.do(f"store {stored} {item}, ptr {p}, align {SIZES[stored]}")
-
-
-# ---- atomics: one lane at a time, in ascending order
-
-
-@root("tt.atomic_rmw")
-def atomic_rmw(e: Emitter, op: Operation) -> None:
-    kind = _RMW[str(op.attributes["atomic_rmw_op"])]
-    ordering = _ORDERINGS[str(op.attributes["sem"])]
-
-    def one(address: str, operands: list[str], element: Type) -> str:
-        return _rmw(e, kind, ordering, address, operands[0], element)
-
-    _each_lane(e, op, op.operands[1:2], op.operands[2] if len(op.operands) > 2 else None, one)
-
-
-@root("tt.atomic_cas")
-def atomic_cas(e: Emitter, op: Operation) -> None:
-    ordering = _ORDERINGS[str(op.attributes["sem"])]
-
-    def one(address: str, operands: list[str], element: Type) -> str:
-        compare, value = (e.to_memory(v, element, 1) for v in operands)
-        old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
-        return e.from_memory(old, element, 1)
-
-    _each_lane(e, op, op.operands[1:3], None, one)
-
-
-def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
-    b = e.b
-    bits = f"i{SIZES[stored] * 8}"
-    compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
-    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, {bits} {compare}, {bits} {value} {ordering} {failure}")
-    old = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
-    return b.bitcast(old, bits, stored)
-
-
-def _rmw(e: Emitter, kind: str, ordering: str, address: str, value: str, element: Type) -> str:
-    stored = memory_type(element)
-    if kind == "fadd" and stored == "i16":
-        return _add_narrow_float(e, ordering, address, value, element)
-    raw = e.to_memory(value, element, 1)
-    old = e.b.emit(f"atomicrmw {kind} ptr {address}, {stored} {raw} {ordering}")
-    return e.from_memory(old, element, 1)
-
-
-def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, element: Type) -> str:
-    """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
-    b = e.b
-    addend = elementwise.widen_to_f32(b, value, element, 1)
-    first = b.emit(f"load atomic i16, ptr {address} monotonic, align 2")
-    before, again, done = b.block, b.label("again"), b.label("added")
-    b.branch(again)
-    b.start(again)
-    seen, line = b.fresh("seen"), len(b.lines)
-    b.lines.append("")
-    wide = elementwise.widen_to_f32(b, e.from_memory(seen, element, 1), element, 1)
-    total = b.emit(f"fadd float {wide}, {addend}")
-    raw = e.to_memory(elementwise.narrow_from_f32(b, total, element, 1), element, 1)
-    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, i16 {seen}, i16 {raw} {ordering} {failure}")
-    old = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 0")
-    stored = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 1")
-    b.lines[line] = f"  {seen} = phi i16 [{first}, %{before}], [{old}, %{b.block}]"
-    b.cond_branch(stored, done, again)
-    b.start(done)
-    return e.from_memory(old, element, 1)
-
-
-def _each_lane(
-    e: Emitter,
-    op: Operation,
-    operands: Sequence[Value],
-    mask: Value | None,
-    one: Callable[[str, list[str], Type], str],
-) -> None:
-    """Runs an atomic on every element whose mask is set, keeping the old values."""
-    b = e.b
-    pointer = op.operands[0]
-    element = element_type(op.result.type)
-    slot = e.slot(op.result) if op.result.is_tensor else None
-
-    def body(at: Coords) -> None:
-        with e.fresh_memo():
-            address = e.vector(e.operand(pointer, at))
-            values = [e.vector(e.operand(v, at)) for v in operands]
-            active = None if mask is None else e.vector(e.operand(mask, at))
-            old = _conditional(e, active, address, values, element, one)
-            if slot is not None:
-                e.write_slot(slot, at, Vector(element, 1, old))
-            else:
-                e.set_scalar(op.result, old)
-
-    shape = shape_of(pointer.type)
-    if shape:
-        for_each_chunk(b, traversal(shape, 1), body)
-    else:
-        body(())
-
-
-def _conditional(
-    e: Emitter,
-    active: str | None,
-    address: str,
-    values: list[str],
-    element: Type,
-    one: Callable[[str, list[str], Type], str],
-) -> str:
-    b = e.b
-    if active is None or active == "true":
-        return one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
-    type = register_type(element)
-    before, then, done = b.block, b.label("atomic"), b.label("masked")
-    b.cond_branch(active, then, done)
-    b.start(then)
-    old = one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
-    after = b.block
-    b.branch(done)
-    b.start(done)
-    return b.emit(f"phi {type} [{old}, %{after}], [{zero_literal(type)}, %{before}]")
 
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import GRID, call_back, field
 from ttools.interpreter.emit.chunk import Chunk, Coords, origin, uniform
-from ttools.interpreter.emit.function import Emitter, Slot, fused, root
+from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.llvm import register_type
 from ttools.interpreter.emit.loops import for_each_chunk, traversal
 from ttools.interpreter.emit.module import CallbackKind, Site
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import Operation, Value, element_type, shape_of
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords, Vector
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import register_type, vector_type
-from ttools.interpreter.emit.loops import Loop, Traversal
+from ttools.interpreter.emit.loops import Loop, Traversal, for_each_chunk
+from ttools.interpreter.emit.regions import apply_region
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,
@@ -113,7 +115,7 @@ def _reduce_along(
     if neutral is None:
         first = chunk("0")
         loop = Loop(e.b, walk.shape[axis], step, list(zip(types, first, strict=True)), start=step)
-        new = e.inline_region(op, [*loop.carried, *chunk(loop.index)], walk.width)
+        new = apply_region(e, op, [*loop.carried, *chunk(loop.index)], walk.width)
         loop.close(new)
         return loop.results
     count = min(_PARTIALS, steps)
@@ -122,12 +124,12 @@ def _reduce_along(
     partials = []
     for n in range(count):
         base = e.iadd("i32", loop.index, str(n * step))
-        partials.append(e.inline_region(op, [loop.carried[n], *chunk(base)], walk.width)[0])
+        partials.append(apply_region(e, op, [loop.carried[n], *chunk(base)], walk.width)[0])
     loop.close(partials)
     partials = loop.results
     while len(partials) > 1:
         pairs = zip(partials[::2], partials[1::2], strict=True)
-        partials = [e.inline_region(op, [x, y], walk.width)[0] for x, y in pairs]
+        partials = [apply_region(e, op, [x, y], walk.width)[0] for x, y in pairs]
     return partials
 
 
@@ -147,7 +149,7 @@ def _reduce_lanes(
         first = [e.b.shuffle(v, t, len(kept), low) for v, t in zip(values, types, strict=True)]
         second = [e.b.shuffle(v, t, len(kept), high) for v, t in zip(values, types, strict=True)]
         kept = [kept[n] for n in low]
-        values = e.inline_region(op, [*first, *second], len(kept))
+        values = apply_region(e, op, [*first, *second], len(kept))
         lanes = half
     return values
 
@@ -219,7 +221,7 @@ def _scan_along(
     values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
     if loop is not None:
         first = e.b.emit(f"icmp eq i32 {loop.index}, 0")
-        joined = e.inline_region(op, [*loop.carried, *values], walk.width)
+        joined = apply_region(e, op, [*loop.carried, *values], walk.width)
         values = [
             e.b.emit(f"select i1 {first}, {v} {x}, {v} {y}")
             for v, x, y in zip(vectors, values, joined, strict=True)
@@ -259,7 +261,7 @@ def _scan_lanes(
         inside = [(p + distance < lanes) if reverse else (p >= distance) for p in position]
         source = [lane + sign * distance * stride if ok else lane for lane, ok in enumerate(inside)]
         shifted = [e.b.shuffle(v, t, width, source) for v, t in zip(values, types, strict=True)]
-        joined = e.inline_region(op, [*shifted, *values], width)
+        joined = apply_region(e, op, [*shifted, *values], width)
         mask = e.b.constant_vector(["true" if ok else "false" for ok in inside], "i1")
         values = [
             e.b.emit(
@@ -281,3 +283,23 @@ def _spread_last(
     last = 0 if reverse else lanes - 1
     source = [lane + (last - position[lane]) * stride for lane in range(walk.width)]
     return e.b.shuffle(value, type, walk.width, source)
+
+
+@root("tt.map_elementwise")
+def map_elementwise(e: Emitter, op: Operation) -> None:
+    """A scalar function applied to every element, `pack` consecutive ones at a time."""
+    pack = op.attributes.get("pack", 1)
+    if pack != 1:
+        raise UnsupportedError("tl.map_elementwise with pack > 1", op.location)
+    walk = e.traversal(shape_of(op.operands[0].type))
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            arguments = [e.vector(e.operand(v, at)) for v in op.operands]
+        for result, value in zip(
+            op.results, apply_region(e, op, arguments, walk.width), strict=True
+        ):
+            chunk = Vector(element_type(result.type), walk.width, value)
+            e.write_slot(e.slot(result), at, chunk)
+
+    for_each_chunk(e.b, walk, body)

@@ -19,19 +19,15 @@ from ttools.interpreter.emit.chunk import (
     origin,
     uniform,
 )
-from ttools.interpreter.emit.function import (
-    Emitter,
-    Slot,
-    divisor_of_literal,
-    fused,
-    root,
-)
+from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.emit.integers import divisor_of_literal
 from ttools.interpreter.emit.llvm import (
     float_literal,
     memory_type,
     register_type,
     vector_type,
 )
+from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -290,7 +286,7 @@ def gather_from_slot(e: Emitter, slot: Slot, offsets: str, width: int) -> Vector
                 (vec, "zeroinitializer"),
             ],
         )
-    return Vector(slot.element, width, e.from_stored(raw, slot, width))
+    return Vector(slot.element, width, slot.from_stored(e.b, raw, width))
 
 
 def mangled(type: str) -> str:

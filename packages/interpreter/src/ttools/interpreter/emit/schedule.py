@@ -10,12 +10,13 @@ never writes (`Facts.readonly`) count as expressions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.ir import Block, Operation, TensorType, Value, shape_of
+from ttools.interpreter.ir import Block, Operation, Value
 
 #: Results of these are always stored: the operation itself fills a whole tile.
 WHOLE_TILE = {
@@ -116,32 +117,35 @@ class _Planner:
 
     # ---- forced by the operation
     def _store_forced(self, op: Operation) -> None:
-        plan = self.plan
         if op.name in WHOLE_TILE:
-            for value in op.results:
-                plan.store(value)
+            self._store_all(op.results)
         if op.name in ADDRESSED_OPERANDS:
             positions = ADDRESSED_OPERANDS[op.name]
             chosen = op.operands if positions is None else [op.operands[i] for i in positions]
             for value in chosen:
-                if not (value.is_tensor and value in plan.stored):
-                    plan.store(value, widened=op.name == "tt.dot")
-        if op.name == "tt.load" and not self._is_readonly(op):
-            plan.store(op.result)
-        if op.name == "tt.func":
-            for block in op.regions[0].blocks:
-                for value in block.arguments:
-                    plan.store(value)
-        if op.name == "scf.for":
-            self._carry(op)
-        if op.name == "scf.while":
-            for region in op.regions:
-                for value in (*region.entry.arguments, *region.entry.terminator.operands):
-                    plan.store(value)
-        if op.name == "scf.if":
-            for region in op.regions:
-                for value in region.entry.terminator.operands if region.blocks else ():
-                    plan.store(value)
+                if value not in self.plan.stored:
+                    self.plan.store(value, widened=op.name == "tt.dot")
+        rule = _FORCED.get(op.name)
+        if rule is not None:
+            rule(self, op)
+
+    def _store_all(self, values: Sequence[Value]) -> None:
+        for value in values:
+            self.plan.store(value)
+
+    def _load(self, op: Operation) -> None:
+        if not self._is_readonly(op):
+            self.plan.store(op.result)
+
+    def _block_arguments(self, op: Operation) -> None:
+        for block in op.regions[0].blocks:
+            self._store_all(block.arguments)
+
+    def _yields(self, op: Operation) -> None:
+        for region in op.regions:
+            if region.blocks:
+                self._store_all(region.entry.arguments)
+                self._store_all(region.entry.terminator.operands)
 
     def _carry(self, op: Operation) -> None:
         body = op.regions[0].entry
@@ -255,6 +259,16 @@ class _Planner:
         return True
 
 
+#: What must be stored because control flow carries it, or memory order forbids moving it.
+_FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
+    "tt.load": _Planner._load,
+    "tt.func": _Planner._block_arguments,
+    "scf.for": _Planner._carry,
+    "scf.while": _Planner._yields,
+    "scf.if": _Planner._yields,
+}
+
+
 def _writes_after_reading(op: Operation, position: int) -> bool:
     """Whether `op` may write an element of its result once it has read that operand element."""
     if op.name == "tt.dot":
@@ -362,11 +376,3 @@ def _ancestor_in(op: Operation, block: Block) -> Operation | None:
         parent = current.parent
         current = parent.parent.parent if parent is not None and parent.parent is not None else None
     return current
-
-
-def tensor_type(value: Value) -> TensorType:
-    assert isinstance(value.type, TensorType)
-    return value.type
-
-
-__all__ = ["Plan", "is_uniform", "make_plan", "shape_of", "tensor_type"]

@@ -14,7 +14,8 @@ from ttools.interpreter.emit.llvm import Builder, vector_type
 from ttools.interpreter.emit.loops import Loop
 
 if TYPE_CHECKING:
-    from ttools.interpreter.emit.function import Emitter, Slot
+    from ttools.interpreter.emit.function import Emitter
+    from ttools.interpreter.emit.slot import Slot
 
 
 def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
@@ -56,7 +57,7 @@ def fill_transposed(e: Emitter, slot: Slot, chunk_at: Callable[[Coords], Chunk],
     for j in range(size):
         with e.fresh_memo():
             chunk = chunk_at(coords(axis, last, j))
-            rows.append(e.to_stored(e.vector(chunk), slot, size))
+            rows.append(slot.to_stored(b, e.vector(chunk), size))
     columns = transposed(b, rows, slot.stored_type)
     for i, column in enumerate(columns):
         at = coords(last, axis, i)

@@ -1,0 +1,151 @@
+"""Atomics: one lane at a time, in ascending order, each an atomic instruction of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.chunk import Coords, Vector
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type
+from ttools.interpreter.emit.loops import for_each_chunk, traversal
+from ttools.interpreter.emit.lower_memory import zero_literal
+from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
+
+_ORDERINGS = {
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+_RMW = {
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "add": "add",
+    "max": "max",
+    "min": "min",
+    "umax": "umax",
+    "umin": "umin",
+    "exch": "xchg",
+    "fadd": "fadd",
+}
+
+
+@root("tt.atomic_rmw")
+def atomic_rmw(e: Emitter, op: Operation) -> None:
+    kind = _RMW[str(op.attributes["atomic_rmw_op"])]
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        return _rmw(e, kind, ordering, address, operands[0], element)
+
+    _each_lane(e, op, op.operands[1:2], op.operands[2] if len(op.operands) > 2 else None, one)
+
+
+@root("tt.atomic_cas")
+def atomic_cas(e: Emitter, op: Operation) -> None:
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        compare, value = (to_memory(e.b, v, element, 1) for v in operands)
+        old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
+        return from_memory(e.b, old, element, 1)
+
+    _each_lane(e, op, op.operands[1:3], None, one)
+
+
+def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
+    b = e.b
+    bits = f"i{SIZES[stored] * 8}"
+    compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
+    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+    pair = b.emit(f"cmpxchg ptr {address}, {bits} {compare}, {bits} {value} {ordering} {failure}")
+    old = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    return b.bitcast(old, bits, stored)
+
+
+def _rmw(e: Emitter, kind: str, ordering: str, address: str, value: str, element: Type) -> str:
+    stored = memory_type(element)
+    if kind == "fadd" and stored == "i16":
+        return _add_narrow_float(e, ordering, address, value, element)
+    raw = to_memory(e.b, value, element, 1)
+    old = e.b.emit(f"atomicrmw {kind} ptr {address}, {stored} {raw} {ordering}")
+    return from_memory(e.b, old, element, 1)
+
+
+def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, element: Type) -> str:
+    """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
+    b = e.b
+    addend = elementwise.widen_to_f32(b, value, element, 1)
+    first = b.emit(f"load atomic i16, ptr {address} monotonic, align 2")
+    before, again, done = b.block, b.label("again"), b.label("added")
+    b.branch(again)
+    b.start(again)
+    seen, line = b.fresh("seen"), len(b.lines)
+    b.lines.append("")
+    wide = elementwise.widen_to_f32(b, from_memory(e.b, seen, element, 1), element, 1)
+    total = b.emit(f"fadd float {wide}, {addend}")
+    raw = to_memory(e.b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
+    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+    pair = b.emit(f"cmpxchg ptr {address}, i16 {seen}, i16 {raw} {ordering} {failure}")
+    old = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 0")
+    stored = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 1")
+    b.lines[line] = f"  {seen} = phi i16 [{first}, %{before}], [{old}, %{b.block}]"
+    b.cond_branch(stored, done, again)
+    b.start(done)
+    return from_memory(e.b, old, element, 1)
+
+
+def _each_lane(
+    e: Emitter,
+    op: Operation,
+    operands: Sequence[Value],
+    mask: Value | None,
+    one: Callable[[str, list[str], Type], str],
+) -> None:
+    """Runs an atomic on every element whose mask is set, keeping the old values."""
+    b = e.b
+    pointer = op.operands[0]
+    element = element_type(op.result.type)
+    slot = e.slot(op.result) if op.result.is_tensor else None
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            address = e.vector(e.operand(pointer, at))
+            values = [e.vector(e.operand(v, at)) for v in operands]
+            active = None if mask is None else e.vector(e.operand(mask, at))
+            old = _conditional(e, active, address, values, element, one)
+            if slot is not None:
+                e.write_slot(slot, at, Vector(element, 1, old))
+            else:
+                e.set_scalar(op.result, old)
+
+    shape = shape_of(pointer.type)
+    if shape:
+        for_each_chunk(b, traversal(shape, 1), body)
+    else:
+        body(())
+
+
+def _conditional(
+    e: Emitter,
+    active: str | None,
+    address: str,
+    values: list[str],
+    element: Type,
+    one: Callable[[str, list[str], Type], str],
+) -> str:
+    b = e.b
+    if active is None or active == "true":
+        return one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    type = register_type(element)
+    before, then, done = b.block, b.label("atomic"), b.label("masked")
+    b.cond_branch(active, then, done)
+    b.start(then)
+    old = one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    after = b.block
+    b.branch(done)
+    b.start(done)
+    return b.emit(f"phi {type} [{old}, %{after}], [{zero_literal(type)}, %{before}]")
