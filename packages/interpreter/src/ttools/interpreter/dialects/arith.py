@@ -82,10 +82,11 @@ OPERATIONS: dict[str, OpSyntax] = {
     **{
         f"arith.{name}": _CAST
         for name in (
-            "extsi", "fptosi", "fptoui", "sitofp", "bitcast", "index_cast", "index_castui",
+            "extsi", "fptosi", "fptoui", "sitofp", "bitcast", "index_cast",
         )
     },
     "arith.extui": _NON_NEGATIVE_CAST,
+    "arith.index_castui": _NON_NEGATIVE_CAST,
     "arith.uitofp": _NON_NEGATIVE_CAST,
     "arith.trunci": _OVERFLOW_CAST,
     "arith.extf": _FLOAT_CAST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ttools.interpreter.dialects.declaration import OpSyntax
 
 OPERATIONS: dict[str, OpSyntax] = {
-    "gpu.barrier": OpSyntax("attr-dict", ()),
+    "gpu.barrier": OpSyntax("(`memfence` attribute($address_spaces))? attr-dict", ()),
     "ttg.barrier": OpSyntax("words($addrSpace) attr-dict", ()),
     "ttg.local_barrier": OpSyntax("attr-dict", ()),
 }

@@ -15,8 +15,8 @@ Formats follow MLIR's declarative assembly formats
     oilist( a | b )     clauses in any order
     kind($name)         an attribute written as `keyword` (`slt`), `string`, `symbol` (`@f`),
                         `flags` (`<nsw, nuw>`), `words` (`local|global_read`), `dimension` (`x y
-                        z`, held as 0 1 2), `constant`, `rounding` (an optional keyword),
-                        `presence` (nothing written: the attribute is True)
+                        z`, held as 0 1 2), `constant`, `attribute` (any value), `rounding` (an
+                        optional keyword), `presence` (nothing written: the attribute is True)
 
 This file must not know how formats are read.
 """
@@ -38,6 +38,7 @@ class OpSyntax:
             `element(src)`.
         enums: Names of the values of attributes that an attribute dictionary, or the generic form,
             shows as numbers.
+        parts: Names of the entries of attributes that hold several, as attributes of their own.
         operands: The names of the operands in the order of the operation's definition, where the
             format has another order or more than one variable part; the attribute
             `operandSegmentSizes` then tells how many values each of them has.
@@ -46,4 +47,5 @@ class OpSyntax:
     format: str
     results: tuple[str, ...] = ("result",)
     enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     operands: tuple[str, ...] = ()

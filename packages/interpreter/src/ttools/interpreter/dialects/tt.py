@@ -26,6 +26,8 @@ _ATOMIC = {
 _PROPAGATE_NAN = {"propagateNan": {0: "none", 0xFFFF: "all"}}
 _INPUT_PRECISION = {"inputPrecision": {0: "tf32", 1: "tf32x3", 2: "ieee", 3: "bf16x3", 4: "bf16x6"}}
 
+# Triton 3.9 holds both in one attribute; they are split so that every version reads the same.
+_CACHE_POLICY = {"cachePolicy": {"cache_modifier": "cache", "eviction_policy": "evict"}}
 _CACHE_CLAUSES = (
     "oilist(`cacheModifier` `=` keyword($cache) | `evictionPolicy` `=` keyword($evict))"
 )
@@ -41,9 +43,13 @@ _MEMORY = {
         f"$ptr (`,` $mask)? (`,` $other)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)",
         ("pointee(ptr)",),
         _CACHE | _PADDING,
+        _CACHE_POLICY,
     ),
     "tt.store": OpSyntax(
-        f"$ptr `,` $value (`,` $mask)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)", (), _CACHE
+        f"$ptr `,` $value (`,` $mask)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)",
+        (),
+        _CACHE,
+        _CACHE_POLICY,
     ),
     "tt.atomic_rmw": OpSyntax(
         "keyword($atomic_rmw_op) `,` keyword($sem) `,` keyword($scope) `,` $ptr `,` $val"
@@ -77,6 +83,7 @@ _DESCRIPTORS = {
     "tt.descriptor_load": OpSyntax(
         f"$desc `[` $indices* `]` {_CACHE_CLAUSES} attr-dict `:` type($desc) `->` type($result)",
         enums=_CACHE,
+        parts=_CACHE_POLICY,
     ),
     "tt.descriptor_store": OpSyntax(
         "$desc `[` $indices* `]` `,` $src attr-dict `:` type($desc) `,` type($src)",

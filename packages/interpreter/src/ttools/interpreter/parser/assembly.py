@@ -8,12 +8,16 @@ operation by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from ttools.interpreter import ir
 from ttools.interpreter.dialects import OpSyntax
-from ttools.interpreter.parser.attributes import parse_attribute_dictionary, parse_constant
+from ttools.interpreter.parser.attributes import (
+    parse_attribute,
+    parse_attribute_dictionary,
+    parse_constant,
+)
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.types import parse_type
 
@@ -74,7 +78,8 @@ def compile_syntax(syntax: OpSyntax) -> Callable[[OperandReader], OperationState
     """
     steps = _FormatCompiler(syntax).steps()
     results = _compile_results(syntax.results)
-    reorder, enums = syntax.operands, syntax.enums
+    reorder = syntax.operands
+    renames = bool(syntax.enums or syntax.parts)
 
     def read(reader: OperandReader) -> OperationState:
         state = OperationState()
@@ -82,8 +87,8 @@ def compile_syntax(syntax: OpSyntax) -> Callable[[OperandReader], OperationState
             step(reader, state)
         if reorder:
             order_operands(state, reorder)
-        if enums:
-            name_enums(state.attributes, enums)
+        if renames:
+            name_attributes(state.attributes, syntax)
         state.types["results"] = results(state)
         return state
 
@@ -97,12 +102,16 @@ def order_operands(state: OperationState, names: Sequence[str]) -> None:
     state.attributes["operandSegmentSizes"] = tuple(len(part) for part in parts)
 
 
-def name_enums(attributes: dict[str, ir.Attribute], enums: Mapping[str, Mapping[int, str]]) -> None:
-    """Replaces enum values that were written as numbers by their names."""
-    for name, names in enums.items():
+def name_attributes(attributes: dict[str, ir.Attribute], syntax: OpSyntax) -> None:
+    """Gives enum values that were written as numbers, and parts of attributes, their names."""
+    for name, names in syntax.enums.items():
         value = attributes.get(name)
         if type(value) is int:
             attributes[name] = names.get(value, value)
+    for name, parts in syntax.parts.items():
+        whole = attributes.pop(name, None)
+        if isinstance(whole, dict):
+            attributes |= {parts[key]: value for key, value in whole.items() if key in parts}
 
 
 class _FormatCompiler:
@@ -317,6 +326,7 @@ _ATTRIBUTE_KINDS: dict[str, ReadAttribute] = {
     "rounding": _rounding,
     "presence": _presence,
     "constant": parse_constant,
+    "attribute": parse_attribute,
 }
 
 

@@ -1,7 +1,8 @@
 """Attribute values, dense constants among them.
 
 Values become Python objects (see `ir.Attribute`): the type of a typed integer is dropped, a `unit`
-attribute is True, arrays are tuples. An attribute of another dialect (`#llvm.…`) stays text.
+attribute is True, arrays are tuples. A dialect attribute (`#tt.cache_policy<…>`) is a dictionary
+if it is written as one, else it stays text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypeAlias
 from ttools.interpreter import ir
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.floats import FORMATS
-from ttools.interpreter.parser.lexer import unescape
+from ttools.interpreter.parser.lexer import ParseError, unescape
 
 _BOOLEANS = {"true": True, "false": False}
 _HEX = re.compile(r"-?0x[0-9A-Fa-f]+")
@@ -95,8 +96,16 @@ def _dense(cursor: Cursor) -> ir.Constant:
     return parse_constant(cursor)
 
 
-def _dialect_attribute(cursor: Cursor) -> str:
-    """`#name` or `#name<…>`, as text."""
+def _dialect_attribute(cursor: Cursor) -> ir.Attribute:
+    """`#name<key = value, …>` as a dictionary, any other `#name` or `#name<…>` as text."""
+    start = cursor.index
+    cursor.index += 1
+    if cursor.peek == "<":
+        try:
+            return dict(cursor.list("<", lambda: _parameter(cursor), ">"))
+        except ParseError:
+            pass
+    cursor.index = start
     parts = [cursor.next()]
     depth = 0
     while depth or cursor.peek == "<":
@@ -106,6 +115,15 @@ def _dialect_attribute(cursor: Cursor) -> str:
         depth += {"<": 1, ">": -1}.get(token, 0)
         parts.append(token)
     return "".join(parts)
+
+
+def _parameter(cursor: Cursor) -> tuple[str, ir.Attribute]:
+    name = cursor.keyword()
+    cursor.expect("=")
+    token = cursor.peek
+    if token[:1].isalpha() and token not in _BY_TOKEN:
+        return name, cursor.keyword()
+    return name, parse_attribute(cursor)
 
 
 _BY_TOKEN: dict[str, Callable[[Cursor], ir.Attribute]] = {

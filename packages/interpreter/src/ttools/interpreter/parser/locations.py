@@ -142,9 +142,7 @@ def _named(name: str, inner: SourceLocation | None) -> SourceLocation:
     return SourceLocation(inner.file, inner.line, inner.column, name, inner.callers)
 
 
-def _inlined(
-    callee: SourceLocation | None, caller: SourceLocation | None
-) -> SourceLocation | None:
+def _inlined(callee: SourceLocation | None, caller: SourceLocation | None) -> SourceLocation | None:
     if callee is None or caller is None:
         return callee or caller
     call = SourceLocation(caller.file, caller.line, caller.column, caller.name)

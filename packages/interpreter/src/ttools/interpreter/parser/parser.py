@@ -18,7 +18,7 @@ from ttools.interpreter.parser.assembly import (
     OperandReader,
     OperationState,
     compile_syntax,
-    name_enums,
+    name_attributes,
 )
 from ttools.interpreter.parser.attributes import parse_attribute_dictionary
 from ttools.interpreter.parser.cursor import Cursor
@@ -211,7 +211,7 @@ class ModuleParser:
         cursor.expect("->")
         state.types["results"] = cursor.result_types()
         if name in OPERATIONS:
-            name_enums(state.attributes, OPERATIONS[name].enums)
+            name_attributes(state.attributes, OPERATIONS[name])
         if successors:
             state.successors = _forwarded(state, successors)
         return state

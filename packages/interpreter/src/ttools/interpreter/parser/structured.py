@@ -1,4 +1,4 @@
-"""Operations whose syntax no format can declare: functions and structured control flow.
+"""Operations whose syntax no format can declare: functions and control flow.
 
 Each function reads what follows the name of one operation, up to its location.
 """
@@ -135,6 +135,28 @@ def _parse_execute_region(reader: RegionReader) -> OperationState:
     return state
 
 
+def _parse_switch(reader: RegionReader) -> OperationState:
+    """`%flag : i32, [default: ^bb1(%a : f32), 42: ^bb2] {attributes}`."""
+    cursor = reader.cursor
+    state = OperationState()
+    state.operands.append(reader.operand())
+    cursor.expect(":")
+    cursor.type()
+    cursor.expect(",")
+    cases: list[int] = []
+
+    def case() -> None:
+        if not cursor.accept("default"):
+            cases.append(cursor.integer())
+        cursor.expect(":")
+        reader.successor(state)
+
+    cursor.list("[", case, "]")
+    _read_attributes(reader, state)
+    state.attributes["case_values"] = tuple(cases)
+    return state
+
+
 def _parse_index_switch(reader: RegionReader) -> OperationState:
     """`%value {attributes} -> f32 case 2 {…} default {…}`; the default region comes first."""
     cursor = reader.cursor
@@ -153,6 +175,7 @@ def _parse_index_switch(reader: RegionReader) -> OperationState:
 
 
 STRUCTURED: dict[str, Callable[[RegionReader], OperationState]] = {
+    "cf.switch": _parse_switch,
     "scf.for": _parse_for,
     "scf.while": _parse_while,
     "scf.if": _parse_if,
