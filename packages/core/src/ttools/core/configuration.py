@@ -89,3 +89,8 @@ def meaning(name: str) -> str | None:
     """What a variable does, or None when the table does not know it."""
     variable = _BY_NAME.get(name)
     return variable.meaning if variable else None
+
+
+def is_unknown(name: str) -> bool:
+    """Whether a name claims to be ours and is not: a spelling mistake, most likely."""
+    return name.startswith("TTOOLS_") and name not in _BY_NAME

@@ -102,7 +102,7 @@ class CompiledSource:
     @property
     def files(self) -> tuple[str, ...]:
         """Where these functions were written, without repetition."""
-        return tuple(dict.fromkeys(os.path.abspath(source_file(f)) for f in self.functions))
+        return tuple(dict.fromkeys(str(Path(source_file(f)).absolute()) for f in self.functions))
 
 
 def source_file(function: Any) -> str:
@@ -179,6 +179,21 @@ def descriptor_values(descriptor: Any) -> list[Any]:
         flags.append(bool(getattr(descriptor, "round_f32_to_tf32", False)))
     extents: Sequence[int] = [*descriptor.shape, *descriptor.strides]
     return [descriptor.base, *extents, *flags, *extents]
+
+
+def driver_config() -> Any:
+    """What holds Triton's active driver and takes another (`set_active`)."""
+    from triton.runtime import driver
+
+    return driver
+
+
+def active_driver() -> Any:
+    """Triton's active driver; None if there is none (no GPU, and ours switched off)."""
+    try:
+        return driver_config().active
+    except RuntimeError:
+        return None
 
 
 # ---- the classes that `interpret()` intercepts

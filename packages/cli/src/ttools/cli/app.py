@@ -1,0 +1,71 @@
+"""The `ttools` command: its sub-commands, and how an error becomes an exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from ttools.cli import exit_codes
+from ttools.cli.console import stdout, tell_error
+from ttools.cli.doctor import doctor_command
+from ttools.cli.interpret import interpret_command
+from ttools.cli.targets import TargetCommand
+from ttools.core.errors import TtoolsError, UsageError
+
+app = typer.Typer(
+    name="ttools",
+    help="Run Triton kernels on the CPU.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("interpret", cls=TargetCommand)(interpret_command)
+app.command("doctor")(doctor_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        stdout().print(f"ttools {version('ttools-cli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Run Triton kernels on the CPU."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits.
+
+    Args:
+        arguments: What follows `ttools`; by default `sys.argv[1:]`.
+
+    Raises:
+        SystemExit: Always.
+    """
+    # Not `app()`: that would replace sys.excepthook, which belongs to the user's script.
+    command = typer.main.get_command(app)
+    try:
+        command.main(
+            args=list(sys.argv[1:] if arguments is None else arguments), prog_name="ttools"
+        )
+    except UsageError as error:
+        tell_error(error)
+        raise SystemExit(exit_codes.USAGE) from None
+    except TtoolsError as error:
+        tell_error(error)
+        raise SystemExit(exit_codes.TOOL_FAILURE) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Where the command line writes, and how it words errors and notes.
+
+Reports and script output go to standard output, everything ttools says about itself to standard
+error. rich honours `NO_COLOR` and pipes; no text that arrives here holds colour codes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ttools.core.errors import TtoolsError, UnsupportedError, UsageError
+
+# Of what no terminal shows; rich would take 80.
+_FILE_WIDTH = 160
+_STYLES = {"error": "bold red", "unsupported": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def stdout() -> Console:
+    """The console of reports that were asked for."""
+    return _console(stderr=False)
+
+
+def stderr() -> Console:
+    """The console of notes and errors."""
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_WIDTH
+    return console
+
+
+def say(kind: str, message: str) -> None:
+    """Writes `kind: message` on standard error, as one line unless it has several."""
+    text = Text(f"{kind}: ", style=_STYLES[kind])
+    text.append(message, style="default")
+    stderr().print(text, soft_wrap=True)
+
+
+def tell_error(error: TtoolsError) -> None:
+    """Writes an error of ours; located ones start with their place instead of `error:`."""
+    if isinstance(error, UnsupportedError):
+        text = Text(str(error))
+        text.highlight_words(["unsupported:"], style=_STYLES["unsupported"])
+        stderr().print(text, soft_wrap=True)
+    else:
+        say("error", str(error))
+
+
+def write_json(data: Any, output: Path | None, fallback: Console) -> None:
+    """Writes a JSON report to a file, or to `fallback` when there is none."""
+    text = json.dumps(data, indent=2)
+    if output is None:
+        fallback.print(text, soft_wrap=True, markup=False)
+    else:
+        with _opened(output) as file:
+            file.write(text + "\n")
+
+
+def write_table(table: Table, output: Path) -> None:
+    """Writes a table to a file, as plain text."""
+    with _opened(output) as file:
+        Console(file=file, width=_FILE_WIDTH).print(table)
+
+
+@contextmanager
+def _opened(output: Path) -> Iterator[TextIO]:
+    """A file to write a report to; what the system refuses is the user's to know."""
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"cannot write `{output}`: {error.strerror}") from error

@@ -1,0 +1,84 @@
+"""The grammar of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a `.ttir` file.
+
+Options before the target are ours, everything after it is the script's, whatever it looks like. A
+`.ttir` file takes no arguments, so our options may follow it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import typer
+from typer.core import TyperCommand
+
+from ttools.core.errors import UsageError
+from ttools.core.script import Target
+
+TTIR_SUFFIX = ".ttir"
+_PYTHON_FORMS = ("-m", "-c")
+
+
+class TargetCommand(TyperCommand):
+    """A command that runs a target."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Keeps the options of the script out of the command's hands."""
+        takes_value = {
+            name: not getattr(param, "is_flag", False)
+            for param in self.params
+            for name in (*param.opts, *param.secondary_opts)
+            if name.startswith("-")
+        }
+        return super().parse_args(ctx, separate(args, takes_value))
+
+
+def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[str]:
+    """Inserts `--` where the script's own arguments begin.
+
+    Args:
+        arguments: The command's arguments.
+        takes_value: For each option of the command, whether it is followed by a value.
+    """
+    position = 0
+    while position < len(arguments):
+        token = arguments[position]
+        if token == "--":
+            break
+        if token[:2] in _PYTHON_FORMS:
+            end = position + (1 if len(token) > 2 else 2)
+            return [*arguments[:end], "--", *arguments[end:]]
+        if token.startswith("-") and token != "-":
+            position += 2 if takes_value.get(token, False) else 1
+        elif token.endswith(TTIR_SUFFIX):
+            break
+        else:
+            return [*arguments[:position], "--", *arguments[position:]]
+    return list(arguments)
+
+
+def read_target(words: Sequence[str], module: str | None, code: str | None) -> Target:
+    """The Python target that the command line names.
+
+    Raises:
+        UsageError: It names none.
+    """
+    if module is not None:
+        return Target(kind="module", name=module, arguments=tuple(words))
+    if code is not None:
+        return Target(kind="code", name=code, arguments=tuple(words))
+    if not words:
+        raise UsageError("nothing to run: give SCRIPT [ARGS…], -m MODULE, -c CODE or a .ttir file")
+    return Target(kind="script", name=words[0], arguments=tuple(words[1:]))
+
+
+def ttir_path(words: Sequence[str]) -> str | None:
+    """The `.ttir` file the command line names, or None when the target is Python.
+
+    Raises:
+        UsageError: There are other words besides it.
+    """
+    if not words or not words[0].endswith(TTIR_SUFFIX):
+        return None
+    if len(words) > 1:
+        raise UsageError(f"a .ttir file takes no arguments, but got `{' '.join(words[1:])}`")
+    return words[0]

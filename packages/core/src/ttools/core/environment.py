@@ -1,0 +1,302 @@
+"""What `ttools doctor` reports: versions, drivers, devices, caches and what stands in the way.
+
+A table of small checks, each of which looks at one thing and says what it found and what to do.
+A broken installation is what this is for, so no check may fail: an exception becomes its result.
+Must not know how results are shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, Literal
+
+from ttools.core import configuration
+
+Status = Literal["ok", "info", "warning", "error"]
+
+_SUPPORTED_TRITON = ((3, 6), (4, 0))
+_MEMBERS = ("core", "interpreter", "sanitizer", "profiler", "tuner", "cli")
+_VECTOR_FEATURES = (
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "asimd",
+    "sve",
+)
+_GPU_DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # Linux, WSL, ROCm
+_COMMAND_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a check found.
+
+    Attributes:
+        name: What was looked at.
+        status: `info` is a fact without a verdict.
+        detail: What was found, in a line.
+        help: What to do about it, if anything.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    help: str | None = None
+
+
+Finding = tuple[Status, str] | tuple[Status, str, str]
+
+
+def examine(checks: Sequence[tuple[str, Callable[[], Finding]]] | None = None) -> list[Result]:
+    """Runs the checks, all of them by default, in order."""
+    return [_run(name, check) for name, check in (CHECKS if checks is None else checks)]
+
+
+def _run(name: str, check: Callable[[], Finding]) -> Result:
+    try:
+        status, detail, *rest = check()
+    except Exception as error:  # noqa: BLE001 - a broken installation breaks in its own ways
+        message = str(error).strip() or "no message"
+        return Result(name=name, status="error", detail=f"{type(error).__name__}: {message}")
+    return Result(name=name, status=status, detail=detail, help=rest[0] if rest else None)
+
+
+def gpu_usable() -> bool:
+    """Whether a script could use a GPU through torch here; neither torch nor a driver is touched."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles")
+    devices = any(any(Path("/dev").glob(name)) for name in _GPU_DEVICES)
+    return devices and not hidden and "+cpu" not in (_version("torch") or "")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+# --- packages ---------------------------------------------------------------------------------
+
+
+def _python() -> Finding:
+    return "info", f"{platform.python_version()} at {sys.executable}, {platform.platform()}"
+
+
+def _members() -> Finding:
+    versions = {name: _version(f"ttools-{name}") for name in _MEMBERS}
+    found = {name: version for name, version in versions.items() if version}
+    listed = ", ".join(f"{name} {version}" for name, version in found.items())
+    if len(set(found.values())) > 1:
+        return "warning", listed, "install all ttools-* packages in one command, of one version"
+    return "ok", listed or "running from sources that are not installed"
+
+
+def _namespace() -> Finding:
+    spec = PathFinder.find_spec("ttools")
+    if spec is not None and spec.origin is not None:
+        return "error", f"`import ttools` runs {spec.origin}", "remove or rename it"
+    if _version("ttools") is not None:
+        return (
+            "warning",
+            "a distribution called `ttools` is installed; it is unrelated to this tool",
+            "pip uninstall ttools",
+        )
+    return "ok", "nothing else is called `ttools`"
+
+
+def _hatchet() -> Finding:
+    ours, other = _version("llnl-hatchet"), _version("hatchet")
+    if other is not None:
+        remedy = "pip uninstall hatchet, then pip install --force-reinstall llnl-hatchet"
+        return "error", f"`hatchet` {other} is another project than Proton's viewer needs", remedy
+    if ours is None:
+        return "info", "llnl-hatchet is not installed; only viewing profiles needs it"
+    return "ok", f"llnl-hatchet {ours}"
+
+
+def _triton() -> Finding:
+    triton = importlib.import_module("triton")
+    version = str(triton.__version__)
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    lowest, limit = _SUPPORTED_TRITON
+    detail = f"{version} at {Path(triton.__file__ or '').parent}"
+    if not lowest <= numbers < limit:
+        return "warning", detail, "ttools is made for triton >= 3.6, < 4"
+    return "ok", detail
+
+
+def _torch() -> Finding:
+    torch = importlib.import_module("torch")
+    build = f"CUDA {torch.version.cuda}" if torch.version.cuda else "no CUDA"
+    return "ok", f"{torch.__version__} ({build}), {torch.get_num_threads()} threads"
+
+
+def _llvmlite() -> Finding:
+    binding = importlib.import_module("llvmlite.binding")
+    version = ".".join(map(str, binding.llvm_version_info))
+    return "ok", f"{_version('llvmlite')} with LLVM {version}"
+
+
+def _numpy() -> Finding:
+    numpy = importlib.import_module("numpy")
+    importlib.import_module("ml_dtypes")
+    return "ok", f"numpy {numpy.__version__}, ml_dtypes {_version('ml_dtypes')}"
+
+
+# --- machine ----------------------------------------------------------------------------------
+
+
+def _cpu() -> Finding:
+    binding = importlib.import_module("llvmlite.binding")
+    text = _read("/proc/cpuinfo")
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
+    known = set(flags.group(1).split()) if flags else set()
+    features = " ".join(name for name in _VECTOR_FEATURES if name in known) or "no known vectors"
+    name = model.group(1) if model else platform.processor() or platform.machine()
+    target = os.environ.get("TTOOLS_CPU") or binding.get_host_cpu_name()
+    return "info", f"{name}, {os.cpu_count()} processors, LLVM {target}: {features}"
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _gpu() -> Finding:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return "info", "no nvidia-smi: kernels run on the CPU"
+    query = [program, "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "warning", f"nvidia-smi gave no answer within {_COMMAND_TIMEOUT_S} s"
+    if done.returncode:
+        return "info", f"nvidia-smi: {(done.stdout + done.stderr).strip().splitlines()[0]}"
+    names = "; ".join(done.stdout.strip().splitlines())
+    if not gpu_usable():
+        return "warning", f"{names}; torch cannot use it (CPU build, or hidden by a variable)"
+    return "ok", names
+
+
+# --- Triton -----------------------------------------------------------------------------------
+
+
+def _driver() -> Finding:
+    backends = importlib.import_module("triton.backends").backends
+    driver = importlib.import_module("triton.runtime").driver
+    states = ", ".join(f"{name} {_activity(backend)}" for name, backend in backends.items())
+    if "cpu" not in backends:
+        remedy = (
+            "unset TRITON_BACKENDS_IN_TREE"
+            if os.environ.get("TRITON_BACKENDS_IN_TREE") == "1"
+            else "reinstall ttools-interpreter: its triton.backends entry point is not seen"
+        )
+        return "error", f"the plugin of ttools is not among Triton's backends: {states}", remedy
+    active = driver.active
+    target = active.get_current_target()
+    module = type(active).__module__
+    whose = "ttools" if module.startswith("ttools.") else module
+    reason = _driver_reason()
+    return "ok", f"{type(active).__name__} of {whose} for {target.backend}; {reason}{states}"
+
+
+def _activity(backend: Any) -> str:
+    try:
+        return "active" if backend.driver.is_active() else "inactive"
+    except Exception as error:  # noqa: BLE001 - somebody else's driver
+        return f"fails ({type(error).__name__})"
+
+
+def _driver_reason() -> str:
+    if configuration.read("TTOOLS_BACKEND") == "off":
+        return "TTOOLS_BACKEND=off; "
+    chosen = configuration.read("TRITON_DEFAULT_BACKEND")
+    return f"TRITON_DEFAULT_BACKEND={chosen}; " if chosen else ""
+
+
+def _proton() -> Finding:
+    importlib.import_module("triton.profiler")
+    if not gpu_usable():
+        return "info", "triton.profiler imports; it profiles on a GPU only"
+    return "ok", "triton.profiler imports"
+
+
+# --- state ------------------------------------------------------------------------------------
+
+
+def _cache() -> Finding:
+    return _directory(configuration.cache_directory())
+
+
+def _triton_cache() -> Finding:
+    chosen = os.environ.get("TRITON_CACHE_DIR")
+    home = Path(os.environ.get("TRITON_HOME", Path.home()))
+    return _directory(Path(chosen) if chosen else home / ".triton" / "cache")
+
+
+def _directory(path: Path) -> Finding:
+    if not path.exists():
+        return "info", f"{path}: not there yet"
+    if path.stat().st_uid != os.getuid():
+        return "warning", f"{path} belongs to another user", "set TTOOLS_CACHE_DIR to one of yours"
+    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+    detail = f"{path}: {len(sizes):,} files, {sum(sizes) / 2**20:.1f} MiB"
+    if not os.access(path, os.W_OK):
+        return "warning", f"{detail}, not writable", "kernels are compiled again in each process"
+    return "ok", detail
+
+
+def _variables() -> Finding:
+    present = configuration.relevant_environment()
+    if not present:
+        return "info", "no TTOOLS_* or TRITON_* variable is set"
+    unknown = [name for name in present if configuration.is_unknown(name)]
+    listed = "; ".join(
+        f"{name}={value}" + (f" ({text})" if (text := configuration.meaning(name)) else "")
+        for name, value in present.items()
+    )
+    if unknown:
+        return "warning", listed, f"ttools has no variable {', '.join(unknown)}"
+    if present.get("TRITON_INTERPRET", "0") not in ("", "0"):
+        return "warning", listed, "unset TRITON_INTERPRET: Triton's interpreter would take kernels"
+    return "info", listed
+
+
+CHECKS: tuple[tuple[str, Callable[[], Finding]], ...] = (
+    ("python", _python),
+    ("ttools", _members),
+    ("ttools namespace", _namespace),
+    ("triton", _triton),
+    ("torch", _torch),
+    ("llvmlite", _llvmlite),
+    ("numpy", _numpy),
+    ("cpu", _cpu),
+    ("gpu", _gpu),
+    ("triton driver", _driver),
+    ("proton", _proton),
+    ("proton viewer", _hatchet),
+    ("ttools cache", _cache),
+    ("triton cache", _triton_cache),
+    ("environment", _variables),
+)
