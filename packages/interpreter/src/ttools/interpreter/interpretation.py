@@ -65,6 +65,19 @@ class Run:
             stats.programs += programs
             stats.run_s += seconds
 
+    def count_front_end(self, kernel: str, seconds: float) -> None:
+        """Adds a pass through Triton's front end to the statistics."""
+        stats = self.kernel_stats(kernel)
+        with self._lock:
+            stats.front_end_s += seconds
+
+    def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
+        """Adds a native variant, compiled or found in the object cache, to the statistics."""
+        stats = self.kernel_stats(kernel)
+        with self._lock:
+            stats.compile_s += seconds
+            stats.cache_hits += hit
+
     def warn(self, text: str) -> None:
         """Adds a warning unless it was given before."""
         with self._lock:

@@ -60,7 +60,7 @@ def _pointer(value: Any) -> int:
 
 _SCALARS: dict[str, Callable[[Any], int]] = {
     **{f"{sign}{width}": _integer for sign in "iu" for width in (8, 16, 32, 64)},
-    **{name: _boolean for name in ("i1", "u1")},
+    **dict.fromkeys(("i1", "u1"), _boolean),
     "fp16": _fp16,
     "bf16": _bf16,
     "fp32": _fp32,

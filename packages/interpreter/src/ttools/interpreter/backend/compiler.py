@@ -123,7 +123,11 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
             given["source_files"] = source.files
         check_options(given)
         # Options that went through JSON (`preload`, the cache) have lists for tuples.
-        return CPUOptions(**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in given.items()
+        }
+        return CPUOptions(**values)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         """What launch hooks get of the kernel's metadata."""

@@ -22,8 +22,6 @@ WARP_SIZE = 32
 _REGISTERS_PER_THREAD = 32
 _MAX_THREADS = 1024
 
-#: What a script is told while a device map makes the CPU pass for CUDA.
-MAPPED_TARGET = GPUTarget("cuda", 80, WARP_SIZE)
 CPU_TARGET = GPUTarget(BACKEND_NAME, 0, WARP_SIZE)
 
 
@@ -93,9 +91,26 @@ def _processors() -> int:
 
 def reported_target(asking_module: str) -> GPUTarget:
     """The target to report to code of the module named `asking_module`."""
-    device_map = sys.modules.get("ttools.core.device_map")
-    is_active = getattr(device_map, "is_active", None)
-    if is_active is None or not is_active():
+    if not _is_mapped() or asking_module.split(".")[0] in ("triton", "torch", "ttools"):
         return CPU_TARGET
-    inside = asking_module.split(".")[0] in ("triton", "torch", "ttools")
-    return CPU_TARGET if inside else MAPPED_TARGET
+    from ttools.core.cuda_stand_in import CAPABILITY
+
+    major, minor = CAPABILITY
+    return GPUTarget("cuda", 10 * major + minor, WARP_SIZE)
+
+
+def reported_torch_device() -> Any:
+    """The device whose tensors kernels take, as scripts should see it."""
+    import torch
+
+    if not _is_mapped():
+        return torch.device("cpu")
+    from ttools.core.device_map import reported_device
+
+    return reported_device()
+
+
+def _is_mapped() -> bool:
+    """Whether a device map makes the CPU pass for CUDA; without one its module is not loaded."""
+    device_map = sys.modules.get("ttools.core.device_map")
+    return device_map is not None and bool(device_map.is_active())

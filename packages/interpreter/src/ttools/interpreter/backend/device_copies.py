@@ -91,7 +91,7 @@ class HostCopies:
         return [self._host(i, v) if i in pointers else v for i, v in enumerate(values)]
 
     def _host(self, parameter: int, value: Any) -> Any:
-        tensor = value if hasattr(value, "untyped_storage") else getattr(value, "base", None)
+        tensor: Any = value if hasattr(value, "untyped_storage") else getattr(value, "base", None)
         if not hasattr(tensor, "untyped_storage"):
             return value
         storage = tensor.untyped_storage()

@@ -68,10 +68,10 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return reported_target(sys._getframe(1).f_globals.get("__name__", ""))
 
     def get_active_torch_device(self) -> Any:
-        """The device whose tensors kernels take."""
-        import torch
+        """The device whose tensors kernels take: the CPU, or what a device map calls it."""
+        from ttools.interpreter.backend.device import reported_torch_device
 
-        return torch.device("cpu")
+        return reported_torch_device()
 
     def get_current_device(self) -> int:
         """The number of this device."""

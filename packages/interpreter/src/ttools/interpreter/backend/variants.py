@@ -11,6 +11,7 @@ import time
 
 from ttools.core.errors import during
 from ttools.interpreter import jit
+from ttools.interpreter.cache import Compilation, get_or_compile
 from ttools.interpreter.emit.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, EmittedModule, Facts, MemoryEffects
@@ -37,11 +38,13 @@ class Variants:
         self._ttir = ttir
         self._lock = threading.Lock()
         self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
+        start = time.perf_counter()
         with during(f"reading the TTIR of kernel `{name}`"):
             self._module: Module | None = parse_module(ttir)
             self.effects: MemoryEffects = memory_effects(self._module)
             arguments = self._module.kernel.regions[0].entry.arguments
             self.parameters = tuple(str(value.type) for value in arguments)
+        self._read_s = time.perf_counter() - start
 
     def kernel(self, facts: Facts, options: EmitOptions, run: Run | None) -> Kernel:
         """The variant for these facts and options, compiled if need be.
@@ -58,16 +61,19 @@ class Variants:
             found = self._kernels.get((facts, options))
             if found is None:
                 start = time.perf_counter()
-                found = self._kernels[facts, options] = self._compile(facts, options)
+                compilation = self._compile(facts, options)
+                found = self._kernels[facts, options] = compilation.kernel
                 if run is not None:
-                    run.kernel_stats(self._name).compile_s += time.perf_counter() - start
+                    seconds = time.perf_counter() - start + self._read_s
+                    run.count_compilation(self._name, seconds, compilation.hit)
+                self._read_s = 0.0
         return found
 
-    def _compile(self, facts: Facts, options: EmitOptions) -> Kernel:
+    def _compile(self, facts: Facts, options: EmitOptions) -> Compilation:
         with during(f"compiling kernel `{self._name}` for the CPU"):
-            emitted = self._emit(facts, options)
-            native = jit.load(jit.compile_ir(emitted.llvm_ir, name=self._name))
-            return Kernel(emitted, native)
+            return get_or_compile(
+                self._ttir, facts, options, lambda: self._emit(facts, options), name=self._name
+            )
 
     def _emit(self, facts: Facts, options: EmitOptions) -> EmittedModule:
         # The emitter may rewrite what it is given: only the first variant takes the first parse.

@@ -1,0 +1,144 @@
+"""`interpret()`: runs chosen Triton kernels on the CPU, whatever the machine has.
+
+The public face of the engine. Owns what the arguments may be; the rest is delegated.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import selection
+from ttools.interpreter.interpretation import Run, enter, leave
+from ttools.interpreter.launch import LaunchOptions
+from ttools.interpreter.stats import KernelStats
+
+__all__ = ["Interpretation", "KernelStats", "interpret"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Interpretation:
+    """A run of the engine, as a context manager and as a decorator; made by `interpret`.
+
+    It may be entered again, also while it is active, and by several threads; what it counts adds
+    up. Threads that enter no run of their own, such as autograd's, belong to the latest one
+    entered.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def stats(self) -> list[KernelStats]:
+        """Launches, programs and times of each kernel, in the order they were first seen."""
+        return self._run.stats
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of launches that completed."""
+        return self._run.warnings
+
+    def __enter__(self) -> Interpretation:
+        from ttools.core.triton_versions import take_over_triton_interpret
+
+        if take_over_triton_interpret():
+            self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
+        from ttools.interpreter.backend.interception import INTERCEPTION
+
+        INTERCEPTION.acquire()
+        enter(self._run)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        from ttools.interpreter.backend.interception import INTERCEPTION
+
+        leave(self._run)
+        INTERCEPTION.release()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorates a function, during whose calls the run is active."""
+
+        @functools.wraps(function)
+        def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return interpreted
+
+
+def interpret(
+    *,
+    only: Sequence[str] | Callable[[str], bool] | None = None,
+    threads: int | None = None,
+    order: Literal["natural", "reverse", "random"] = "natural",
+    seed: int = 0,
+    programs: str | None = None,
+    first_config: bool = False,
+    schedule: Literal["fused", "materialised"] = "fused",
+) -> Interpretation:
+    """Runs Triton kernels on the CPU while the returned context is active.
+
+    Kernels that `only` leaves out run where they would have run without this. Tensors on a GPU
+    are copied to the host for a launch, and what the launch wrote is copied back.
+
+    Args:
+        only: names of kernels, or a predicate on names; all kernels by default.
+        threads: how many threads run the programs of a launch; as many as torch uses by default.
+        order: in which order programs start.
+        seed: of the random order and of `random:N` in `programs`.
+        programs: which programs run, as in `0,5:8,last,random:64`; all by default.
+        first_config: autotuners take their first configuration without timing any.
+        schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
+
+    Returns:
+        The run: a context manager and a decorator, with `stats` and `warnings`.
+
+    Raises:
+        UsageError: an argument makes no sense; on entry, if Triton's own interpreter was
+            switched on (TRITON_INTERPRET) when Triton was imported.
+
+    Example:
+        >>> with interpret(only=["softmax_kernel"]) as run:
+        ...     softmax(x)
+        >>> run.stats[0].programs
+    """
+    _check("order", order, ("natural", "reverse", "random"))
+    _check("schedule", schedule, ("fused", "materialised"))
+    if programs is not None:
+        selection.parse(programs)
+    return Interpretation(
+        Run(
+            selects=_selector(only),
+            launch_options=LaunchOptions(
+                threads=threads, order=order, seed=seed, programs=programs
+            ),
+            schedule=schedule,
+            first_config=first_config,
+        )
+    )
+
+
+def _check(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name}={value!r}: must be one of {', '.join(choices)}")
+
+
+def _selector(only: Sequence[str] | Callable[[str], bool] | None) -> Callable[[str], bool]:
+    if only is None:
+        return lambda name: True
+    if callable(only):
+        return only
+    if isinstance(only, str):
+        raise UsageError(f"only={only!r}: must be a list of kernel names, as in only=[{only!r}]")
+    names = frozenset(only)
+    return names.__contains__

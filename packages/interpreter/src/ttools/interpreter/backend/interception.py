@@ -1,0 +1,198 @@
+"""What is replaced in Triton while a run of `interpret()` is active, and put back after the last.
+
+Chosen kernels are sent to the CPU's driver although another may be active: `Dispatcher` stands
+for both and asks a context variable which of them a call is for. Must not know what a run is
+beyond which kernels it selects and what it counts.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ttools.core import triton_versions
+from ttools.core.errors import UsageError
+from ttools.interpreter.interpretation import Run, active_run, selecting_run
+
+#: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
+_DEVICE_BESIDE_A_GPU = -1
+
+_to_cpu: ContextVar[bool] = ContextVar("ttools_kernel_goes_to_cpu", default=False)
+
+
+@contextmanager
+def _routed(to_cpu: bool) -> Iterator[None]:
+    token = _to_cpu.set(to_cpu)
+    try:
+        yield
+    finally:
+        _to_cpu.reset(token)
+
+
+class Dispatcher:
+    """Triton's active driver while runs are active beside another driver.
+
+    Args:
+        cpu: what chosen kernels get.
+        other: what every other call gets.
+    """
+
+    def __init__(self, cpu: Any, other: Any) -> None:
+        self._cpu = cpu
+        self._other = other
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cpu if _to_cpu.get() else self._other, name)
+
+
+class Interception:
+    """The replaced attributes, from the first active run to the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._undo: list[Callable[[], None]] = []
+        self._twins: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+
+    def acquire(self) -> None:
+        """Puts everything in place for one more run."""
+        with self._lock:
+            if self._runs == 0:
+                try:
+                    self._install()
+                except BaseException:
+                    self._restore()
+                    raise
+            self._runs += 1
+
+    def release(self) -> None:
+        """Puts everything back if no other run needs it."""
+        with self._lock:
+            self._runs -= 1
+            if self._runs == 0:
+                self._restore()
+
+    def _install(self) -> None:
+        is_default = self._take_driver()
+        jit_function = triton_versions.jit_function_class()
+        autotuner = triton_versions.autotuner_class()
+        self._set(jit_function, "run", _routed_run(jit_function.run))
+        self._set(jit_function, "_do_compile", _timed_compile(jit_function._do_compile))
+        self._set(autotuner, "run", _tuned_on_cpu(autotuner.run, is_default, self.twin))
+        interpreted = triton_versions.interpreted_function_class()
+        if interpreted is not None:
+            self._set(interpreted, "run", _refusing_run(interpreted.run))
+
+    def _take_driver(self) -> bool:
+        """Makes the CPU's driver reachable; returns whether it is the active one anyway."""
+        from ttools.interpreter.backend.driver import CPUDriver
+
+        config = triton_versions.driver_config()
+        other = triton_versions.active_driver()
+        if isinstance(other, CPUDriver):
+            return True
+        cpu = CPUDriver(_DEVICE_BESIDE_A_GPU)
+        self._undo.append(lambda: config.set_active(other))
+        config.set_active(cpu if other is None else Dispatcher(cpu, other))
+        return False
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        old = getattr(owner, name)
+        self._undo.append(lambda: setattr(owner, name, old))
+        setattr(owner, name, value)
+
+    def twin(self, tuner: Any, run: Run) -> Any:
+        """A copy of an autotuner with its own choices and timer: CPU times decide no GPU's."""
+        tuners = self._twins.setdefault(run, WeakKeyDictionary())
+        twin = tuners.get(tuner)
+        if twin is None:
+            twin = tuners[tuner] = copy.copy(tuner)
+            twin.cache = {}
+            twin.__dict__.pop("do_bench", None)
+            # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
+            twin._do_bench = None
+        return twin
+
+    def _restore(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+
+#: Triton's classes are the process's, and so is what is replaced in them.
+INTERCEPTION = Interception()
+
+
+def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with _routed(selecting_run(self.fn.__name__) is not None):
+            return original(self, *args, **kwargs)
+
+    return run
+
+
+def _timed_compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _do_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            name = self.fn.__name__
+            run = selecting_run(name)
+            if run is not None:
+                run.count_front_end(name, time.perf_counter() - start)
+
+    return _do_compile
+
+
+def _refusing_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name = self.fn.__name__
+        if selecting_run(name) is not None:
+            raise UsageError(
+                f"kernel `{name}` was decorated while TRITON_INTERPRET was set, so it runs in "
+                "Triton's interpreter, where ttools cannot see it; unset TRITON_INTERPRET"
+            )
+        return original(self, *args, **kwargs)
+
+    return run
+
+
+# ---- autotuners
+
+
+def _tuned_on_cpu(
+    original: Callable[..., Any], is_default: bool, twin_of: Callable[[Any, Run], Any]
+) -> Callable[..., Any]:
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        active = active_run()
+        if active is None or not active.selects(triton_versions.kernel_name(self)):
+            return original(self, *args, **kwargs)
+        with _routed(True):
+            if is_default and not active.first_config and not self.use_cuda_graph:
+                return original(self, *args, **kwargs)
+            twin = twin_of(self, active)
+            if active.first_config:
+                twin.configs = _first_config(self, args, kwargs)
+            try:
+                return original(twin, *args, **kwargs)
+            finally:
+                # Programs read the choice from the tuner they launched.
+                self.best_config = getattr(twin, "best_config", None)
+
+    return run
+
+
+def _first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The first configuration that the tuner's own pruning leaves."""
+    if len(tuner.configs) <= 1:
+        return list(tuner.configs)
+    twin = copy.copy(tuner)
+    twin.perf_model = None  # it would rank for a GPU
+    twin.nargs = dict(zip(twin.arg_names, args, strict=False))
+    return list(twin.prune_configs(kwargs))[:1]
