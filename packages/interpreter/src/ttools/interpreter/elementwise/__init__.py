@@ -12,6 +12,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise.casts import CASTS
 from ttools.interpreter.elementwise.comparison import COMPARISON
+from ttools.interpreter.elementwise.cost import cost
 from ttools.interpreter.elementwise.floating import FLOATING
 from ttools.interpreter.elementwise.formats import narrow_from_f32, widen_to_f32
 from ttools.interpreter.elementwise.integer import INTEGER
@@ -65,8 +66,3 @@ def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str
     if isinstance(results, Vector):
         return [results.text]
     return [vector.text for vector in results]
-
-
-def cost(op: ir.Operation) -> int:
-    """Rough cycles of `op` on 16 f32 lanes, for deciding whether to compute it twice."""
-    return 1

@@ -1,13 +1,19 @@
 """Casts: integers to floats and back, between floats, and reinterpretation of bits.
 
-Float to integer saturates as PTX's `cvt` does.  NaN becomes 0, but the lowest integer where
-either side has 64 bits (PTX ISA, "cvt": NaN input).  8- and 16-bit integers take the low bits of
-a saturated 32-bit one.
+Float to integer saturates as PTX's `cvt` does, 8-bit integers as the low half of a 16-bit one.
+NaN becomes 0, but the lowest integer where either side has 64 bits (PTX ISA, "cvt": NaN input).
+Both were compared with an H200.
 """
 
 from __future__ import annotations
 
-from ttools.interpreter.elementwise.formats import Rounding, convert, round_bf16, widen
+from ttools.interpreter.elementwise.formats import (
+    Rounding,
+    convert,
+    round_bf16,
+    round_f64_to_odd,
+    widen,
+)
 from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType, Type
 
@@ -23,12 +29,29 @@ def _opcode(name: str) -> Lowering:
 
 
 # ---- integers and floats
+def _to_double_odd(value: Vector, opcode: str) -> Vector:
+    """A 32- or 64-bit integer as a double whose last bit is set where it is inexact."""
+    if value.scalar == "i64":
+        # Beyond 53 bits the lower 11 become one sticky bit: the odd neighbour, either sign.
+        sticky = (value & 0x7FF).compare("ne", 0).cast("zext", "i64") << 11
+        rounded = (value & ~0x7FF) | sticky
+        if opcode == "sitofp":
+            large = (value + (1 << 53)).compare("ugt", 1 << 54)
+        else:
+            large = value.compare("ugt", 1 << 53)
+        value = large.choose(rounded, value)
+    return value.cast(opcode, "double")
+
+
 def _integer_to_float(opcode: str) -> Lowering:
     def lower(call: Call) -> Vector:
         (value,) = call.operands
         if _is_bf16(call.target):
-            return round_bf16(value.cast(opcode, "float"))
+            if BITS[value.scalar] <= 16:
+                return round_bf16(value.cast(opcode, "float"))
+            return round_bf16(round_f64_to_odd(_to_double_odd(value, opcode)))
         if call.result == "half":
+            # Whatever f32 does not hold exactly is an infinity of f16.
             return value.cast(opcode, "float").cast("fptrunc", "half")
         return value.cast(opcode, call.result)
 
@@ -36,13 +59,27 @@ def _integer_to_float(opcode: str) -> Lowering:
 
 
 def float_to_integer(value: Vector, scalar: str, *, signed: bool) -> Vector:
-    """A float (or double) truncated to an integer, saturating; see the module's docstring."""
-    wide = scalar if BITS[scalar] >= 32 else "i32"
-    name = "fptosi.sat" if signed else "fptoui.sat"
-    result = value.lanes.intrinsic(name, value, result=wide)
-    if wide == "i64" or value.scalar == "double":
-        lowest = -(1 << (BITS[wide] - 1))
-        result = value.is_nan().choose(result.coerce(lowest), result)
+    """A float or double truncated to an integer, saturating; see the module's docstring.
+
+    LLVM's own saturating conversions are computed lane by lane.
+    """
+    bits = max(16, BITS[scalar])
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    opcode, wide = "fptosi" if signed else "fptoui", f"i{max(32, bits)}"
+    nan = value.is_nan()
+    if float(high) == high and bits <= {"float": 24, "double": 53}[value.scalar]:
+        # Both ends are floats: clamp to them.
+        inside = value.compare("ogt", low).choose(value, low)
+        inside = inside.compare("olt", high).choose(inside, high)
+        result = nan.choose(inside.coerce(0.0), inside).cast(opcode, wide)
+    else:
+        fits = value.compare("olt", high + 1) & value.compare("ogt", low if signed else -1)
+        result = fits.choose(value, 0.0).cast(opcode, wide)
+        result = value.compare("oge", high + 1).choose(result.coerce(high), result)
+        if signed:
+            result = value.compare("ole", low).choose(result.coerce(low), result)
+    if scalar == "i64" or value.scalar == "double":
+        result = nan.choose(result.coerce(-(1 << (bits - 1))), result)
     return result.cast("trunc", scalar)
 
 

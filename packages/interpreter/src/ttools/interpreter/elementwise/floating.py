@@ -6,6 +6,8 @@ that a fused multiply-add appears where the launch allows it and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ttools.interpreter.elementwise.formats import convert, round_bf16, widen
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType
@@ -28,11 +30,77 @@ def _arithmetic(opcode: str, *, contractible: bool) -> Lowering:
     return lower
 
 
-def _exact(name: str) -> Lowering:
-    """An intrinsic whose result needs no rounding, even in bf16."""
-    return lambda call: call.lanes.intrinsic(name, *call.operands)
+def _unrounded(function: Callable[..., Vector]) -> Callable[[Call], Vector]:
+    """A function whose result needs no rounding; f16 through f32, since LLVM scalarises it."""
+
+    def lower(call: Call) -> Vector:
+        if call.operands[0].scalar != "half":
+            return function(*call.operands)
+        wide = (v.cast("fpext", "float") for v in call.operands)
+        return function(*wide).cast("fptrunc", "half")
+
+    return lower
 
 
+def _intrinsic(name: str) -> Callable[..., Vector]:
+    return lambda *arguments: arguments[0].lanes.intrinsic(name, *arguments)
+
+
+def _to_integral(name: str) -> Callable[[Call], Vector]:
+    """Rounding to an integral value, which large numbers already are.
+
+    That is said of f16, or LLVM would make of it a rounding of `half` again, lane by lane.
+    """
+
+    def function(x: Vector) -> Vector:
+        return x.abs().compare("olt", 2.0**11).choose(x.lanes.intrinsic(name, x), x)
+
+    def lower(call: Call) -> Vector:
+        if call.operands[0].scalar == "half":
+            return _unrounded(function)(call)
+        return call.lanes.intrinsic(name, *call.operands)
+
+    return lower
+
+
+# ---- minimum and maximum
+def _extremum(a: Vector, b: Vector, predicate: str, zeros: str) -> Vector:
+    """The CPU's own minimum or maximum, with -0 below +0; `b` where either is NaN.
+
+    Equal operands are the same bits but for zeros, whose signs `zeros` (`and`, `or`) combines.
+    """
+    value = a.compare(predicate, b).choose(a, b)
+    same = a.as_int().binary(zeros, b.as_int()).as_float(a.scalar)
+    return a.compare("oeq", b).choose(same, value)
+
+
+def maximum_number(a: Vector, b: Vector) -> Vector:
+    """IEEE 754-2019 `maximumNumber`: NaN only if both are."""
+    return b.is_nan().choose(a, _extremum(a, b, "ogt", "and"))
+
+
+def minimum_number(a: Vector, b: Vector) -> Vector:
+    """IEEE 754-2019 `minimumNumber`: NaN only if both are."""
+    return b.is_nan().choose(a, _extremum(a, b, "olt", "or"))
+
+
+def maximum(a: Vector, b: Vector) -> Vector:
+    """IEEE 754-2019 `maximum`: NaN if either is."""
+    return a.is_nan().choose(a, _extremum(a, b, "ogt", "and"))
+
+
+def minimum(a: Vector, b: Vector) -> Vector:
+    """IEEE 754-2019 `minimum`: NaN if either is."""
+    return a.is_nan().choose(a, _extremum(a, b, "olt", "or"))
+
+
+def _clamp(call: Call) -> Vector:
+    if call.op.attributes.get("propagateNan") in ("all", 0xFFFF):
+        return _unrounded(lambda x, low, high: minimum(maximum(x, low), high))(call)
+    return _unrounded(lambda x, low, high: minimum_number(maximum_number(x, low), high))(call)
+
+
+# ---- roots and others
 def _lower_negf(call: Call) -> Vector:
     return -call.operands[0]
 
@@ -45,7 +113,8 @@ def _lower_remf(call: Call) -> Vector:
 
 
 def _lower_sqrt(call: Call) -> Vector:
-    return rounded(call, call.lanes.intrinsic("sqrt", *call.operands))
+    # Rounding a float's root once more gives the 16-bit types' own root.
+    return rounded(call, _unrounded(_intrinsic("sqrt"))(call))
 
 
 def _lower_rsqrt(call: Call) -> Vector:
@@ -82,14 +151,6 @@ def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
     return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float("double")
 
 
-def _lower_clampf(call: Call) -> Vector:
-    value, low, high = call.operands
-    propagate = call.op.attributes.get("propagateNan") in ("all", 0xFFFF)
-    if propagate:
-        return call.lanes.intrinsic("minimum", call.lanes.intrinsic("maximum", value, low), high)
-    return call.lanes.intrinsic("minimumnum", call.lanes.intrinsic("maximumnum", value, low), high)
-
-
 FLOATING: dict[str, Lowering] = {
     "arith.addf": _arithmetic("fadd", contractible=True),
     "arith.subf": _arithmetic("fsub", contractible=True),
@@ -98,19 +159,17 @@ FLOATING: dict[str, Lowering] = {
     "tt.precise_divf": _arithmetic("fdiv", contractible=False),
     "arith.remf": _lower_remf,
     "arith.negf": _lower_negf,
-    # "num" drops a NaN operand, the others propagate it; -0 is below +0 in both.
-    "arith.maxnumf": _exact("maximumnum"),
-    "arith.minnumf": _exact("minimumnum"),
-    "arith.maximumf": _exact("maximum"),
-    "arith.minimumf": _exact("minimum"),
-    "tt.clampf": _lower_clampf,
-    "math.absf": _exact("fabs"),
-    "math.floor": _exact("floor"),
-    "math.ceil": _exact("ceil"),
-    "math.trunc": _exact("trunc"),
-    "math.roundeven": _exact("roundeven"),
-    "math.round": _exact("round"),
-    "math.copysign": _exact("copysign"),
+    "arith.maxnumf": _unrounded(maximum_number),
+    "arith.minnumf": _unrounded(minimum_number),
+    "arith.maximumf": _unrounded(maximum),
+    "arith.minimumf": _unrounded(minimum),
+    "tt.clampf": _clamp,
+    "math.absf": lambda call: call.operands[0].abs(),
+    **{
+        f"math.{name}": _to_integral(name)
+        for name in ("floor", "ceil", "trunc", "round", "roundeven")
+    },
+    "math.copysign": _unrounded(_intrinsic("copysign")),
     "math.fma": _lower_fma,
     "math.sqrt": _lower_sqrt,
     "tt.precise_sqrt": _lower_sqrt,

@@ -1,9 +1,9 @@
 """Float formats: widening to f32 and rounding from f32, for every type a kernel can name.
 
 f16 is LLVM's `half`; bf16 is held as a float that is exactly a bf16; fp8 kinds are held as their
-bits.  Rounding to 8 bits saturates to the largest finite value, infinities too, and keeps NaN, as
-the GPU's conversions do (`cvt.rn.satfinite`, PTX ISA).  All rounding is integer arithmetic: the
-CPU's own bf16 conversions flush denormals.
+bits.  Rounding to the nearest fp8 saturates to the largest finite value, infinities too, and keeps
+NaN, as the GPU's conversions do (`cvt.rn.satfinite`, PTX ISA).  All rounding is integer
+arithmetic: the CPU's own bf16 conversions flush denormals.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Fp8Format:
         bias: of the exponent.
         largest: bits of the largest finite value.
         nan: bits of the NaN that conversions give.
+        infinity: bits of the infinity that rounding toward zero keeps, if there is one.
         unsigned_zero: the FNUZ kinds: 0x80 is the only NaN, there is no -0 and no infinity.
     """
 
@@ -40,6 +41,7 @@ class Fp8Format:
     bias: int
     largest: int
     nan: int
+    infinity: int | None = None
     unsigned_zero: bool = False
 
     @property
@@ -51,7 +53,7 @@ class Fp8Format:
 
 FP8: dict[str, Fp8Format] = {
     "f8E4M3FN": Fp8Format(3, 7, 0x7E, 0x7F),
-    "f8E5M2": Fp8Format(2, 15, 0x7B, 0x7F),
+    "f8E5M2": Fp8Format(2, 15, 0x7B, 0x7F, infinity=0x7C),
     "f8E4M3FNUZ": Fp8Format(3, 8, 0x7F, 0x80, unsigned_zero=True),
     "f8E5M2FNUZ": Fp8Format(2, 16, 0x7F, 0x80, unsigned_zero=True),
     "f8E4M3B11FNUZ": Fp8Format(3, 11, 0x7F, 0x80, unsigned_zero=True),
@@ -125,9 +127,14 @@ def _encode_fp8(value: Vector, name: str, rounding: Rounding) -> Vector:
     else:
         normal = (clamped + rebias) >> lost
         scaled = clamped.as_float() * 2.0 ** (form.bias - 1 + form.mantissa)
-        tiny = value.lanes.intrinsic("fptoui.sat", scaled, result="i32")
+        # Only values that count fewer than 2^mantissa denormals are used; the rest is clamped.
+        tiny = scaled.compare("olt", 256.0).choose(scaled, 0.0).cast("fptoui", "i32")
     smallest_normal = (1 - form.bias + 127) << 23
     encoded = clamped.compare("ult", smallest_normal).choose(tiny, normal)
+
+    if rounding == "rtz" and form.infinity is not None:
+        is_infinite = magnitude.compare("eq", _F32_INFINITY)
+        encoded = is_infinite.choose(encoded.coerce(form.infinity), encoded)
 
     sign = (bits >> 24) & 0x80
     if form.unsigned_zero:

@@ -1,9 +1,11 @@
 """Integer arithmetic, with the results an NVIDIA GPU gives where LLVM's would be undefined.
 
-Shifts clamp their amount as PTX's `shl`/`shr` do.  Division by zero gives all ones and its
-remainder the dividend; INT_MIN / -1 wraps.  Vectors of up to 32 bits are divided in floating
-point, whose truncated quotient is exact: unless it is an integer, a quotient of n-bit integers
-differs from every integer by more than 2^-n of itself, and the format's rounding error is smaller.
+Shifts clamp their amount as PTX's `shl`/`shr` do.  Division by zero gives all ones (of the lower
+half for an i64 that fits it) and its remainder the dividend; INT_MIN / -1 wraps.
+
+Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless
+it is an integer, a quotient of n-bit integers differs from every integer by more than 2^-n of
+itself, and the format's rounding error is smaller.
 """
 
 from __future__ import annotations
@@ -64,12 +66,17 @@ def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
 def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
     """The CPU's own division, which traps on what is replaced here."""
     zero = b.compare("eq", 0)
-    if not signed:
-        return zero.choose(b.coerce(-1), a.binary("udiv", zero.choose(b.coerce(1), b)))
-    minus_one = b.compare("eq", -1)
-    safe = (zero | minus_one).choose(b.coerce(1), b)
-    value = minus_one.choose(-a, a.binary("sdiv", safe))
-    return zero.choose(b.coerce(-1), value)
+    if signed:
+        minus_one = b.compare("eq", -1)
+        safe = (zero | minus_one).choose(b.coerce(1), b)
+        value = minus_one.choose(-a, a.binary("sdiv", safe))
+    else:
+        value = a.binary("udiv", zero.choose(b.coerce(1), b))
+    ones = b.coerce(-1)
+    if a.scalar == "i64":
+        # GPUs divide in 32 bits where both operands fit them.
+        ones = a.compare("ult", 1 << 32).choose(b.coerce(0xFFFFFFFF), ones)
+    return zero.choose(ones, value)
 
 
 def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:

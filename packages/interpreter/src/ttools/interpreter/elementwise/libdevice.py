@@ -11,6 +11,7 @@ import re
 
 from ttools.interpreter.elementwise.casts import float_to_integer
 from ttools.interpreter.elementwise.directed import MODES, directed
+from ttools.interpreter.elementwise.floating import maximum_number, minimum_number
 from ttools.interpreter.elementwise.integer import count_zeros, high_product
 from ttools.interpreter.elementwise.libm import FUNCTIONS
 from ttools.interpreter.elementwise.mathematics import Function, evaluate
@@ -33,16 +34,14 @@ def _find_first_set(x: Vector) -> Vector:
 
 
 def _byte_permute(x: Vector, y: Vector, selector: Vector) -> Vector:
-    """PTX `prmt`: bit 3 of a selector replicates the chosen byte's sign."""
+    """Each byte of the result is one of the eight that three bits of the selector name."""
     both = (y.cast("zext", "i64") << 32) | x.cast("zext", "i64")
     result = x.coerce(0)
     for i in range(4):
         nibble = selector >> (4 * i)
         shift = ((nibble & 7) << 3).cast("zext", "i64")
-        byte = both.binary("lshr", shift).cast("trunc", "i8")
-        sign = (nibble & 8).compare("ne", 0)
-        byte = sign.choose(byte.arithmetic_shift(7), byte)
-        result = result | (byte.cast("zext", "i32") << (8 * i))
+        byte = both.binary("lshr", shift).cast("trunc", "i32") & 0xFF
+        result = result | (byte << (8 * i))
     return result
 
 
@@ -106,8 +105,7 @@ def _absolute(x: Vector) -> Vector:
 
 
 def _saturate(x: Vector) -> Vector:
-    inside = x.lanes.intrinsic("maximumnum", x, x.coerce(0.0))
-    return x.lanes.intrinsic("minimumnum", inside, x.coerce(1.0))
+    return minimum_number(maximum_number(x, x.coerce(0.0)), x.coerce(1.0))
 
 
 def _positive_difference(x: Vector, y: Vector) -> Vector:
@@ -208,8 +206,8 @@ _FLOATS: dict[str, Function] = {
     **{name: _intrinsic(name) for name in ("floor", "ceil", "trunc", "round", "sqrt", "fma")},
     **dict.fromkeys(("rint", "nearbyint"), _intrinsic("roundeven")),
     "copysign": _intrinsic("copysign"),
-    "fmin": _intrinsic("minimumnum"),
-    "fmax": _intrinsic("maximumnum"),
+    "fmin": minimum_number,
+    "fmax": maximum_number,
     "fabs": _absolute,
     "abs": _absolute,
     "rsqrt": _rsqrt,

@@ -197,7 +197,10 @@ def _of_half_turns(offset: float) -> Callable[[Vector], Vector]:
         else:
             value = _odd_series(r, _SIN).cast("fptrunc", "float")
         odd = k.abs().compare("oeq", 1.0)
-        return (odd if offset == 0 else ~odd).choose(-value, value)
+        value = (odd if offset == 0 else ~odd).choose(-value, value)
+        zero = value.coerce(0.0)
+        signed_zero = zero if offset else lanes.intrinsic("copysign", zero, x)
+        return value.compare("oeq", 0.0).choose(signed_zero, value)
 
     return evaluate
 

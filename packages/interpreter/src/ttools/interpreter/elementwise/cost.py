@@ -1,0 +1,79 @@
+"""How costly an elementwise operation is, for deciding whether to compute it twice.
+
+Figures are rough cycles for 16 f32 lanes on an AVX-512 core; only their order matters.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter import ir
+from ttools.interpreter.elementwise.libm import FUNCTIONS
+from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
+
+_CHEAP = 1
+_ROUNDING_BF16 = 5
+_LIBRARY_CALL = 300
+_F64_FACTOR = 2
+
+_COSTS: dict[str, int] = {
+    **{f"math.{name}": _LIBRARY_CALL for name in FUNCTIONS},
+    **{f"math.{name}": 14 for name in POLYNOMIALS},
+    **{f"math.{name}": 26 for name in ("sin", "cos", "tan", "erf", "log1p")},
+    "math.powf": 70,
+    "math.fpowi": _LIBRARY_CALL,
+    "tt.extern_elementwise": 40,
+    "arith.remf": _LIBRARY_CALL,
+    **dict.fromkeys(("arith.divf", "tt.precise_divf"), 9),
+    **dict.fromkeys(("math.sqrt", "tt.precise_sqrt"), 10),
+    "math.rsqrt": 18,
+    **dict.fromkeys(
+        ("arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf"),
+        4,
+    ),
+    "tt.clampf": 8,
+    **dict.fromkeys(("arith.fptosi", "arith.fptoui"), 7),
+    **dict.fromkeys(("arith.mulsi_extended", "arith.mului_extended", "tt.mulhiui"), 6),
+}
+
+_DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi")
+) | {"arith.ceildivui"}
+
+# Operations on bf16 that need no rounding, as their results are among the operands.
+_UNROUNDED = frozenset(
+    ("arith.select", "arith.negf", "arith.maxnumf", "arith.minnumf", "math.absf", "arith.extf")
+)
+
+
+def _division(op: ir.Operation) -> int:
+    divisor = op.operands[1].defining_op
+    if divisor is not None and divisor.name == "arith.constant":
+        return 5
+    return 160 if ir.element_type(op.results[0].type) == ir.IntegerType(64) else 30
+
+
+def _float_cast(source: ir.Type, target: ir.Type) -> int:
+    names = str(source), str(target)
+    if names[1].startswith("f8"):
+        return 16
+    if names[0].startswith("f8"):
+        return 8
+    return _ROUNDING_BF16 if names[1] == "bf16" else 2
+
+
+def cost(op: ir.Operation) -> int:
+    """Rough cycles of `op` on 16 lanes: up to 2 for what is as cheap as a load, 8 and more for
+    what is worth keeping.
+    """
+    if op.name in _DIVISIONS:
+        return _division(op)
+    source = ir.element_type(op.operands[0].type)
+    target = ir.element_type(op.results[0].type)
+    if op.name in ("arith.truncf", "arith.extf", "tt.fp_to_fp"):
+        return _float_cast(source, target)
+    value = _COSTS.get(op.name, _CHEAP)
+    if target == ir.FloatType("f64") and value > _CHEAP:
+        is_function = op.name.removeprefix("math.") in POLYNOMIALS or op.name == "math.powf"
+        return _LIBRARY_CALL if is_function else value * _F64_FACTOR
+    if target == ir.FloatType("bf16") and op.name not in _UNROUNDED:
+        value += _ROUNDING_BF16
+    return value
