@@ -1,0 +1,281 @@
+"""The language in which arguments of a `.ttir` file's kernel are written: `rand:f32[1024]`.
+
+Owns its grammar and the arrays it makes. Must not know kernels: a parameter is a name and an
+element type.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: MLIR's element types and the NumPy or ml_dtypes type of the same bits.
+_NUMPY_TYPES = {
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "bf16": "ml_dtypes:bfloat16",
+    "f8E4M3FN": "ml_dtypes:float8_e4m3fn",
+    "f8E5M2": "ml_dtypes:float8_e5m2",
+    "f8E4M3FNUZ": "ml_dtypes:float8_e4m3fnuz",
+    "f8E5M2FNUZ": "ml_dtypes:float8_e5m2fnuz",
+    "f8E4M3B11FNUZ": "ml_dtypes:float8_e4m3b11fnuz",
+}
+# Other names that people write: NumPy's, torch's and Triton's.
+_ALIASES = {
+    **{f"int{width}": f"i{width}" for width in (1, 8, 16, 32, 64)},
+    **{f"u{width}": f"i{width}" for width in (8, 16, 32, 64)},
+    **{f"uint{width}": f"i{width}" for width in (8, 16, 32, 64)},
+    **{f"{name}{width}": f"f{width}" for name in ("float", "fp") for width in (16, 32, 64)},
+    "bool": "i1",
+    "bfloat16": "bf16",
+    "fp8e4nv": "f8E4M3FN",
+    "fp8e5": "f8E5M2",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2": "f8E5M2",
+}
+
+_GENERATED = re.compile(
+    r"(?P<kind>[a-z]+)(?:\((?P<value>[^()]*)\))?:(?P<type>\w+)\[(?P<shape>[\d\s,x]*)\]"
+)
+_FILE = re.compile(r"(?P<path>.*\.np[yz])(?::(?P<key>.+))?", re.DOTALL)
+_EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
+
+#: What `empty` memory holds, so that a kernel that reads it is seen to.
+_POISON = 0xCD
+_ALIGNMENT = 64
+
+
+def numpy_type(element: str) -> Any:
+    """The NumPy type of an MLIR element type.
+
+    Raises:
+        UsageError: there is none.
+    """
+    import numpy as np
+
+    name = _NUMPY_TYPES.get(element)
+    if name is None:
+        raise UsageError(f"arguments of element type {element} cannot be written; {_EXAMPLE}")
+    if not name.startswith("ml_dtypes:"):
+        return np.dtype(name)
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name.partition(":")[2]))
+
+
+def make_array(text: str, name: str, element: str) -> Array:
+    """The array that `text` describes, aligned and contiguous, of the parameter's element type.
+
+    Args:
+        text: `rand:`, `randn:`, `zeros:`, `ones:`, `empty:`, `arange:` or `full(VALUE):` followed
+            by `TYPE[SHAPE]`, or a path of a `.npy` file, or `FILE.npz:KEY`. Random numbers depend
+            on the parameter's name only; `rand` gives floats in [0, 1), integers in [0, 100).
+        name: the parameter.
+        element: MLIR text of its element type.
+
+    Raises:
+        UsageError: the text does not read, or gives another type.
+    """
+    generated = _GENERATED.fullmatch(text.strip())
+    if generated is not None:
+        return _generate(generated, name, element)
+    file = _FILE.fullmatch(text.strip())
+    if file is not None:
+        return _read(file["path"], file["key"], name, element)
+    raise UsageError(f"argument `{name}`: `{text}` is not a tensor of {element}; {_EXAMPLE}")
+
+
+# ---- generated arrays
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A generated array: its shape, type, the generator's argument, a seed."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    value: str | None
+    seed: int
+
+
+def _rand(request: _Request) -> Any:
+    import numpy as np
+
+    random = np.random.default_rng(request.seed)
+    if _is_float(request.dtype):
+        return random.random(request.shape)
+    high = 2 if request.dtype == np.bool_ else 100
+    return random.integers(0, high, request.shape)
+
+
+def _randn(request: _Request) -> Any:
+    import numpy as np
+
+    if not _is_float(request.dtype):
+        raise UsageError("randn makes floating-point numbers only; use rand for integers")
+    return np.random.default_rng(request.seed).standard_normal(request.shape)
+
+
+def _arange(request: _Request) -> Any:
+    import numpy as np
+
+    return np.arange(prod(request.shape)).reshape(request.shape)
+
+
+def _full(request: _Request) -> Any:
+    if not request.value:
+        raise UsageError("full needs its value, as in full(3):f32[16]")
+    return _number(request.value, request.dtype)
+
+
+_GENERATORS: dict[str, Callable[[_Request], Any]] = {
+    "rand": _rand,
+    "randn": _randn,
+    "zeros": lambda request: 0,
+    "ones": lambda request: 1,
+    "empty": lambda request: None,
+    "arange": _arange,
+    "full": _full,
+}
+
+
+def _generate(match: re.Match[str], name: str, element: str) -> Array:
+    kind, dtype = match["kind"], numpy_type(element)
+    generator = _GENERATORS.get(kind)
+    if generator is None:
+        raise UsageError(
+            f"argument `{name}`: no generator is called `{kind}`; there are "
+            f"{', '.join(_GENERATORS)}"
+        )
+    if match["value"] is not None and kind != "full":
+        raise UsageError(f"argument `{name}`: only full takes a value in brackets, {kind} does not")
+    given = _ALIASES.get(match["type"], match["type"])
+    if given not in _NUMPY_TYPES:
+        raise UsageError(f"argument `{name}`: unknown element type `{match['type']}`")
+    if given != element:
+        raise UsageError(f"argument `{name}`: the kernel's tensor is {element}, not {given}")
+    shape = tuple(int(n) for n in re.split(r"[\s,x]+", match["shape"].strip(" ,x")) if n)
+    array = _aligned(shape, dtype)
+    try:
+        value = generator(_Request(shape, dtype, match["value"], zlib.crc32(name.encode())))
+    except UsageError as error:
+        raise UsageError(f"argument `{name}`: {error}") from None
+    if value is not None:
+        array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
+    return array
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array filled with `_POISON`, on an address that any vector load may take."""
+    import numpy as np
+
+    size = prod(shape) * dtype.itemsize
+    try:
+        room = np.full(size + _ALIGNMENT, _POISON, np.uint8)
+    except (MemoryError, ValueError) as error:
+        raise UsageError(f"there is no memory for a tensor of {size:,} bytes") from error
+    start = -room.ctypes.data % _ALIGNMENT
+    array: Array = room[start : start + size].view(dtype).reshape(shape)
+    return array
+
+
+def _is_float(dtype: Any) -> bool:
+    return dtype.kind not in "biu"
+
+
+# ---- arrays from files
+
+
+def _read(path: str, key: str | None, name: str, element: str) -> Array:
+    import numpy as np
+
+    try:
+        found = np.load(Path(path).expanduser(), allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"argument `{name}`: cannot read {path}: {reason}") from error
+    if isinstance(found, np.ndarray):
+        if key is not None:
+            raise UsageError(f"argument `{name}`: {path} holds one array; drop `:{key}`")
+        array = found
+    else:
+        array = _member(found, path, key, name)
+    return _typed(array, path, name, element)
+
+
+def _member(archive: Any, path: str, key: str | None, name: str) -> Array:
+    with archive:
+        if key is None and len(archive.files) == 1:
+            key = archive.files[0]
+        if key not in archive.files:
+            wanted = "say which array" if key is None else f"has no array `{key}`"
+            keys = ", ".join(archive.files) or "none"
+            raise UsageError(f"argument `{name}`: {path}: {wanted}; it holds {keys}")
+        found: Array = archive[key]
+        return found
+
+
+def _typed(array: Array, path: str, name: str, element: str) -> Array:
+    dtype = numpy_type(element)
+    same_bits = array.dtype.itemsize == dtype.itemsize and (
+        # NumPy's files keep no name for bf16 and fp8; unsigned integers are the same bits.
+        array.dtype.kind == "V" or (array.dtype.kind in "iu" and dtype.kind in "iu")
+    )
+    if array.dtype != dtype and not same_bits:
+        raise UsageError(
+            f"argument `{name}`: {path} holds {array.dtype}, but the kernel's tensor is {element}"
+        )
+    copy = _aligned(array.shape, dtype)
+    copy[...] = array.view(dtype) if array.dtype != dtype else array
+    return copy
+
+
+# ---- scalars
+
+
+def make_scalar(text: str, name: str, element: str) -> int | float | bool:
+    """The number that `text` is, in range for the parameter's type.
+
+    Raises:
+        UsageError: it is none, or does not fit.
+    """
+    try:
+        return _number(text, numpy_type(element))
+    except UsageError as error:
+        raise UsageError(f"argument `{name}` ({element}): {error}") from None
+
+
+def _number(text: str, dtype: Any) -> int | float | bool:
+    word = text.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    try:
+        if _is_float(dtype):
+            return float(word)
+        number = int(word, 0)
+    except ValueError:
+        kind = "a number" if _is_float(dtype) else "an integer"
+        raise UsageError(f"`{text}` is not {kind}") from None
+    bits = 1 if dtype.kind == "b" else 8 * dtype.itemsize
+    if not -(1 << bits - 1) <= number < 1 << bits:
+        raise UsageError(f"{text} does not fit in {bits} bits")
+    return number if number < 1 << bits - 1 or bits == 1 else number - (1 << bits)
