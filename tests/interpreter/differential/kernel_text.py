@@ -51,7 +51,12 @@ def module(text: str) -> ModuleType:
     name = "kernels_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = _folder() / f"{name}.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
+    return import_file(path)
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a Python file that nothing else imports by name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

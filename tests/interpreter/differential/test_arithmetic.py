@@ -307,7 +307,7 @@ def test_fused_multiply_add_and_high_product() -> None:
     x, y, z = (rng.normal(0, 1, 500).astype(np.float32) for _ in range(3))
     exact = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
     assert_same(run("tl.fma(x, y, z)", F32, x, y, z), exact.astype(np.float32))
-    for format in (U32, U64, I32, I64):  # noqa: A001
+    for format in (U32, U64, I32, I64):
         a, b = pairs(format)
         product = [
             int(p) * int(q) >> format.bits

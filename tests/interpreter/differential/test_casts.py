@@ -54,7 +54,8 @@ def representable(values: Array, source: Format, target: Format) -> Array:
     with np.errstate(all="ignore"):
         if source.is_float and not target.is_float and not target.is_bool:
             if target in (I32, I64):
-                return values
+                # NaN as an f64 gives another 32-bit integer than NaN as an f32.
+                return values[~np.isnan(wide)] if source is F64 else values
             limits = np.iinfo(target.numpy)
             keep = (wide > limits.min - 1.0) & (wide < limits.max + 1.0)
             # The largest 64-bit values are not doubles: rounding has moved them past the end.
