@@ -27,7 +27,7 @@ def _nested(depth: int) -> str:
 
 _TOKEN = re.compile(
     rf"""
-    (?: [ \t\r\n] | //[^\n]* )*
+    (?: [ \t\r\n] | //[^\n]* (?: \n | \Z ) )*
     (
       % [\w$.-]+ (?: \# \d+ )?                             # an SSA value
     | loc\( \# [\w$.-]+ \)                                 # a reference to a location
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     | -? \d+ (?: \. \d* (?: [eE] [-+]? \d+ )? )?
     | " (?: [^"\\\n] | \\ . )* "
     | [@^\#] [\w$.-]+                                      # a symbol, a block, an alias
-    | \S
+    | \S | \Z
     )
     """,
     re.VERBOSE,
@@ -65,13 +65,13 @@ class Source:
     end: int
 
     def tokens(self) -> list[str]:
-        return [*_TOKEN.findall(self.text, self.start, self.end), END]
+        """All tokens, `END` last."""
+        return _TOKEN.findall(self.text, self.start, self.end)
 
     def offset(self, index: int) -> int:
         """Where in the text the token of this index begins."""
-        matches = islice(_TOKEN.finditer(self.text, self.start, self.end), index, None)
-        match = next(matches, None)
-        return match.start(1) if match else len(self.text[: self.end].rstrip())
+        match = next(islice(_TOKEN.finditer(self.text, self.start, self.end), index, None))
+        return match.start(1) if match[1] else len(self.text[: self.end].rstrip())
 
 
 class ParseError(TtoolsError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NoReturn
 
 from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
@@ -104,7 +105,7 @@ class ModuleParser:
         cursor = self.cursor
         while cursor.peek != end:
             if cursor.peek != "tt.func":
-                self._reject_at_top_level()
+                self._reject_at_top_level(end)
             cursor.index += 1
             function = self._finish("tt.func", parse_function(self), None)
             name = str(function.attributes["sym_name"])
@@ -112,13 +113,13 @@ class ModuleParser:
                 cursor.error(f"`@{name}` is defined twice", cursor.index - 1)
             functions[name] = function
         if not functions:
-            cursor.fail("`module` or `tt.func`")
+            cursor.fail("`tt.func`" if end else "`module` or `tt.func`")
         return ir.Module(functions, attributes)
 
-    def _reject_at_top_level(self) -> None:
+    def _reject_at_top_level(self, end: str) -> NoReturn:
         token = self.cursor.peek
-        if "." not in token and not token.startswith('"'):
-            self.cursor.fail("`module` or `tt.func`")
+        if not end or "." not in token:
+            self.cursor.fail("`tt.func`" if end else "`module` or `tt.func`")
         raise UnsupportedError(f"operation `{token}` outside of a function", self._location_ahead())
 
     # Operations
@@ -207,7 +208,8 @@ class ModuleParser:
         cursor.expect(":")
         operand_types = cursor.list("(", cursor.type, ")")
         if len(operand_types) != len(state.operands):
-            cursor.error(f"`{name}` has {len(state.operands)} operands, but as many types are not")
+            count = len(state.operands)
+            cursor.error(f"`{name}` has {count} operands, but {len(operand_types)} types")
         cursor.expect("->")
         state.types["results"] = cursor.result_types()
         if name in OPERATIONS:
@@ -216,7 +218,7 @@ class ModuleParser:
             state.successors = _forwarded(state, successors)
         return state
 
-    def _reject_operation(self, name: str, at: int) -> None:
+    def _reject_operation(self, name: str, at: int) -> NoReturn:
         cursor = self.cursor
         cursor.index = at
         if not (name[:1].isalpha() and "." in name):
