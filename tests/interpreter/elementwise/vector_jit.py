@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ttools.interpreter import ir
-from ttools.interpreter.elementwise import lower
+from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type, vector_type
 
 #: Element types by their MLIR names, and the NumPy type of their memory.
@@ -104,12 +104,33 @@ def build_ir(
     assert len(outputs) == len(results)
     for i, kind in enumerate(results):
         _store(builder, kind, width, len(operands) + i, outputs[i])
-    pointers = ", ".join(f"ptr %p{i}" for i in range(len(operands) + len(results)))
+    return _loop(builder, len(operands) + len(results), width)
+
+
+def build_widen(kind: str, width: int) -> str:
+    """`run` as `widen_to_f32`."""
+    builder = Builder()
+    value = widen_to_f32(builder, _load(builder, kind, width, 0), parse_type(kind), width)
+    _store(builder, "f32", width, 1, value)
+    return _loop(builder, 2, width)
+
+
+def build_narrow(kind: str, width: int) -> str:
+    """`run` as `narrow_from_f32`."""
+    builder = Builder()
+    value = narrow_from_f32(builder, _load(builder, "f32", width, 0), parse_type(kind), width)
+    _store(builder, kind, width, 1, value)
+    return _loop(builder, 2, width)
+
+
+def _loop(builder: Builder, pointers: int, width: int) -> str:
+    """The module around a loop body that has been built."""
+    parameters = ", ".join(f"ptr %p{i}" for i in range(pointers))
     return "\n".join(
         [
             *builder.declarations.values(),
             *builder.definitions.values(),
-            f"define void @run({pointers}, i64 %n) {{",
+            f"define void @run({parameters}, i64 %n) {{",
             "entry:",
             "  br label %loop",
             "loop:",
@@ -125,15 +146,13 @@ def build_ir(
     )
 
 
-@cache
 def _target() -> llvm.TargetMachine:
+    """The host; each engine owns, and frees, the machine it is given."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        jit=True,
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True
     )
 
 

@@ -12,9 +12,9 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise.casts import CASTS
 from ttools.interpreter.elementwise.comparison import COMPARISON
-from ttools.interpreter.elementwise.cost import cost
+from ttools.interpreter.elementwise.costs import cost
 from ttools.interpreter.elementwise.floating import FLOATING
-from ttools.interpreter.elementwise.formats import narrow_from_f32, widen_to_f32
+from ttools.interpreter.elementwise.formats import FP8, narrow_from_f32, widen_to_f32
 from ttools.interpreter.elementwise.integer import INTEGER
 from ttools.interpreter.elementwise.libdevice import LIBDEVICE
 from ttools.interpreter.elementwise.mathematics import MATHEMATICS
@@ -23,6 +23,14 @@ from ttools.interpreter.emit.llvm import Builder, register_type
 
 __all__ = ["cost", "is_elementwise", "lower", "narrow_from_f32", "widen_to_f32"]
 
+
+def _inline_assembly(call: Call) -> Vector:
+    raise call.unsupported(
+        "inline PTX assembly (tt.elementwise_inline_asm)",
+        "write the computation with triton.language, or run this kernel on a GPU",
+    )
+
+
 _LOWERINGS: dict[str, Lowering] = {
     **INTEGER,
     **FLOATING,
@@ -30,7 +38,12 @@ _LOWERINGS: dict[str, Lowering] = {
     **CASTS,
     **MATHEMATICS,
     **LIBDEVICE,
+    "tt.elementwise_inline_asm": _inline_assembly,
 }
+
+
+# What handles values of 8-bit float types; nothing computes with them.
+_ANY_FLOAT = frozenset(CASTS) | {"arith.select"}
 
 
 def is_elementwise(name: str) -> bool:
@@ -57,6 +70,13 @@ def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str
     lowering = _LOWERINGS.get(op.name)
     if lowering is None:
         raise UnsupportedError(f"operation {op.name}", op.location)
+    for operand in op.operands:
+        if str(ir.element_type(operand.type)) in FP8 and op.name not in _ANY_FLOAT:
+            raise UnsupportedError(
+                f"{op.name} of {ir.element_type(operand.type)}",
+                op.location,
+                "convert 8-bit floats to float16 or wider before computing with them",
+            )
     lanes = Lanes(builder, width)
     vectors = tuple(
         lanes.value(text, register_type(ir.element_type(value.type)))
