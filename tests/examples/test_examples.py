@@ -1,0 +1,79 @@
+"""Every example runs, checks itself against torch and says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+
+
+def results_of(path: Path) -> dict[str, torch.Tensor]:
+    """What the kernels of an example computed."""
+    spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    results: dict[str, torch.Tensor] = module.main()
+    return results
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 11
+
+
+@pytest.mark.smoke
+@each_example
+def test_example(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert results_of(path)
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"ok {path.stem}:")
+
+
+@each_example
+def test_example_without_fusion(path: Path) -> None:
+    from ttools.interpreter import interpret
+
+    with interpret(schedule="materialised"):
+        assert results_of(path)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    "command", [[], ["-m", "ttools_entry", "interpret"]], ids=["python", "cli"]
+)
+def test_example_as_a_script(command: list[str]) -> None:
+    script = str(ROOT / "examples" / "vector_add.py")
+    done = subprocess.run(
+        [sys.executable, *command, script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ok vector_add" in done.stdout
+
+
+@pytest.mark.gpu
+@each_example
+def test_the_gpu_computes_the_same(path: Path) -> None:
+    import torch
+
+    from ttools.interpreter import interpret
+
+    on_gpu = results_of(path)
+    with interpret() as run:
+        here = results_of(path)
+    assert run.stats
+    for name, value in on_gpu.items():
+        # Both were compared with torch before; here it matters that all of it was copied back.
+        loose = {"rtol": 2e-2, "atol": 2e-2} if value.dtype.itemsize < 4 else {}
+        strict = {"rtol": 1e-4, "atol": 2e-4}
+        torch.testing.assert_close(here[name], value, **(loose or strict))
