@@ -51,10 +51,9 @@ def test_a_sample_is_seeded_and_without_repeats(size: int, seed: int) -> None:
 def test_any_text_is_understood_or_refused_in_words(text: str) -> None:
     try:
         chosen = select(text, GRID, 0).tolist()
-    except UsageError as error:
-        assert str(error)
-    else:
-        assert chosen == sorted(set(chosen))
+    except UsageError:
+        return
+    assert chosen == sorted(set(chosen))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_refusals(text: str, words: str) -> None:
 
 @pytest.mark.parametrize("text", ["60", "(5,0,0)", "(0,4)", "(0,0,3)"])
 def test_a_program_that_is_not_in_the_grid(text: str) -> None:
-    with pytest.raises(UsageError, match="no program .* 60 programs"):
+    with pytest.raises(UsageError, match=r"no program .* 60 programs"):
         select(text, GRID, 0)
 
 

@@ -51,27 +51,34 @@ class Target:
     features: str
 
 
+class _Mapping:
+    """Keeps a loaded object mapped as long as anything can call into it."""
+
+    def __init__(self, tracker: Any) -> None:
+        self._tracker = tracker
+
+    def __del__(self) -> None:
+        # At exit threads may still sleep in the code; the system unmaps it.
+        if not sys.is_finalizing():
+            with _llvm_lock:
+                self._tracker.close()
+
+
 class NativeCode:
-    """A loaded object; the code stays mapped as long as this lives.
+    """A loaded object.
 
     Attributes:
-        symbols: address of each exported function.
+        symbols: address of each exported function, valid as long as this lives.
         address: of the first, normally `void ttools_run(ptr launch, ptr arena)`.
         function: the same as a ctypes function of two addresses; a call releases the GIL.
     """
 
     def __init__(self, tracker: Any, exports: Sequence[str]) -> None:
-        self._tracker = tracker
+        self._mapping = _Mapping(tracker)
         self.symbols: dict[str, int] = {name: tracker[name] for name in exports}
         self.address = self.symbols[exports[0]]
-        self.function = _ENTRY_TYPE(self.address)
-
-    def __del__(self) -> None:
-        tracker, self._tracker = getattr(self, "_tracker", None), None
-        # At exit threads may still sleep in the code; the system unmaps it.
-        if tracker is not None and not sys.is_finalizing():
-            with _llvm_lock:
-                tracker.close()
+        self.function: Any = _ENTRY_TYPE(self.address)
+        self.function.mapping = self._mapping
 
 
 _ENTRY_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -191,8 +198,10 @@ def compile_ir(
     with _llvm_lock, llvm.create_context() as context:
         with clock("parse"), _emitter_defect(name):
             module = llvm.parse_assembly(llvm_ir, context)
-            module.verify()
+        # The module must be gone before its context, also when it is refused.
         with module, _machine(host_target(cpu), opt) as machine:
+            with clock("parse"), _emitter_defect(name):
+                module.verify()
             with clock("optimise"):
                 _optimise(module, machine, opt)
             with clock("codegen"), _emitter_defect(name):

@@ -213,6 +213,7 @@ class _Snapshot:
     """What all threads were doing at one moment, as far as it can be read."""
 
     program: Column
+    site: Column
     calls: Column
     instance: Column
     waiting: Any
@@ -224,13 +225,14 @@ class _Snapshot:
         # read after `calls`; a program that starts is in `started`, read last, before `program`
         # has it.
         calls = crew.column("calls")
+        site = crew.column("site")
         instance = crew.column("instance")
         finished = crew.column("finished")
         program = crew.column("program")
         live = program >= 0
         started = crew.started()
         complete = int(finished.sum()) + int(live.sum()) == started
-        return cls(program, calls, instance, live & (calls > 0), complete)
+        return cls(program, site, calls, instance, live & (calls > 0), complete)
 
     @property
     def live(self) -> Any:
@@ -329,8 +331,7 @@ class _Supervisor:
 
     def _waits(self, snapshot: _Snapshot) -> list[tuple[int, int]]:
         """(site, program) of the waiting programs, lowest program first."""
-        sites = self._crew.column("site")[: len(snapshot.program)]
-        pairs = zip(snapshot.program.tolist(), sites.tolist(), strict=True)
+        pairs = zip(snapshot.program.tolist(), snapshot.site.tolist(), strict=True)
         return [(site, program) for program, site in sorted(pairs) if program >= 0 and site >= 0]
 
     def _location(self, site: int) -> SourceLocation | None:
