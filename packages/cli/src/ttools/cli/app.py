@@ -14,7 +14,7 @@ from ttools.cli.console import stdout, tell_error
 from ttools.cli.doctor import doctor_command
 from ttools.cli.interpret import interpret_command
 from ttools.cli.targets import TargetCommand
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 app = typer.Typer(
     name="ttools",
@@ -62,6 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UsageError as error:
         tell_error(error)
         raise SystemExit(exit_codes.USAGE) from None
+    except KernelError as error:
+        # Of a .ttir file: in a script it is an exception of the script's.
+        tell_error(error)
+        raise SystemExit(exit_codes.FINDINGS) from None
     except TtoolsError as error:
         tell_error(error)
         raise SystemExit(exit_codes.TOOL_FAILURE) from None

@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ttools.core.errors import TtoolsError, UnsupportedError, UsageError
+from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, UsageError
 
 # Of what no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
-_STYLES = {"error": "bold red", "unsupported": "bold red", "warning": "yellow", "note": "cyan"}
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
 def stdout() -> Console:
@@ -49,10 +49,10 @@ def say(kind: str, message: str) -> None:
 
 
 def tell_error(error: TtoolsError) -> None:
-    """Writes an error of ours; located ones start with their place instead of `error:`."""
-    if isinstance(error, UnsupportedError):
+    """Writes an error of ours; located ones name their kind after their place."""
+    if isinstance(error, (KernelError, UnsupportedError)):
         text = Text(str(error))
-        text.highlight_words(["unsupported:"], style=_STYLES["unsupported"])
+        text.highlight_regex(r"\b(error|unsupported):", _STYLES["error"])
         stderr().print(text, soft_wrap=True)
     else:
         say("error", str(error))

@@ -11,11 +11,11 @@ import typer
 from ttools.cli import options, statistics
 from ttools.cli.console import say
 from ttools.cli.targets import read_target, ttir_path
-from ttools.cli.ttir import run_ttir
+from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.device_map import map_devices
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.script import run_target
+from ttools.core.script import Target, run_target
 
 
 def interpret_command(
@@ -43,9 +43,13 @@ def interpret_command(
     script's own; 2 is a wrong use of this command, 3 a failure of ttools.
     """
     del engine  # the only one there is so far
-    ttir = None if module or code else ttir_path(words or [])
-    target = None if ttir else read_target(words or [], module, code)
-    if target is not None:
+    named = module is None and code is None
+    ttir = ttir_path(words or []) if named else None
+    work: Launch | Target
+    if ttir is not None:
+        work = read_launch(ttir, grid, arg or [])
+    else:
+        work = read_target(words or [], module, code)
         _refuse_without_ttir({"--grid": grid, "--arg": arg, "--dump-outputs": dump_outputs})
     _take_over_from_upstream()
     from ttools.interpreter.api import interpret
@@ -58,15 +62,17 @@ def interpret_command(
         programs=programs,
         first_config=first_config,
     ) as run:
-        if target is None:
-            status = run_ttir(ttir or "", grid, arg or [], dump_outputs)
+        if isinstance(work, Launch):
+            status = run_launch(work, dump_outputs)
         else:
             with _devices(device_map):
-                status = run_target(target)
-    if not run.stats:
+                status = run_target(work)
+    for warning in run.warnings:
+        say("warning", warning)
+    if not any(kernel.launches for kernel in run.stats):
         say("note", "no Triton kernel was launched, so nothing was interpreted")
     if stats or output or form is options.ReportFormat.JSON:
-        name = ttir or str(target)
+        name = str(work)
         statistics.report(run.stats, form=form.value, output=output, target=name, exit_code=status)
     raise typer.Exit(status)
 
@@ -91,11 +97,7 @@ def _devices(choice: options.DeviceMap | None) -> Iterator[None]:
         return
 
     def announce() -> None:
-        say(
-            "note",
-            "the script asks for a CUDA device; the CPU stands in for it "
-            "(--device-map off to forbid that)",
-        )
+        say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")
 
     with map_devices({"cuda": "cpu"}, on_first_use=None if choice else announce):
         yield

@@ -7,6 +7,7 @@ Options before the target are ours, everything after it is the script's, whateve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import typer
 from typer.core import TyperCommand
@@ -46,6 +47,8 @@ def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[
             break
         if token[:2] in _PYTHON_FORMS:
             end = position + (1 if len(token) > 2 else 2)
+            if end > len(arguments):
+                break
             return [*arguments[:end], "--", *arguments[end:]]
         if token.startswith("-") and token != "-":
             position += 2 if takes_value.get(token, False) else 1
@@ -60,7 +63,7 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
     """The Python target that the command line names.
 
     Raises:
-        UsageError: It names none.
+        UsageError: It names none, or a file that does not exist.
     """
     if module is not None:
         return Target(kind="module", name=module, arguments=tuple(words))
@@ -68,6 +71,8 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
         return Target(kind="code", name=code, arguments=tuple(words))
     if not words:
         raise UsageError("nothing to run: give SCRIPT [ARGS…], -m MODULE, -c CODE or a .ttir file")
+    if words[0] != "-" and not Path(words[0]).exists():
+        raise UsageError(f"there is no file `{words[0]}`")
     return Target(kind="script", name=words[0], arguments=tuple(words[1:]))
 
 
@@ -75,10 +80,12 @@ def ttir_path(words: Sequence[str]) -> str | None:
     """The `.ttir` file the command line names, or None when the target is Python.
 
     Raises:
-        UsageError: There are other words besides it.
+        UsageError: There are other words besides it, or it does not exist.
     """
     if not words or not words[0].endswith(TTIR_SUFFIX):
         return None
     if len(words) > 1:
         raise UsageError(f"a .ttir file takes no arguments, but got `{' '.join(words[1:])}`")
+    if not Path(words[0]).is_file():
+        raise UsageError(f"there is no file `{words[0]}`")
     return words[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from ttools.cli import exit_codes
 from ttools.cli.console import stdout
 from ttools.core.errors import UsageError
 
@@ -15,6 +17,24 @@ if TYPE_CHECKING:
     import numpy as np
 
 _AXES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One launch of the kernel of a file.
+
+    Attributes:
+        path: The file.
+        grid: Programs along x, y, z.
+        arguments: What each argument is, in the interpreter's notation.
+    """
+
+    path: str
+    grid: tuple[int, int, int]
+    arguments: dict[str, str]
+
+    def __str__(self) -> str:
+        return self.path
 
 
 def parse_grid(text: str | None) -> tuple[int, int, int]:
@@ -47,22 +67,29 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, str]:
     return arguments
 
 
-def run_ttir(path: str, grid: str | None, arguments: Sequence[str], dump: Path | None) -> int:
-    """Launches the kernel of a file and saves or shows its tensors; returns the exit code.
+def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> Launch:
+    """What the options say to launch.
 
     Raises:
-        UsageError: The file is missing, or an option does not read.
+        UsageError: One of them does not read.
     """
-    if not Path(path).is_file():
-        raise UsageError(f"there is no file `{path}`")
+    return Launch(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
+
+
+def run_launch(launch: Launch, dump: Path | None) -> int:
+    """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
+
+    Raises:
+        UsageError: An argument does not fit the kernel, or `dump` cannot be written.
+    """
     from ttools.interpreter.ttir_file import run_ttir_file
 
-    outputs = run_ttir_file(path, parse_grid(grid), parse_arguments(arguments))
+    outputs = run_ttir_file(launch.path, launch.grid, launch.arguments)
     if dump is None:
         stdout().print(_table(outputs))
     else:
         _save(outputs, dump)
-    return 0
+    return exit_codes.OK
 
 
 def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:

@@ -77,7 +77,7 @@ def _run(name: str, check: Callable[[], Finding]) -> Result:
 
 
 def gpu_usable() -> bool:
-    """Whether a script could use a GPU through torch here; neither torch nor a driver is touched."""
+    """Whether a script could use a GPU through torch here; no driver is touched."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles")
     devices = any(any(Path("/dev").glob(name)) for name in _GPU_DEVICES)
     return devices and not hidden and "+cpu" not in (_version("torch") or "")
@@ -213,7 +213,11 @@ def _driver() -> Finding:
             else "reinstall ttools-interpreter: its triton.backends entry point is not seen"
         )
         return "error", f"the plugin of ttools is not among Triton's backends: {states}", remedy
-    active = driver.active
+    try:
+        active = driver.active
+    except RuntimeError as error:
+        remedy = "unset TTOOLS_BACKEND and TRITON_DEFAULT_BACKEND to run kernels on the CPU"
+        return "error", f"{error} {_driver_reason()}{states}", remedy
     target = active.get_current_target()
     module = type(active).__module__
     whose = "ttools" if module.startswith("ttools.") else module
@@ -229,10 +233,10 @@ def _activity(backend: Any) -> str:
 
 
 def _driver_reason() -> str:
-    if configuration.read("TTOOLS_BACKEND") == "off":
-        return "TTOOLS_BACKEND=off; "
-    chosen = configuration.read("TRITON_DEFAULT_BACKEND")
-    return f"TRITON_DEFAULT_BACKEND={chosen}; " if chosen else ""
+    values = {
+        name: configuration.read(name) for name in ("TTOOLS_BACKEND", "TRITON_DEFAULT_BACKEND")
+    }
+    return "".join(f"{name}={value}; " for name, value in values.items() if value)
 
 
 def _proton() -> Finding:

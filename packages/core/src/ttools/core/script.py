@@ -25,6 +25,7 @@ from typing import Literal
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 _CODE_FILE = "<string>"
+_NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
 _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
@@ -201,7 +202,8 @@ def _execute(program: _Program, module: ModuleType) -> int:
     except KernelError as error:
         code = _report(error)
     except TtoolsError as error:
-        _strip_our_frames(error)
+        if place := _users_place(error):
+            error.add_during(f"running {place}")
         raise
     except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
         code = _report(error)
@@ -242,6 +244,16 @@ def _strip_our_frames(error: BaseException) -> None:
     while frames is not None and "importlib" in frames.tb_frame.f_code.co_filename:
         frames = frames.tb_next
     error.__traceback__ = frames
+
+
+def _users_place(error: BaseException) -> str | None:
+    """Where in the user's own code an exception came from: the innermost `file:line`."""
+    place = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _NOT_THE_USERS:
+            place = f"{frame.f_code.co_filename}:{line}"
+    return place
 
 
 def _join_threads_but(known: set[threading.Thread]) -> int:

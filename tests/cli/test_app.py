@@ -1,0 +1,77 @@
+"""The command itself: help, version, completion, and how errors of ours end."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import version
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_help_lists_what_exists(ttools: Run) -> None:
+    done = ttools("--help")
+    assert done.returncode == 0
+    assert "interpret" in done.stdout
+    assert "doctor" in done.stdout
+    for absent in ("sanitize", "profile", "tune", "inspect", "record"):
+        assert absent not in done.stdout
+
+
+def test_no_arguments_is_a_usage_error(ttools: Run) -> None:
+    done = ttools()
+    assert done.returncode == 2
+    assert "interpret" in done.stdout + done.stderr
+
+
+def test_version(ttools: Run) -> None:
+    done = ttools("--version")
+    assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
+
+
+@pytest.mark.parametrize("command", ["interpret", "doctor"])
+def test_commands_have_help(ttools: Run, command: str) -> None:
+    done = ttools(command, "--help")
+    assert done.returncode == 0
+    assert "--output" in done.stdout
+
+
+def test_unknown_command(ttools: Run) -> None:
+    done = ttools("interpet")
+    assert done.returncode == 2
+    assert "interpet" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("ttools in", "interpret"), ("ttools interpret --thr", "--threads")],
+)
+def test_shell_completion(ttools: Run, typed: str, expected: str) -> None:
+    words = typed.split(" ")
+    done = ttools(
+        _TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)
+    )
+    assert expected in done.stdout.split()
+
+
+def test_completion_script_names_the_command(ttools: Run) -> None:
+    done = ttools("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_TTOOLS_COMPLETE=complete_bash" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        ("TtoolsError('it broke')", 3, "error: it broke"),
+        ("UnsupportedError('tt.cat of dogs', help='use cats')", 3, "unsupported: tt.cat of dogs"),
+        ("UsageError('not like this')", 2, "error: not like this"),
+    ],
+)
+def test_our_errors_are_sentences(ttools: Run, error: str, status: int, said: str) -> None:
+    done = ttools("interpret", "-c", f"from ttools.core.errors import *\nraise {error}")
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "During: running <string>:2" in done.stderr
+    assert "Traceback" not in done.stderr

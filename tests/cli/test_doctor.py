@@ -1,0 +1,81 @@
+"""`ttools doctor` reports, also when what it reports on is broken."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+
+@pytest.mark.smoke
+def test_healthy_installation(ttools: Run) -> None:
+    done = ttools("doctor", "--json")
+    assert done.returncode == 0, done.stdout
+    found = checks(done)
+    assert "LLVM" in found["llvmlite"]["detail"]
+    assert found["triton"]["status"] == "ok"
+    assert found["triton driver"]["status"] == "ok"
+    assert all(set(check) == {"name", "status", "detail", "help"} for check in found.values())
+
+
+def test_table_and_json_agree(ttools: Run, tmp_path: Path) -> None:
+    table = ttools("doctor")
+    assert "\x1b[" not in table.stdout
+    done = ttools("doctor", "--format", "json", "--output", "report.json")
+    assert done.stdout == ""
+    names = [
+        check["name"] for check in json.loads((tmp_path / "report.json").read_text())["checks"]
+    ]
+    assert all(name in table.stdout for name in names)
+
+
+@pytest.mark.parametrize(
+    ("broken", "checks_hit"),
+    [
+        ("triton", ["triton", "triton driver", "proton"]),
+        ("torch", ["torch"]),
+        ("llvmlite", ["llvmlite", "cpu"]),
+    ],
+)
+def test_broken_import_is_reported(
+    ttools: Run, tmp_path: Path, broken: str, checks_hit: list[str]
+) -> None:
+    package = tmp_path / "path" / broken
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('lib.so: cannot open')")
+    done = ttools("doctor", "--json", PYTHONPATH=str(tmp_path / "path"))
+    assert done.returncode == 1
+    found = checks(done)
+    for name in checks_hit:
+        assert found[name]["status"] == "error"
+        assert "cannot open" in found[name]["detail"]
+    assert found["python"]["status"] == "info"
+
+
+def test_variables_are_explained(ttools: Run) -> None:
+    found = checks(
+        ttools("doctor", "--json", TRITON_INTERPRET="1", TTOOLS_CACHE_DIR="/nowhere/ttools")
+    )
+    assert found["environment"]["status"] == "warning"
+    assert "TRITON_INTERPRET=1 (Triton's own interpreter" in found["environment"]["detail"]
+    assert found["ttools cache"]["detail"] == "/nowhere/ttools: not there yet"
+
+
+def test_misspelt_variable(ttools: Run) -> None:
+    found = checks(ttools("doctor", "--json", TTOOLS_CACHEDIR="x"))
+    assert "no variable TTOOLS_CACHEDIR" in found["environment"]["help"]
+
+
+def test_disabled_backend_says_why(ttools: Run) -> None:
+    found = checks(ttools("doctor", "--json", TTOOLS_BACKEND="off"))["triton driver"]
+    assert found["status"] == "error"
+    assert "TTOOLS_BACKEND=off" in found["detail"] + str(found["help"])

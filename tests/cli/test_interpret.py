@@ -1,0 +1,271 @@
+"""`ttools interpret`: streams, exit statuses, whose options are whose, and what a run reports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+NO_LAUNCH = "note: no Triton kernel was launched"
+
+ADD = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + 1, mask=mask)
+
+
+@triton.jit
+def double(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * 2)
+
+
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+x = torch.arange(n, dtype=torch.float32)
+out = torch.full_like(x, -1)
+add_one[(triton.cdiv(n, 64),)](x, out, n, BLOCK=64)
+print(int((out == x + 1).sum()), "of", n)
+"""
+
+
+@pytest.fixture
+def add(tmp_path: Path) -> str:
+    (tmp_path / "add.py").write_text(ADD)
+    return "add.py"
+
+
+# --- scripts without kernels -------------------------------------------------------------------
+
+
+def test_script_gets_its_own_options(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "show.py").write_text("import sys; print(sys.argv, __name__)")
+    done = ttools("interpret", "--threads", "1", "show.py", "--threads", "9", "-m", "--help")
+    assert done.stdout == "['show.py', '--threads', '9', '-m', '--help'] __main__\n"
+    assert done.returncode == 0
+    assert NO_LAUNCH in done.stderr
+
+
+@pytest.mark.parametrize("form", [("-m", "show"), ("-mshow",), ("-c", "import show")])
+def test_module_and_code(ttools: Run, tmp_path: Path, form: tuple[str, ...]) -> None:
+    (tmp_path / "show.py").write_text("import sys; print(sys.argv[1:], sys.path[0] in sys.path)")
+    done = ttools("interpret", *form, "-c", "--stats")
+    assert (done.stdout, done.returncode) == ("['-c', '--stats'] True\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("raise SystemExit(7)", 7), ("raise SystemExit('told')", 1), ("1/0", 1), ("pass", 0)],
+)
+def test_status_is_the_script_s(ttools: Run, code: str, status: int) -> None:
+    assert ttools("interpret", "-c", code).returncode == status
+
+
+def test_traceback_is_the_script_s(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text("def f():\n    raise ValueError('mine')\n\nf()\n")
+    ours = ttools("interpret", "fails.py")
+    theirs = subprocess.run(
+        [sys.executable, "fails.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ours.stderr.startswith(theirs.stderr)
+    assert "ttools" not in ours.stderr.replace(NO_LAUNCH, "").replace("test_", "")
+
+
+def test_excepthook_stays_the_script_s(ttools: Run) -> None:
+    code = "import sys; print(sys.excepthook is sys.__excepthook__)"
+    assert ttools("interpret", "-c", code).stdout == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "nothing to run"),
+        (("gone.py",), "no file `gone.py`"),
+        (("-m", "gone"), "no module named `gone`"),
+        (("gone.ttir",), "no file `gone.ttir`"),
+        (("-m",), "-m"),
+        (("--threads", "none", "x.py"), "--threads"),
+        (("--threads", "0", "x.py"), "--threads"),
+        (("--order", "sideways", "x.py"), "--order"),
+        (("--device-map", "cuda=tpu", "x.py"), "--device-map"),
+        (("--programs", "nonsense", "-c", "pass"), "nonsense"),
+        (("--engine", "magic", "x.py"), "--engine"),
+        (("--no-such-option", "x.py"), "--no-such-option"),
+        (("--grid", "4", "-c", "pass"), "--grid is for .ttir files"),
+        (("--arg", "n=1", "-c", "pass"), "--arg is for .ttir files"),
+        (("--stats", "--output", "no/such/file", "-c", "pass"), "no/such/file"),
+    ],
+)
+def test_mistakes_are_usage_errors(ttools: Run, arguments: tuple[str, ...], said: str) -> None:
+    done = ttools("interpret", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_upstream_s_interpreter_is_taken_over(ttools: Run) -> None:
+    code = "import os; print(os.environ.get('TRITON_INTERPRET'))"
+    done = ttools("interpret", "-c", code, TRITON_INTERPRET="1")
+    assert done.stdout == "None\n"
+    assert done.stderr.count("TRITON_INTERPRET is set") == 1
+    quiet = ttools("interpret", "-c", code, TRITON_INTERPRET="0")
+    assert "TRITON_INTERPRET is set" not in quiet.stderr
+
+
+def test_colour_only_where_it_is_wanted(ttools: Run) -> None:
+    arguments = ("interpret", "-c", "pass")
+    assert "\x1b[" not in ttools(*arguments).stderr
+    assert "\x1b[" in ttools(*arguments, FORCE_COLOR="1").stderr
+    # NO_COLOR takes the colour, not the emphasis.
+    assert "\x1b[36m" not in ttools(*arguments, FORCE_COLOR="1", NO_COLOR="1").stderr
+
+
+# --- scripts with kernels ----------------------------------------------------------------------
+
+
+@pytest.mark.smoke
+def test_kernel_runs_and_is_counted(ttools: Run, add: str) -> None:
+    done = ttools("interpret", "--stats", add, "1000")
+    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
+    assert NO_LAUNCH not in done.stderr
+    row = next(line for line in done.stderr.splitlines() if "add_one" in line)
+    assert [cell.strip() for cell in row.split("│")[1:4]] == ["add_one", "1", "16"]
+
+
+def test_stats_as_json(ttools: Run, add: str, tmp_path: Path) -> None:
+    done = ttools("interpret", "--format", "json", "--output", "stats.json", add)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    report = json.loads((tmp_path / "stats.json").read_text())
+    assert report["script"] == {"target": "add.py", "exit_code": 0}
+    (kernel,) = report["kernels"]
+    assert (kernel["kernel"], kernel["launches"], kernel["programs"]) == ("add_one", 1, 16)
+    assert all(kernel[time] >= 0 for time in ("front_end_s", "compile_s", "run_s"))
+
+
+@pytest.mark.parametrize("order", ["natural", "reverse", "random"])
+def test_order_and_threads(ttools: Run, add: str, order: str) -> None:
+    done = ttools("interpret", "--order", order, "--seed", "3", "--threads", "2", add)
+    assert done.stdout == "1000 of 1000\n", done.stderr
+
+
+def test_programs_limits_what_runs(ttools: Run, add: str) -> None:
+    done = ttools("interpret", "--programs", "0,2:4", add, "1000")
+    assert done.stdout == "192 of 1000\n", done.stderr
+
+
+def test_only_the_named_kernels(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(ADD + "double[(1,)](out, BLOCK=64)\n")
+    done = ttools(
+        "interpret", "--only", "double", "--format", "json", "--output", "s.json", "two.py"
+    )
+    assert done.returncode == 0, done.stderr
+    kernels = json.loads((tmp_path / "s.json").read_text())["kernels"]
+    assert [kernel["kernel"] for kernel in kernels] == ["double"]
+
+
+def test_kernel_in_code(ttools: Run) -> None:
+    done = ttools("interpret", "-c", ADD)
+    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
+
+
+def test_device_map_is_the_default_and_announced_once(ttools: Run, tmp_path: Path) -> None:
+    script = ADD.replace("dtype=torch.float32", "dtype=torch.float32, device='cuda'")
+    script += "assert x.is_cuda and out.cuda() is not None\ntorch.cuda.synchronize()\n"
+    (tmp_path / "gpu.py").write_text(script)
+    done = ttools("interpret", "gpu.py")
+    assert (done.stdout, done.returncode) == ("1000 of 1000\n", 0), done.stderr
+    assert done.stderr.count("the CPU stands in for cuda:0") == 1
+    asked = ttools("interpret", "--device-map", "cuda=cpu", "gpu.py")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    forbidden = ttools("interpret", "--device-map", "off", "gpu.py")
+    assert forbidden.returncode == 1
+    assert "Torch not compiled with CUDA enabled" in forbidden.stderr
+
+
+# --- .ttir files -------------------------------------------------------------------------------
+
+
+TTIR = """\
+module {
+  tt.func public @add_one(%x: !tt.ptr<f32>, %out: !tt.ptr<f32>, %n: i32) {
+    %c4 = arith.constant 4 : i32
+    %pid = tt.get_program_id x : i32
+    %base = arith.muli %pid, %c4 : i32
+    %range = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %splat = tt.splat %base : i32 -> tensor<4xi32>
+    %offsets = arith.addi %splat, %range : tensor<4xi32>
+    %limit = tt.splat %n : i32 -> tensor<4xi32>
+    %mask = arith.cmpi slt, %offsets, %limit : tensor<4xi32>
+    %xs = tt.splat %x : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %xp = tt.addptr %xs, %offsets : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    %v = tt.load %xp, %mask : tensor<4x!tt.ptr<f32>>
+    %one = arith.constant dense<1.000000e+00> : tensor<4xf32>
+    %sum = arith.addf %v, %one : tensor<4xf32>
+    %os = tt.splat %out : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %op = tt.addptr %os, %offsets : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+    tt.store %op, %sum, %mask : tensor<4x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+ARGUMENTS = ("--grid", "3", "--arg", "x=arange:f32[10]", "--arg", "out=zeros:f32[10]")
+
+
+def test_ttir_file(ttools: Run, tmp_path: Path) -> None:
+    import numpy as np
+
+    (tmp_path / "k.ttir").write_text(TTIR)
+    done = ttools(
+        "interpret", "k.ttir", *ARGUMENTS, "--arg", "n=9", "--dump-outputs", "out.npz", "--stats"
+    )
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr
+    assert "add_one" in done.stderr
+    out = np.load(tmp_path / "out.npz")["out"]
+    np.testing.assert_array_equal(out, [*range(1, 10), 0])
+
+
+def test_ttir_file_shows_its_tensors(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "k.ttir").write_text(TTIR)
+    done = ttools("interpret", *ARGUMENTS, "--arg", "n=10", "k.ttir")
+    assert done.returncode == 0, done.stderr
+    assert "out" in done.stdout
+    assert "10." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("k.ttir", "extra"), "takes no arguments, but got `extra`"),
+        (("k.ttir", "--grid", "4,x"), "--grid is `4,x`"),
+        (("k.ttir", "--grid", "1,2,3,4"), "--grid is `1,2,3,4`"),
+        (("k.ttir", "--arg", "n"), "--arg `n` is not of the form"),
+        (("k.ttir", "--arg", "n=1", "--arg", "n=2"), "gives `n` twice"),
+        (
+            ("k.ttir", *ARGUMENTS[:2], "--arg", "x=rand:f99[4]", *ARGUMENTS[4:], "--arg", "n=9"),
+            "f99",
+        ),
+        (("k.ttir", *ARGUMENTS), "`n`"),
+        (("k.ttir", *ARGUMENTS, "--arg", "n=9", "--arg", "m=1"), "`m`"),
+    ],
+)
+def test_ttir_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    (tmp_path / "k.ttir").write_text(TTIR)
+    done = ttools("interpret", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,80 @@
+"""Options before the target are ours, everything after it is the script's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ttools.cli.targets import read_target, separate, ttir_path
+from ttools.core.errors import UsageError
+from ttools.core.script import Target
+
+TAKES_VALUE = {"--threads": True, "--stats": False, "-m": True, "-c": True, "--only": True}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("s.py --threads 2", "-- s.py --threads 2"),
+        ("--threads 2 s.py -m x", "--threads 2 -- s.py -m x"),
+        ("--threads=2 s.py", "--threads=2 -- s.py"),
+        ("--stats s.py --stats", "--stats -- s.py --stats"),
+        ("-m mod --stats", "-m mod -- --stats"),
+        ("-mmod -c", "-mmod -- -c"),
+        ("--stats -c code -m", "--stats -c code -- -m"),
+        ("--only -m s.py -m", "--only -m -- s.py -m"),
+        ("-- s.py --stats", "-- s.py --stats"),
+        ("- --stats", "-- - --stats"),
+        ("k.ttir --threads 4", "k.ttir --threads 4"),
+        ("--stats k.ttir --threads 4", "--stats k.ttir --threads 4"),
+        ("s.py k.ttir --stats", "-- s.py k.ttir --stats"),
+        ("--stats", "--stats"),
+        ("-m", "-m"),
+        ("", ""),
+    ],
+)
+def test_separate(line: str, expected: str) -> None:
+    assert separate(line.split(), TAKES_VALUE) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "module", "code", "expected"),
+    [
+        (["s.py", "a"], None, None, Target(kind="script", name="s.py", arguments=("a",))),
+        (["a"], "mod", None, Target(kind="module", name="mod", arguments=("a",))),
+        ([], None, "pass", Target(kind="code", name="pass")),
+        ([], None, "", Target(kind="code", name="")),
+    ],
+)
+def test_read_target(
+    words: list[str],
+    module: str | None,
+    code: str | None,
+    expected: Target,
+    here: Path,
+) -> None:
+    (here / "s.py").touch()
+    assert read_target(words, module, code) == expected
+
+
+def test_nothing_to_run() -> None:
+    with pytest.raises(UsageError, match="nothing to run"):
+        read_target([], None, None)
+
+
+def test_ttir_path(here: Path) -> None:
+    (here / "k.ttir").touch()
+    assert ttir_path(["k.ttir"]) == "k.ttir"
+    assert ttir_path(["s.py", "k.ttir"]) is None
+    assert ttir_path([]) is None
+    with pytest.raises(UsageError, match=r"no file `gone.ttir`"):
+        ttir_path(["gone.ttir"])
+    with pytest.raises(UsageError, match="takes no arguments, but got `a b`"):
+        ttir_path(["k.ttir", "a", "b"])
