@@ -198,10 +198,10 @@ def conditional(e: Emitter, op: Operation) -> None:
     b.cond_branch(e.scalar(op.operands[0]), then, otherwise)
     incoming: list[tuple[list[str], str]] = []
     scalars = [n for n, v in enumerate(op.results) if not v.is_tensor]
-    for label, region in zip((then, otherwise), op.regions, strict=True):
+    blocks = [region.entry if region.blocks else None for region in op.regions]
+    for label, block in zip((then, otherwise), [*blocks, None], strict=False):
         b.start(label)
-        if region.blocks:
-            block = region.entry
+        if block is not None:
             e.block(Block(block.arguments, block.operations[:-1]))
             yielded = block.terminator.operands
             moves = zip(yielded, op.results, strict=True)

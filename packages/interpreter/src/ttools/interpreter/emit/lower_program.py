@@ -76,8 +76,10 @@ def _printable(e: Emitter, value: Value) -> Slot:
 def assert_(e: Emitter, op: Operation) -> None:
     """Reports the first lane whose condition is false, in row-major order."""
     condition = op.operands[0]
-    site = e.add_site(Site(CallbackKind.ASSERT, op.location, str(op.attributes["message"])))
     shape = shape_of(condition.type)
+    described = (("i1", shape, False, False),)
+    message = str(op.attributes["message"])
+    site = e.add_site(Site(CallbackKind.ASSERT, op.location, message, described))
     cell = e.allocate(8)
 
     def check(at: Coords) -> None:

@@ -76,7 +76,8 @@ class Site:
     Attributes:
         kind: see `CallbackKind`.
         text: prefix of a print, message of an assert, empty for a spin.
-        operands: for a print, per operand (element type as MLIR text, shape, hex?, signed?).
+        operands: for a print, per operand (element type as MLIR text, shape, hex?, signed?); for
+            an assert, its condition.
     """
 
     kind: int
