@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 import threading
@@ -135,7 +136,7 @@ def test_compiling_from_several_threads() -> None:
 
 
 def test_lanes_of_named_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    if jit.platform.machine() != "x86_64":
+    if platform.machine() != "x86_64":
         pytest.skip("names of x86 CPUs")
     assert jit.host_lanes("x86-64") == 4
     assert jit.host_lanes("nehalem") == 4

@@ -66,7 +66,12 @@ def test_fork_while_another_thread_launches() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_launch_from_a_callback(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     inner: list[bool] = []
-    monkeypatch.setattr(printing, "lines", lambda *_: inner.append(counts_right(40)) or [])
+
+    def launch(*_: object) -> list[str]:
+        inner.append(counts_right(40))
+        return []
+
+    monkeypatch.setattr(printing, "lines", launch)
     outer = kernel(CALL, 3, [Site(CallbackKind.PRINT, None)])
     run(outer, [int(CallbackKind.PRINT), 0, 0], (10,), LaunchOptions(threads=threads))
     assert inner == [True] * 10
