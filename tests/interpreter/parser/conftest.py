@@ -134,7 +134,8 @@ def _check_links(module: ir.Module) -> None:
                     assert all(argument.owner is block for argument in block.arguments)
                     values += block.arguments
             for block, forwarded in op.successors:
-                assert block in op.parent.parent.blocks
+                assert op.parent is not None
+                assert block.parent is op.parent.parent
                 assert len(forwarded) == len(block.arguments)
                 assert [v.type for v in forwarded] == [v.type for v in block.arguments]
     assert sum(len(value.uses) for value in values) == uses

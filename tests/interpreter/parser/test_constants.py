@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from itertools import pairwise
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -45,7 +46,7 @@ def _constant(literal: str) -> ir.Constant:
 
 def _bits(oracle: type, value: float) -> int:
     with np.errstate(all="ignore"):
-        array = np.array(value, dtype=np.float64).astype(oracle)
+        array: Any = np.array(value, dtype=np.float64).astype(oracle)
     return int.from_bytes(array.tobytes(), "little")
 
 
@@ -93,7 +94,7 @@ def test_single_and_half_precision_round_like_numpy(value: float) -> None:
     "name", ["bf16", "f8E5M2", "f8E4M3FN", "f8E4M3B11FNUZ", "f8E5M2FNUZ", "f8E4M3FNUZ", "f8E4M3"]
 )
 def test_narrow_formats_round_like_ml_dtypes(name: str, value: float) -> None:
-    array = np.array(value, dtype=np.float32)
+    array: Any = np.array(value, dtype=np.float32)
     with np.errstate(all="ignore"):
         expected = int.from_bytes(array.astype(_ORACLES[name]).tobytes(), "little")
     bits = FORMATS[name].encode(value)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter.parser import ParseError, parse_module
@@ -108,6 +113,35 @@ def test_generic_branches_know_what_they_forward() -> None:
     ).replace("%n: i32", "%n: i32, %c: i1")
     branch = parse_module(text).kernel.regions[0].entry.terminator
     assert [len(forwarded) for _, forwarded in branch.successors] == [1, 2]
+
+
+_VALID = (
+    _body(
+        "%0 = arith.constant dense<[1, 2]> : tensor<2xi32> loc(#loc1)\n"
+        "%1:2 = scf.for %i = %n to %n step %n iter_args(%a = %n, %b = %0) -> (i32, tensor<2xi32>)"
+        " : i32 {\n %c = arith.addi %a, %i : i32\n scf.yield %c, %b : i32, tensor<2xi32>\n}\n"
+        '%2 = "tt.reduce"(%1#1) <{axis = 0 : i32}> ({\n^bb0(%x: i32 loc("x"(#loc1)), %y: i32):\n'
+        " tt.reduce.return %x : i32\n}) : (tensor<2xi32>) -> i32\n"
+        'tt.print "p" {hex = false, isSigned = array<i32: 1>} : %2 : i32'
+    )
+    + '#loc1 = loc(callsite("a.py":1:2 at unknown))\n'
+)
+_TOKENS = re.findall(r'[%#^@!]?[\w.]+|"[^"]*"|\s+|.', _VALID)
+
+
+@given(st.data())
+def test_damaged_text_never_fails_otherwise(data: st.DataObject) -> None:
+    tokens = list(_TOKENS)
+    for _ in range(data.draw(st.integers(1, 3))):
+        index = data.draw(st.integers(0, len(tokens) - 1))
+        tokens[index] = data.draw(st.sampled_from(["", *tokens]))
+    end = data.draw(st.integers(0, len(tokens)) | st.just(len(tokens)))
+    with contextlib.suppress(TtoolsError):
+        parse_module("".join(tokens[:end]))
+
+
+def test_the_text_to_damage_is_valid() -> None:
+    assert len(list(parse_module("".join(_TOKENS)).kernel.walk())) == 9
 
 
 def test_comments_and_missing_locations_are_accepted() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 import triton
 import triton.language as tl
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter import ir
 from ttools.interpreter.parser import parse_module
 
 
@@ -29,10 +31,15 @@ def kernel(x):
     tl.store(x + lanes, result)
 
 
-def _line(function: object, fragment: str) -> int:
+def _line(function: Any, fragment: str) -> int:
     """The line of the source file that holds `fragment`, within a kernel."""
     lines, start = inspect.getsourcelines(function.fn)
     return start + next(index for index, line in enumerate(lines) if fragment in line)
+
+
+def _location(op: ir.Operation) -> SourceLocation:
+    assert op.location is not None
+    return op.location
 
 
 def _locate(location: str, definitions: str = "") -> SourceLocation | None:
@@ -43,7 +50,9 @@ def _locate(location: str, definitions: str = "") -> SourceLocation | None:
 def test_kernel_locations(ttir) -> None:
     module = parse_module(ttir(kernel, x="*fp32"))
     ops = {op.name: op for op in module.kernel.walk()}
-    load, store, multiply = (ops[name].location for name in ("tt.load", "tt.store", "arith.mulf"))
+    load = _location(ops["tt.load"])
+    store = _location(ops["tt.store"])
+    multiply = _location(ops["arith.mulf"])
     assert (load.file, load.line) == (__file__, _line(kernel, "tl.load"))
     assert store.line == _line(kernel, "tl.store")
     assert multiply.line == _line(scale, "value * 3.0")
@@ -52,13 +61,13 @@ def test_kernel_locations(ttir) -> None:
         _line(kernel, "twice("),
     ]
     assert all(caller.callers == () for caller in multiply.callers)
-    assert ops["tt.make_range"].result.location.name == "lanes"
+    assert _location(ops["tt.make_range"]).name == "lanes"
 
 
 def test_columns_count_from_one(ttir) -> None:
     # Triton 3.6 counts from zero, 3.9 from one; only 3.6 gives functions column zero.
     module = parse_module(ttir(kernel, x="*fp32"))
-    assert module.kernel.location.column == 1
+    assert _location(module.kernel).column == 1
 
 
 @pytest.mark.parametrize(
@@ -120,9 +129,9 @@ def test_the_first_column_can_be_given() -> None:
     text = 'tt.func @f() {\n tt.return loc("a.py":4:7)\n}'
     for first, column in ((0, 8), (1, 7), (None, 7)):
         module = parse_module(text, first_column=first)
-        assert module.kernel.regions[0].entry.terminator.location.column == column
+        assert _location(module.kernel.regions[0].entry.terminator).column == column
     zero = parse_module(text + ' loc("a.py":3:0)')
-    assert zero.kernel.regions[0].entry.terminator.location.column == 8
+    assert _location(zero.kernel.regions[0].entry.terminator).column == 8
 
 
 def test_values_inherit_the_location_of_their_operation() -> None:

@@ -51,17 +51,17 @@ def parse_attribute(cursor: Cursor) -> ir.Attribute:
 
 
 def _number(cursor: Cursor) -> ir.Attribute:
+    start = cursor.index
     token = cursor.next()
     kind = cursor.type() if cursor.accept(":") else None
-    if isinstance(kind, ir.FloatType):
+    try:
+        if not isinstance(kind, ir.FloatType):
+            return float(token) if "." in token else int(token, 0)
         if _HEX.fullmatch(token):
             return ir.Constant(kind, (int(token, 16),))
         return float(token)
-    try:
-        return float(token) if "." in token else int(token, 0)
     except ValueError:
-        cursor.index -= 1
-        cursor.fail("a number")
+        return cursor.error(f"`{token}` is not a number", start)
 
 
 def _boolean(cursor: Cursor) -> bool:

@@ -35,8 +35,10 @@ class Cursor:
         return self.tokens[self.index]
 
     def next(self) -> str:
+        """Steps over the next token, whatever it is; the end stays where it is."""
         token = self.tokens[self.index]
-        self.index += 1
+        if token:
+            self.index += 1
         return token
 
     def accept(self, token: str) -> bool:

@@ -70,12 +70,12 @@ class LocationTable:
 
     def parse(self, cursor: Cursor) -> SourceLocation | None:
         """`loc(…)`."""
-        token = cursor.next()
-        if token.startswith("loc("):
-            return self.resolve(token[4:-1], cursor)
-        if token != "loc":
-            cursor.index -= 1
+        token = cursor.peek
+        if token != "loc" and not token.startswith("loc("):
             cursor.fail("a location (`loc(…)`)")
+        cursor.index += 1
+        if token != "loc":
+            return self.resolve(token[4:-1], cursor)
         cursor.expect("(")
         location = self._inner(cursor)
         cursor.expect(")")

@@ -179,10 +179,10 @@ class ModuleParser:
         cursor = self.cursor
         names: list[str] = []
         while True:
-            token = cursor.next()
+            token = cursor.peek
             if token[:1] != "%" or "#" in token:
-                cursor.index -= 1
                 cursor.fail("the name of a result")
+            cursor.index += 1
             if cursor.accept(":"):
                 names += (f"{token}#{index}" for index in range(cursor.integer()))
             else:
