@@ -74,7 +74,7 @@ def erfcx(x: Vector) -> Vector:
     near = lanes.fma(power, lost, power) * call_doubles("erfc", bounded)
     near = power.compare("oeq", _INFINITY).choose(power, near)
     r = 1.0 / x
-    series = lanes.polynomial(r * r, (6.5625, -1.875, 0.75, -0.5, 1.0))
+    series = lanes.polynomial(r * r, (162.421875, -29.53125, 6.5625, -1.875, 0.75, -0.5, 1.0))
     far = r * (1 / math.sqrt(math.pi)) * series
     return x.compare("ogt", 26.0).choose(far, near)
 

@@ -1,0 +1,152 @@
+"""Accuracy of transcendental functions, in units in the last place of dense samples.
+
+References are NumPy's and Python's functions of doubles, whose own error is far below a unit in
+the last place of f32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from float_formats import all_values, assert_same_floats, nearest
+from vector_jit import TYPES, apply
+
+Array = np.ndarray[Any, Any]
+NAN, INF = math.nan, math.inf
+
+erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
+erfc: Callable[[Array], Array] = np.vectorize(math.erfc, otypes=[np.float64])
+
+#: Function -> (reference, measured bound in ulp of f32).
+FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float]] = {
+    "exp": (np.exp, 1.15),
+    "exp2": (np.exp2, 0.95),
+    "expm1": (np.expm1, 1.9),
+    "log": (np.log, 1.0),
+    "log2": (np.log2, 1.0),
+    "log10": (np.log10, 1.0),
+    "log1p": (np.log1p, 1.45),
+    "sin": (np.sin, 0.501),
+    "cos": (np.cos, 0.501),
+    "tan": (np.tan, 0.501),
+    "tanh": (np.tanh, 1.35),
+    "erf": (erf, 1.2),
+    "atan": (np.arctan, 0.501),
+    "sinh": (np.sinh, 0.501),
+    "erfc": (erfc, 0.501),
+    "cbrt": (np.cbrt, 0.501),
+}
+
+
+def sample(seed: int = 0) -> Array:
+    """Every magnitude of f32, and densely where functions have their features."""
+    rng = np.random.default_rng(seed)
+    every = np.arange(0, 1 << 32, 40013, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    dense = [rng.uniform(-r, r, 100_000) for r in (0.6, 2, 20, 110)]
+    around = 1 + rng.uniform(-0.01, 0.01, 50_000)
+    special = [0.0, -0.0, 1, -1, INF, -INF, NAN, 1e-45, -1e-45, 3.4e38, -3.4e38]
+    return np.concatenate([every, *dense, around, special]).astype(np.float32)
+
+
+def ulps(actual: Array, expected: Array) -> Array:
+    """Errors of finite results; anything else must be the same."""
+    rounded = expected.astype(np.float32)
+    finite = np.isfinite(rounded) & np.isfinite(actual)
+    assert_same_floats(actual[~finite], rounded[~finite])
+    zero = (expected == 0) & finite
+    assert_same_floats(actual[zero], expected[zero])
+    unit = np.spacing(np.abs(rounded[finite])).astype(np.float64)
+    return np.abs(actual[finite].astype(np.float64) - expected[finite]) / unit
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error_in_f32(name: str) -> None:
+    reference, bound = FUNCTIONS[name]
+    x = sample()[:: 4 if reference in (erf, erfc) else 1]
+    errors = ulps(apply(f"math.{name}", ["f32"], ["f32"], x), reference(x.astype(np.float64)))
+    assert errors.max() <= bound
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("width", [1, 16])
+def test_reduction_of_large_arguments(name: str, width: int) -> None:
+    mpmath = pytest.importorskip("mpmath")
+    x = np.arange(0x4F000000, 0x7F800000, 3 * 99991, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([x, -x[::7], np.linspace(0, 100, 50, dtype=np.float32)])
+    with mpmath.workprec(300):
+        exact = np.array([float(getattr(mpmath, name)(mpmath.mpf(float(v)))) for v in x])
+    assert ulps(apply(f"math.{name}", ["f32"], ["f32"], x, width=width), exact).max() <= 0.501
+
+
+def test_power() -> None:
+    rng = np.random.default_rng(0)
+    special = [0.0, -0.0, 1, -1, INF, -INF, NAN, 2, 3, -3, 0.5, -0.5, 1e-40, 1e30, -1e30]
+    special += [2.0**24 + 2, 2.0**23 + 1, -(2.0**23) - 1]
+    x = [v for v in special for _ in special]
+    y = special * len(special)
+    x = np.concatenate([x, rng.uniform(-5, 5, 50_000), np.exp(rng.uniform(-80, 80, 200_000))])
+    y = np.concatenate([y, np.rint(rng.uniform(-9, 9, 50_000)), rng.uniform(-3, 3, 200_000)])
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    exact = np.power(x.astype(np.float64), y.astype(np.float64))
+    assert ulps(apply("math.powf", ["f32"] * 2, ["f32"], x, y), exact).max() <= 0.501
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh", "erf", "log1p"])
+def test_every_16_bit_argument(name: str, kind: str) -> None:
+    x = all_values(kind)
+    actual = apply(f"math.{name}", [kind], [kind], x).astype(np.float64)
+    exact = FUNCTIONS[name][0](x.astype(np.float64))
+    expected = nearest(exact, kind)
+    # A function within 2 ulp of f32 may only miss where the exact value is next to a midpoint.
+    wrong = ~((actual == expected) | (np.isnan(actual) & np.isnan(expected)))
+    step = np.abs(nearest(np.abs(expected) * 1.01 + 1e-7, kind) - np.abs(expected))
+    assert (np.abs(actual - exact)[wrong] <= 0.51 * step[wrong] + 1e-30).all()
+    assert wrong.sum() < 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+        *("tanh", "sinh", "cosh", "arctan", "arcsin", "arccos", "arcsinh", "arccosh", "arctanh"),
+        "cbrt",
+    ],
+)
+def test_f64(name: str) -> None:
+    x = np.random.default_rng(0).uniform(-3, 3, 5000)
+    expected = getattr(np, name)(x)
+    op = name.replace("arc", "a")
+    for width in (1, 8):
+        actual = apply(f"math.{op}", ["f64"], ["f64"], x, width=width)
+        np.testing.assert_allclose(actual, expected, rtol=2e-15, atol=1e-300)
+
+
+def test_two_arguments_in_f64() -> None:
+    y, x = np.random.default_rng(0).uniform(-3, 3, (2, 5000))
+    actual = apply("math.atan2", ["f64"] * 2, ["f64"], y, x)
+    np.testing.assert_allclose(actual, np.arctan2(y, x), rtol=1e-15)
+    actual = apply("math.powf", ["f64"] * 2, ["f64"], np.abs(y), x)
+    np.testing.assert_allclose(actual, np.abs(y) ** x, rtol=1e-15)
+
+
+def test_integer_powers() -> None:
+    x = np.linspace(-3, 3, 32, dtype=np.float32)
+    n = np.arange(-16, 16, dtype=np.int32)
+    actual = apply("math.fpowi", ["f32", "i32"], ["f32"], x, n)
+    np.testing.assert_allclose(actual, x.astype(np.float64) ** n, rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_classification(kind: str) -> None:
+    x = np.array([NAN, INF, -INF, 0, 1, -2.5], TYPES[kind])
+    for op, expected in (
+        ("isnan", [1, 0, 0, 0, 0, 0]),
+        ("isinf", [0, 1, 1, 0, 0, 0]),
+        ("isfinite", [0, 0, 0, 1, 1, 1]),
+    ):
+        assert apply(f"math.{op}", [kind], ["i1"], x).tolist() == expected
