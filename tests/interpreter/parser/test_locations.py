@@ -65,7 +65,7 @@ def test_kernel_locations(ttir) -> None:
 
 
 def test_columns_count_from_one(ttir) -> None:
-    # Triton 3.6 counts from zero, 3.9 from one; only 3.6 gives functions column zero.
+    # Triton counts from zero up to 3.7, where functions have column zero, from one since 3.8.
     module = parse_module(ttir(kernel, x="*fp32"))
     assert _location(module.kernel).column == 1
 

@@ -47,7 +47,7 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
         text: The module; locations may be missing.
         file: What to call the text in errors.
         first_column: What the locations call the first column of a line, 0 or 1. By default 0 if
-            one of them says 0, as Triton 3.6 does of every function.
+            one of them says 0, as Triton 3.6 and 3.7 do of every function.
 
     Raises:
         ParseError: The text is not TTIR.
