@@ -204,6 +204,22 @@ class _Graph:
         )
 
 
+class CublasLt:
+    """`triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed matrix."""
+
+    def __init__(self, workspace: Any) -> None:
+        del workspace
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """`c = a @ b.T`, accumulated in float32."""
+        self.gemm(a, b, c, c, 1.0, 0.0)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
+        product = alpha * (a.float() @ b.float().T)
+        d.copy_(product + beta * c.float() if beta else product)
+
+
 @contextmanager
 def _stream_context(stream: object = None) -> Iterator[None]:
     yield
@@ -369,3 +385,10 @@ def replacements(
                 yield accelerator, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
     yield torch.version, "cuda", CUDA_VERSION
+
+
+def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
+    cublas = getattr(getattr(triton._C.libtriton, "nvidia", None), "cublas", None)
+    if cublas is not None:
+        yield cublas, "CublasLt", CublasLt

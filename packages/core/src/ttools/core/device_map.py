@@ -27,7 +27,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -116,14 +116,15 @@ class _Mapping:
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
-        """Puts the map in place, at once or when torch is imported."""
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            self._patch(torch)
-            return
-        finder = _AfterImport("torch", self._patch)
-        sys.meta_path.insert(0, finder)
-        self._undo.append(finder.remove)
+        """Puts the map in place, at once or when torch and Triton are imported."""
+        for name, patch in (("torch", self._patch_torch), ("triton", self._patch_triton)):
+            module = sys.modules.get(name)
+            if module is not None:
+                patch(module)
+            else:
+                finder = _AfterImport(name, patch)
+                sys.meta_path.insert(0, finder)
+                self._undo.append(finder.remove)
 
     def restore(self) -> None:
         """Puts everything back, latest first."""
@@ -152,16 +153,24 @@ class _Mapping:
 
         return wrapper
 
-    def _patch(self, torch: ModuleType) -> None:
+    def _patch_torch(self, torch: ModuleType) -> None:
         from ttools.core.cuda_stand_in import replacements
+        from ttools.core.mapped_numerics import numeric_replacements
         from ttools.core.mapped_tensors import tensor_replacements
 
         # This set is built from the functions that are there at its first use, and kept.
         importlib.import_module("torch.utils._device")._device_constructors()
-        for owner, name, value in (
-            *replacements(torch, self.counting),
-            *tensor_replacements(torch, self),
-        ):
+        self._replace(replacements(torch, self.counting))
+        self._replace(tensor_replacements(torch, self))
+        self._replace(numeric_replacements(torch, self))
+
+    def _patch_triton(self, triton: ModuleType) -> None:
+        from ttools.core.cuda_stand_in import triton_replacements
+
+        self._replace(triton_replacements(triton))
+
+    def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
+        for owner, name, value in replacements:
             self._set(owner, name, value)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
