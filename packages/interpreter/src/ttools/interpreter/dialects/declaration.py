@@ -35,7 +35,7 @@ class OpSyntax:
         format: Its assembly format.
         results: One entry per result, or per group of results: the name under which the format
             binds their types, or a rule of that name's type: `pointee(ptr)`, `i1(lhs)`,
-            `element(src)`.
+            `element(src)`, `last(types)`, `constant(value)`.
         enums: Names of the values of attributes that an attribute dictionary, or the generic form,
             shows as numbers.
         parts: Names of the entries of attributes that hold several, as attributes of their own.
