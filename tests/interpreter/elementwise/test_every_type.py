@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from vector_jit import TYPES, apply
+from vector_jit import TYPES, Case, apply_all
 
 WIDTHS = (2, 4, 8, 16, 32)
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -40,54 +40,66 @@ def patterns(kind: str, seed: int, count: int = 64) -> np.ndarray:
     return (chosen & 1) if kind == "i1" else chosen
 
 
-def same_at_every_width(
-    op: str, operands: list[str], result: str, widths: tuple[int, ...] = WIDTHS, **attributes: str
-) -> None:
-    arguments = [patterns(kind, seed) for seed, kind in enumerate(operands)]
-    scalar = apply(op, operands, [result], *arguments, width=1, **attributes)
-    wanted = scalar.astype(np.float64)
+def same_at_every_width(cases: list[Case], widths: tuple[int, ...] = (1, *WIDTHS)) -> None:
+    """Each case gives the same results whatever its width is."""
+    arrays = [[patterns(k, seed) for seed, k in enumerate(c.operands)] for c in cases]
+    wanted = apply_all([replace(c, width=1) for c in cases], arrays)
     for width in widths:
-        vector = apply(op, operands, [result], *arguments, width=width, **attributes)
-        np.testing.assert_array_equal(vector.astype(np.float64), wanted, err_msg=f"width {width}")
+        results = apply_all([replace(c, width=width) for c in cases], arrays)
+        for case, result, scalar in zip(cases, results, wanted, strict=True):
+            np.testing.assert_array_equal(
+                result.astype(np.float64), scalar.astype(np.float64), err_msg=f"{case} {width}"
+            )
+
+
+def case(name: str, operands: list[str], result: str, **attributes: str) -> Case:
+    return Case(
+        name=name,
+        operands=tuple(operands),
+        results=(result,),
+        attributes=tuple(attributes.items()),
+    )
 
 
 @pytest.mark.parametrize("kind", FLOATS)
 def test_float_operations(kind: str) -> None:
-    for name, count in FLOAT_OPS.items():
-        same_at_every_width(f"arith.{name}", [kind] * count, kind)
-    same_at_every_width("math.fma", [kind] * 3, kind)
-    same_at_every_width("tt.clampf", [kind] * 3, kind)
-    same_at_every_width("math.powf", [kind] * 2, kind)
-    same_at_every_width("math.copysign", [kind] * 2, kind)
+    cases = [case(f"arith.{name}", [kind] * n, kind) for name, n in FLOAT_OPS.items()]
+    cases += [case(name, [kind] * 3, kind) for name in ("math.fma", "tt.clampf")]
+    cases += [case(name, [kind] * 2, kind) for name in ("math.powf", "math.copysign")]
+    same_at_every_width(cases)
 
 
 @pytest.mark.parametrize("kind", FLOATS)
 def test_math_functions(kind: str) -> None:
-    for name in MATH_OPS:
-        same_at_every_width(f"math.{name}", [kind], kind, (4, 16, 32))
+    same_at_every_width([case(f"math.{name}", [kind], kind) for name in MATH_OPS])
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integer_operations(kind: str) -> None:
-    for name in INTEGER_OPS:
-        same_at_every_width(f"arith.{name}", [kind] * 2, kind)
+    cases = [case(f"arith.{name}", [kind] * 2, kind) for name in INTEGER_OPS]
     if kind != "i1":
-        for name in ("ctpop", "ctlz", "cttz", "absi"):
-            same_at_every_width(f"math.{name}", [kind], kind)
-        same_at_every_width("tt.mulhiui", [kind] * 2, kind)
+        counts = ("ctpop", "ctlz", "cttz", "absi")
+        cases += [case(f"math.{name}", [kind], kind) for name in counts]
+        cases += [case("tt.mulhiui", [kind] * 2, kind)]
+    same_at_every_width(cases)
 
 
 @pytest.mark.parametrize("source", [*FLOATS, *FP8])
 def test_float_casts(source: str) -> None:
-    for target, rounding in product((*FLOATS, *FP8), ("rtne", "rtz")):
-        same_at_every_width("tt.fp_to_fp", [source], target, (4, 16), rounding=rounding)
+    same_at_every_width(
+        [
+            case("tt.fp_to_fp", [source], target, rounding=rounding)
+            for target in (*FLOATS, *FP8)
+            for rounding in ("rtne", "rtz")
+        ]
+    )
 
 
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_casts_of_integers(kind: str) -> None:
+    cases = []
     for real in FLOATS:
-        same_at_every_width("arith.sitofp", [kind], real)
-        same_at_every_width("arith.uitofp", [kind], real)
+        cases += [case(f"arith.{name}", [kind], real) for name in ("sitofp", "uitofp")]
         if kind != "i1":
-            same_at_every_width("arith.fptosi", [real], kind)
-            same_at_every_width("arith.fptoui", [real], kind)
+            cases += [case(f"arith.{name}", [real], kind) for name in ("fptosi", "fptoui")]
+    same_at_every_width(cases)

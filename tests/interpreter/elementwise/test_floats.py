@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from float_formats import all_values, assert_same_floats, nearest
-from vector_jit import TYPES, apply, build_ir
+from vector_jit import TYPES, Case, apply, build_ir
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 NAN, INF = math.nan, math.inf
@@ -283,5 +283,7 @@ def test_integer_to_float(source: str, target: str, signed: bool) -> None:
 def test_contraction_is_asked_for_and_only_for_sums_and_products() -> None:
     for op, contracted in (("addf", True), ("subf", True), ("mulf", True), ("divf", False)):
         for contract in (True, False):
-            text = build_ir(f"arith.{op}", ["f32"] * 2, ["f32"], 8, contract=contract)
-            assert ("contract" in text) == (contract and contracted)
+            case = Case(
+                name=f"arith.{op}", operands=("f32",) * 2, results=("f32",), contract=contract
+            )
+            assert ("contract" in build_ir(case)) == (contract and contracted)

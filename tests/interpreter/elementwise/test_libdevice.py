@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from float_formats import assert_same_floats
-from vector_jit import TYPES, apply
+from vector_jit import TYPES, Case, apply, apply_all
 
 from ttools.interpreter.elementwise.libdevice import find
 
@@ -55,15 +56,24 @@ def test_every_symbol_is_known() -> None:
 
 def test_every_symbol_runs_on_vectors_as_on_scalars() -> None:
     rng = np.random.default_rng(0)
-    for symbol, (operands, _) in symbols().items():
-        arguments = [
-            rng.uniform(0.1, 0.9, 16) if k[0] == "f" else rng.integers(1, 5, 16) for k in operands
-        ]
-        vector = call(symbol, *arguments)
-        # AMD's names mean the functions of NVIDIA's.
-        if symbol.startswith("__nv_"):
-            scalar = call(symbol, *arguments, width=1)
-            np.testing.assert_array_equal(scalar, vector, err_msg=symbol)
+    cases, arrays = [], []
+    for symbol, (operands, result) in symbols().items():
+        attributes = (("symbol", symbol),)
+        cases.append(
+            Case(
+                name="tt.extern_elementwise",
+                operands=operands,
+                results=(result,),
+                attributes=attributes,
+            )
+        )
+        arrays.append(
+            [rng.uniform(0.1, 0.9, 16) if k[0] == "f" else rng.integers(1, 5, 16) for k in operands]
+        )
+    vectors = apply_all(cases, arrays)
+    scalars = apply_all([replace(c, width=1) for c in cases], arrays)
+    for case, vector, scalar in zip(cases, vectors, scalars, strict=True):
+        np.testing.assert_array_equal(vector, scalar, err_msg=str(case))
 
 
 # ---- functions with a reference in NumPy or Python

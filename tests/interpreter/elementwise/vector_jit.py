@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -83,28 +84,36 @@ def _store(builder: Builder, kind: str, width: int, index: int, value: str) -> N
     builder.do(f"store {m} {value}, ptr {address}, align 1")
 
 
-def build_ir(
-    name: str,
-    operands: Sequence[str],
-    results: Sequence[str],
-    width: int,
-    attributes: dict[str, Any] | None = None,
-    literals: dict[int, str] | None = None,
-    contract: bool = False,
-) -> str:
-    """An LLVM module whose `run(ptr..., i64 n)` applies one op to n elements, n % width == 0."""
-    builder = Builder(contract=contract)
-    op = make_op(name, operands, results, attributes or {})
-    given = literals or {}
-    values = [
-        given[i] if i in given else _load(builder, kind, width, i)
-        for i, kind in enumerate(operands)
-    ]
-    outputs = lower(builder, op, width, values)
-    assert len(outputs) == len(results)
-    for i, kind in enumerate(results):
-        _store(builder, kind, width, len(operands) + i, outputs[i])
-    return _loop(builder, len(operands) + len(results), width)
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One operation to compile: element types by name, attributes and literal operands as pairs."""
+
+    name: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    width: int = 16
+    attributes: tuple[tuple[str, Any], ...] = ()
+    literals: tuple[tuple[int, str], ...] = ()
+    contract: bool = False
+
+
+def build_ir(*cases: Case) -> str:
+    """An LLVM module whose `run<i>(ptr..., i64 n)` applies case i to n elements, n % width == 0."""
+    builders = []
+    for case in cases:
+        builder = Builder(contract=case.contract)
+        op = make_op(case.name, case.operands, case.results, dict(case.attributes))
+        given = dict(case.literals)
+        values = [
+            given[i] if i in given else _load(builder, kind, case.width, i)
+            for i, kind in enumerate(case.operands)
+        ]
+        outputs = lower(builder, op, case.width, values)
+        assert len(outputs) == len(case.results)
+        for i, kind in enumerate(case.results):
+            _store(builder, kind, case.width, len(case.operands) + i, outputs[i])
+        builders.append((builder, len(case.operands) + len(case.results), case.width))
+    return _module(builders)
 
 
 def build_widen(kind: str, width: int) -> str:
@@ -112,7 +121,7 @@ def build_widen(kind: str, width: int) -> str:
     builder = Builder()
     value = widen_to_f32(builder, _load(builder, kind, width, 0), parse_type(kind), width)
     _store(builder, "f32", width, 1, value)
-    return _loop(builder, 2, width)
+    return _module([(builder, 2, width)])
 
 
 def build_narrow(kind: str, width: int) -> str:
@@ -120,30 +129,37 @@ def build_narrow(kind: str, width: int) -> str:
     builder = Builder()
     value = narrow_from_f32(builder, _load(builder, "f32", width, 0), parse_type(kind), width)
     _store(builder, kind, width, 1, value)
-    return _loop(builder, 2, width)
+    return _module([(builder, 2, width)])
 
 
-def _loop(builder: Builder, pointers: int, width: int) -> str:
-    """The module around a loop body that has been built."""
+def _module(builders: Sequence[tuple[Builder, int, int]]) -> str:
+    """A module of loops: for each the builder of its body, its pointers and its width."""
+    declarations: dict[str, str] = {}
+    definitions: dict[str, str] = {}
+    loops: list[str] = []
+    for index, (builder, pointers, width) in enumerate(builders):
+        declarations |= builder.declarations
+        definitions |= builder.definitions
+        loops += _loop(index, builder, pointers, width)
+    return "\n".join([*declarations.values(), *definitions.values(), *loops])
+
+
+def _loop(index: int, builder: Builder, pointers: int, width: int) -> list[str]:
     parameters = ", ".join(f"ptr %p{i}" for i in range(pointers))
-    return "\n".join(
-        [
-            *builder.declarations.values(),
-            *builder.definitions.values(),
-            f"define void @run({parameters}, i64 %n) {{",
-            "entry:",
-            "  br label %loop",
-            "loop:",
-            "  %i = phi i64 [0, %entry], [%next, %loop]",
-            *builder.lines,
-            f"  %next = add i64 %i, {width}",
-            "  %more = icmp ult i64 %next, %n",
-            "  br i1 %more, label %loop, label %exit",
-            "exit:",
-            "  ret void",
-            "}",
-        ]
-    )
+    return [
+        f"define void @run{index}({parameters}, i64 %n) {{",
+        "entry:",
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [0, %entry], [%next, %loop]",
+        *builder.lines,
+        f"  %next = add i64 %i, {width}",
+        "  %more = icmp ult i64 %next, %n",
+        "  br i1 %more, label %loop, label %exit",
+        "exit:",
+        "  ret void",
+        "}",
+    ]
 
 
 def _target() -> llvm.TargetMachine:
@@ -157,38 +173,44 @@ def _target() -> llvm.TargetMachine:
 
 
 class Compiled:
-    """A compiled `run`; keeps its engine alive."""
+    """A compiled module of `build_ir`'s kind; keeps its engine alive."""
 
-    def __init__(self, text: str, opt: int = 2) -> None:
+    def __init__(self, text: str) -> None:
         module = llvm.parse_assembly(text)
         module.verify()
         machine = _target()
-        options = llvm.PipelineTuningOptions(speed_level=opt)
+        options = llvm.PipelineTuningOptions(speed_level=2)
         options.loop_vectorization = False
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
-        self.text = str(module)
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
-        self.address = self.engine.get_function_address("run")
 
-    def __call__(self, *arrays: np.ndarray[Any, Any], count: int) -> None:
+    def __call__(self, *arrays: np.ndarray[Any, Any], count: int, index: int = 0) -> None:
         kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays), ctypes.c_int64)
-        kind(self.address)(*[a.ctypes.data for a in arrays], count)
+        address = self.engine.get_function_address(f"run{index}")
+        kind(address)(*[a.ctypes.data for a in arrays], count)
 
 
 @cache
-def _compile(
-    name: str,
-    operands: tuple[str, ...],
-    results: tuple[str, ...],
-    width: int,
-    attributes: tuple[tuple[str, Any], ...],
-    literals: tuple[tuple[int, str], ...],
-) -> Compiled:
-    text = build_ir(name, operands, results, width, dict(attributes), dict(literals))
-    return Compiled(text)
+def _compile(*cases: Case) -> Compiled:
+    return Compiled(build_ir(*cases))
+
+
+def _run(compiled: Compiled, index: int, case: Case, arrays: Sequence[Any]) -> Any:
+    broadcast = np.broadcast_arrays(*arrays)
+    count, width = broadcast[0].size, case.width
+    padded = -(-max(count, 1) // width) * width
+    inputs = []
+    for array, kind in zip(broadcast, case.operands, strict=True):
+        buffer = np.zeros(padded, TYPES[kind])
+        buffer[:count] = array.ravel().astype(TYPES[kind], copy=False)
+        inputs.append(buffer)
+    outputs = [np.zeros(padded, TYPES[kind]) for kind in case.results]
+    compiled(*inputs, *outputs, count=padded, index=index)
+    final = [o[:count].reshape(broadcast[0].shape) for o in outputs]
+    return final[0] if len(final) == 1 else tuple(final)
 
 
 def apply(
@@ -201,23 +223,18 @@ def apply(
     **attributes: Any,
 ) -> Any:
     """The results of one op on whole arrays, computed natively `width` lanes at a time."""
-    compiled = _compile(
-        name,
-        tuple(operands),
-        tuple(results),
-        width,
-        tuple(attributes.items()),
-        tuple((literals or {}).items()),
+    case = Case(
+        name=name,
+        operands=tuple(operands),
+        results=tuple(results),
+        width=width,
+        attributes=tuple(attributes.items()),
+        literals=tuple((literals or {}).items()),
     )
-    broadcast = np.broadcast_arrays(*arrays) if arrays else []
-    count = broadcast[0].size
-    padded = -(-max(count, 1) // width) * width
-    inputs = []
-    for array, kind in zip(broadcast, operands, strict=True):
-        buffer = np.zeros(padded, TYPES[kind])
-        buffer[:count] = array.ravel().astype(TYPES[kind], copy=False)
-        inputs.append(buffer)
-    outputs = [np.zeros(padded, TYPES[kind]) for kind in results]
-    compiled(*inputs, *outputs, count=padded)
-    final = [o[:count].reshape(broadcast[0].shape) for o in outputs]
-    return final[0] if len(final) == 1 else tuple(final)
+    return _run(_compile(case), 0, case, arrays)
+
+
+def apply_all(cases: Sequence[Case], arrays: Sequence[Sequence[Any]]) -> list[Any]:
+    """`apply` for many operations compiled together, which is much faster than one by one."""
+    compiled = _compile(*cases)
+    return [_run(compiled, i, c, a) for i, (c, a) in enumerate(zip(cases, arrays, strict=True))]
