@@ -1,4 +1,4 @@
-"""What native code calls in Python while a launch runs: prints and failing asserts.
+"""What native code calls in Python while a launch runs: prints, failing asserts, bad addresses.
 
 Owns the one C function that all kernels call and the table of running launches it looks in. It
 must not know how programs are scheduled.
@@ -57,7 +57,7 @@ class Callbacks:
             if kind == CallbackKind.PRINT:
                 self._print(program, self._emitted.sites[site], payload)
                 return 0
-            if kind == CallbackKind.ASSERT:
+            if kind in (CallbackKind.ASSERT, CallbackKind.BAD_ADDRESS):
                 self._fail(program, self._emitted.sites[site], payload)
                 return 1
             return 0
@@ -91,6 +91,12 @@ class Callbacks:
             return
         program, site, lane = self._failure
         place = f"program {self.coordinates(program)}"
+        if site.kind == CallbackKind.BAD_ADDRESS:
+            raise KernelError(
+                f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {place}: "
+                "it belongs to no tensor whose data_ptr() was taken during this run",
+                site.location,
+            )
         shape = site.operands[0][1] if site.operands else None
         if shape is None:
             place += f", lane {lane}"

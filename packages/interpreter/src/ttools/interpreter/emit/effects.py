@@ -107,15 +107,24 @@ def synchronises(op: Operation) -> bool:
     )
 
 
+def makes_pointer(op: Operation) -> bool:
+    """Whether an operation turns memory's contents or integers into pointers."""
+    if op.name not in ("tt.load", "tt.int_to_ptr", "tt.atomic_rmw", "tt.atomic_cas", "tt.bitcast"):
+        return False
+    made = isinstance(element_type(op.results[0].type), PointerType)
+    return made and not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
+
+
 def memory_effects(module: Module) -> MemoryEffects:
     """What the kernel of `module` may write, over all functions it contains."""
     written: set[int] = set()
-    unknown = synchronising = False
+    unknown = synchronising = indirect = False
     for function in module.functions.values():
         provenance = Provenance(function)
         public = function.attributes["visibility"] == "public"
         for op in function.walk():
             synchronising |= synchronises(op)
+            indirect |= makes_pointer(op)
             address = WRITES.get(op.name)
             if address is None and op.name == "tt.call":
                 # A callee may write through any pointer it is given.
@@ -128,7 +137,7 @@ def memory_effects(module: Module) -> MemoryEffects:
                 written |= {r for r in roots if r is not None}
             if not public and address is not None:
                 unknown |= not _points_into_arguments(provenance, op.operands[address])
-    return MemoryEffects(frozenset(written), synchronising, unknown)
+    return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 
 
 def _holds_address(value: Value) -> bool:

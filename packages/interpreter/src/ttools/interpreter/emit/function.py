@@ -101,6 +101,9 @@ class Emitter(Integers):
         self.edges: dict[Block, list[tuple[str, list[str]]]] = {}
         #: How this function returns; set by whoever emits it.
         self.abandon: Callable[[], None] = lambda: None
+        #: Whether a pointer may hold another device's address, and where the table of those is.
+        self.is_foreign: Callable[[Value], bool] = lambda pointer: False
+        self.parameter_count = 0
         self.callees: dict[str, Callee] = {}
         self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}

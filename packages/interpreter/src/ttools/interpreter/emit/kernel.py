@@ -28,7 +28,14 @@ from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
 from ttools.interpreter.emit.lower_control import region_blocks
-from ttools.interpreter.emit.module import CallbackKind, EmitOptions, EmittedModule, Facts, Site
+from ttools.interpreter.emit.module import (
+    TRANSLATIONS,
+    CallbackKind,
+    EmitOptions,
+    EmittedModule,
+    Facts,
+    Site,
+)
 from ttools.interpreter.emit.schedule import make_plan
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import (
@@ -55,19 +62,22 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     callees: dict[str, Callee] = {}
     bodies: list[str] = []
     kernel = module.kernel
+    parameters = kernel.regions[0].entry.arguments
     for function in _callees_first(module, kernel):
-        known = facts if function is kernel else Facts()
-        text, callee = _function(b, function, known, options, sites, callees)
+        known = facts if function is kernel else Facts(translated=facts.translated)
+        text, callee = _function(b, function, known, options, sites, callees, len(parameters))
         callees[str(function.attributes["sym_name"])] = callee
         bodies.append(text)
     entry = callees[str(kernel.attributes["sym_name"])]
-    parameters = kernel.regions[0].entry.arguments
     bodies.append(_driver(b, entry, parameters))
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
         arena_bytes=max(64, entry.arena_bytes),
-        parameters=tuple(str(v.type) for v in parameters),
+        parameters=(
+            *(str(v.type) for v in parameters),
+            *((TRANSLATIONS,) if facts.translated else ()),
+        ),
         sites=tuple(sites),
         spins=any(site.kind == CallbackKind.SPIN for site in sites),
     )
@@ -105,10 +115,17 @@ def _function(
     options: EmitOptions,
     sites: list[Site],
     callees: dict[str, Callee],
+    parameter_count: int,
 ) -> tuple[str, Callee]:
     """Emits one function; its signature follows the calling convention of `tt.call`."""
-    plan = make_plan(function, facts, options, Provenance(function))
+    provenance = Provenance(function)
+    plan = make_plan(function, facts, options, provenance)
     e = Emitter(b, plan, options, sites)
+    if facts.translated:
+        # What a callee is given may come from anywhere.
+        public = function.attributes["visibility"] == "public"
+        e.is_foreign = lambda pointer: not public or None in provenance.of(pointer)
+        e.parameter_count = parameter_count
     e.callees = callees
     results = _result_types(function)
     scalars = [register_type(t) for t in results if not isinstance(t, TensorType)]

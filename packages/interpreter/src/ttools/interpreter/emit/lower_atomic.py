@@ -11,6 +11,7 @@ from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type
 from ttools.interpreter.emit.loops import for_each_chunk, traversal
 from ttools.interpreter.emit.lower_memory import zero_literal
 from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
 
 _ORDERINGS = {
@@ -113,9 +114,9 @@ def _each_lane(
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
-            address = e.vector(e.operand(pointer, at))
-            values = [e.vector(e.operand(v, at)) for v in operands]
             active = None if mask is None else e.vector(e.operand(mask, at))
+            address = e.vector(translated(e, op, pointer, e.operand(pointer, at), active))
+            values = [e.vector(e.operand(v, at)) for v in operands]
             old = _conditional(e, active, address, values, element, one)
             if slot is not None:
                 e.write_slot(slot, at, Vector(element, 1, old))

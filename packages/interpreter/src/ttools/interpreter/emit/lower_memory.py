@@ -16,6 +16,7 @@ from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vect
 from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.lower_shape import mangled
 from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 
 
@@ -67,6 +68,7 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     pointer = e.operand(op.operands[0], at)
     mask = e.operand(op.operands[1], at) if len(op.operands) > 1 else None
     other = e.operand(op.operands[2], at) if len(op.operands) > 2 else None
+    pointer = translated(e, op, op.operands[0], pointer, None if mask is None else e.vector(mask))
     volatile = bool(op.attributes.get("isVolatile"))
     return load_chunk(e, pointer, element_type(op.result.type), mask, other, volatile=volatile)
 
@@ -228,7 +230,10 @@ def store_root(e: Emitter, op: Operation) -> None:
     def body(at: Coords) -> None:
         with e.fresh_memo():
             mask = e.operand(rest[0], at) if rest else None
-            store_chunk(e, e.operand(pointer, at), e.operand(value, at), mask)
+            chunk = e.operand(pointer, at)
+            data = e.operand(value, at)
+            chunk = translated(e, op, pointer, chunk, None if mask is None else e.vector(mask))
+            store_chunk(e, chunk, data, mask)
 
     for_each_chunk(e.b, e.memory_traversal(pointer), body) if shape else body(())
 

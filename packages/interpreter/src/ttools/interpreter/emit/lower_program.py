@@ -27,6 +27,11 @@ def num_programs(e: Emitter, op: Operation) -> None:
     e.set_scalar(op.result, field(e.b, GRID + 4 * axis, "i32"))
 
 
+@root("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+def grid_dependency(e: Emitter, op: Operation) -> None:
+    """Order between launches: here one ends before the next begins."""
+
+
 @root("llvm.intr.assume")
 def assume(e: Emitter, op: Operation) -> None:
     """A promise of the kernel's author; nothing is made of it, so a false one does no harm."""

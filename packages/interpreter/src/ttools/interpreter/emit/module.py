@@ -13,7 +13,7 @@ from ttools.core.location import SourceLocation
 
 #: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
 #: object cache's key.
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,12 @@ class Facts:
     Attributes:
         readonly: indices of pointer parameters whose storage this launch never writes, through
             any parameter; only loads derived from these may be fused or recomputed.
+        translated: addresses that the kernel reads from memory or makes from integers are looked
+            up in the launch's table of translations, because they are another device's.
     """
 
     readonly: frozenset[int] = frozenset()
+    translated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +57,18 @@ class MemoryEffects:
         synchronises: the kernel has atomics, volatile accesses or barriers.
         unknown_writes: some store goes through a pointer loaded from memory or made from an
             integer: nothing may be assumed read-only.
+        indirect: the kernel takes pointers from memory or makes them from integers.
     """
 
     written: frozenset[int]
     synchronises: bool
     unknown_writes: bool
+    indirect: bool = False
+
+
+#: Type of the extra last parameter of kernels emitted with `Facts.translated`: the address of a
+#: table, an i64 count followed by that many rows of i64 (first address, end address, offset).
+TRANSLATIONS = "!ttools.translations"
 
 
 class CallbackKind(IntEnum):
@@ -67,6 +77,7 @@ class CallbackKind(IntEnum):
     PRINT = 1
     ASSERT = 2
     SPIN = 3
+    BAD_ADDRESS = 4
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ class Site:
 
     Attributes:
         kind: see `CallbackKind`.
-        text: prefix of a print, message of an assert, empty for a spin.
+        text: prefix of a print, message of an assert, what an access does, empty for a spin.
         operands: for a print, per operand (element type as MLIR text, shape, hex?, signed?); for
             an assert, its condition.
     """

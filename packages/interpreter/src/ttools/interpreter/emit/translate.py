@@ -1,0 +1,101 @@
+"""Addresses of another device, translated at each access through a table of the launch.
+
+Kernels that take pointers from memory see the addresses their makers wrote there. When those are
+a GPU's and the launch runs on host copies, each active lane's address is looked up just before it
+is used; one that belongs to no known storage ends the program with a report instead of a crash.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.emit.callback import PARAMS, call_back, field
+from ttools.interpreter.emit.chunk import Chunk, Vector
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.emit.module import CallbackKind, Site
+from ttools.interpreter.ir import Operation, Value
+
+_LOOKUP = """define internal i64 @ttools.translate(ptr %table, i64 %address) #0 {
+entry:
+  %count = load i64, ptr %table, align 8
+  br label %next
+next:
+  %n = phi i64 [0, %entry], [%following, %other]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %look, label %unknown
+look:
+  %place = mul i64 %n, 24
+  %first = add i64 %place, 8
+  %row = getelementptr inbounds i8, ptr %table, i64 %first
+  %start = load i64, ptr %row, align 8
+  %p1 = getelementptr inbounds i8, ptr %row, i64 8
+  %end = load i64, ptr %p1, align 8
+  %p2 = getelementptr inbounds i8, ptr %row, i64 16
+  %offset = load i64, ptr %p2, align 8
+  %above = icmp uge i64 %address, %start
+  %below = icmp ult i64 %address, %end
+  %inside = and i1 %above, %below
+  br i1 %inside, label %found, label %other
+other:
+  %following = add i64 %n, 1
+  br label %next
+found:
+  %host = add i64 %address, %offset
+  ret i64 %host
+unknown:
+  ret i64 0
+}"""
+
+
+def translated(e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: str | None) -> Chunk:
+    """The host addresses of a chunk that `op` is about to access.
+
+    Args:
+        pointer: the operand, whose provenance decides whether a look-up is needed.
+        mask: i1 vector of active lanes; all if None.
+    """
+    if not e.is_foreign(pointer):
+        return chunk
+    b, width = e.b, chunk.width
+    b.define("ttools.translate", _LOOKUP)
+    parameters = field(b, PARAMS, "ptr")
+    cell = b.emit(f"getelementptr inbounds i8, ptr {parameters}, i64 {8 * e.parameter_count}")
+    table = b.emit(f"load ptr, ptr {cell}, align 8")
+    addresses = e.vector(chunk)
+    result, bad = "poison", "false"
+    first_bad = b.emit("add i64 0, 0")
+    for lane in range(width):
+        address = _lane(b, addresses, "i64", width, lane)
+        active = "true" if mask is None else _lane(b, mask, "i1", width, lane)
+        host = b.emit(f"call i64 @ttools.translate(ptr {table}, i64 {address})")
+        unknown = b.emit(f"icmp eq i64 {host}, 0")
+        failing = b.emit(f"and i1 {unknown}, {active}")
+        first_bad = b.emit(f"select i1 {failing}, i64 {address}, i64 {first_bad}")
+        bad = b.emit(f"or i1 {bad}, {failing}")
+        result = (
+            host
+            if width == 1
+            else b.emit(f"insertelement <{width} x i64> {result}, i64 {host}, i64 {lane}")
+        )
+    _report(e, op, bad, first_bad)
+    return Vector(chunk.element, width, result)
+
+
+def _lane(b: Builder, vector: str, type: str, width: int, lane: int) -> str:
+    if width == 1:
+        return vector
+    return b.emit(f"extractelement <{width} x {type}> {vector}, i64 {lane}")
+
+
+def _report(e: Emitter, op: Operation, bad: str, address: str) -> None:
+    b = e.b
+    failed, fine = b.label("foreign"), b.label("known")
+    b.cond_branch(bad, failed, fine)
+    b.start(failed)
+    offset = e.allocate(8)
+    payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    b.do(f"store i64 {address}, ptr {payload}, align 8")
+    access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
+    site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
+    call_back(e, CallbackKind.BAD_ADDRESS, site, payload)
+    b.branch(fine)
+    b.start(fine)
