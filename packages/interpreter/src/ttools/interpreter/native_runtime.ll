@@ -9,9 +9,10 @@ entry:
   %sleeping = getelementptr i8, ptr %box, i64 BOX_SLEEPING
   br label %idle
 idle:
-  %turn = phi i64 [ 0, %entry ], [ %next, %busy ], [ 0, %sleep ], [ 0, %done ], [ 0, %finished ]
+  %turn = phi i64 [ 0, %entry ], [ %next, %busy ], [ 0, %sleep ], [ 0, %claim ], [ 0, %done ],
+                  [ 0, %finished ]
   %state = load atomic i32, ptr %box acquire, align 64
-  switch i32 %state, label %work [ i32 0, label %wait  i32 2, label %exit ]
+  switch i32 %state, label %claim [ i32 0, label %wait  i32 2, label %exit ]
 wait:
   %next = add i64 %turn, 1
   %patient = icmp ult i64 %next, SPINS
@@ -24,6 +25,11 @@ sleep:
   %slept = call i64 (i64, ...) @syscall(i64 SYS_FUTEX, ptr %box, i64 FUTEX_WAIT, i64 0, ptr null)
   store atomic i32 0, ptr %sleeping seq_cst, align 4
   br label %idle
+claim:
+  ; The launcher may have taken the job back in the meantime.
+  %claimed = cmpxchg ptr %box, i32 1, i32 3 seq_cst seq_cst, align 64
+  %ours = extractvalue { i32, i1 } %claimed, 1
+  br i1 %ours, label %work, label %idle
 work:
   %entry.at = getelementptr i8, ptr %box, i64 BOX_ENTRY
   %run = load ptr, ptr %entry.at
@@ -69,6 +75,30 @@ next:
   %i1 = add i64 %i, 1
   %more = icmp slt i64 %i1, %n
   br i1 %more, label %each, label %exit
+exit:
+  ret void
+}
+
+; ---- takes back the jobs that no worker has claimed yet
+define private void @cancel(ptr %boxes, i64 %n, ptr %pending) {
+entry:
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %try, label %exit
+try:
+  %box.at = getelementptr ptr, ptr %boxes, i64 %i
+  %box = load ptr, ptr %box.at
+  %swapped = cmpxchg ptr %box, i32 1, i32 0 seq_cst seq_cst, align 64
+  %taken = extractvalue { i32, i1 } %swapped, 1
+  br i1 %taken, label %less, label %next
+less:
+  %before = atomicrmw sub ptr %pending, i32 1 seq_cst
+  br label %next
+next:
+  %i1 = add i64 %i, 1
+  br label %each
 exit:
   ret void
 }
@@ -134,6 +164,8 @@ filled:
   br i1 %bystander, label %wait, label %take
 take:
   call void %run(ptr %launch, ptr %arena)
+  ; No program is left: workers that have not begun need not, which saves waiting for them.
+  call void @cancel(ptr %boxes, i64 %n, ptr %pending)
   br label %wait
 wait:
   %rest = call i32 @await(ptr %pending, i64 %tick)

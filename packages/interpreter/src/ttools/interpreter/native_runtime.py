@@ -24,7 +24,7 @@ class Mailbox(ctypes.Structure):
     """How a job reaches one worker; `state` is a futex word on a cache line of its own."""
 
     _fields_ = [
-        ("state", ctypes.c_int32),  # 0 idle, 1 has a job, 2 must exit
+        ("state", ctypes.c_int32),  # 0 idle, 1 has a job, 3 runs it, 2 must exit
         ("sleeping", ctypes.c_int32),
         ("entry", ctypes.c_void_p),
         ("launch", ctypes.c_void_p),
