@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import ttools_entry
-
 
 def run_entry(first_on_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command as installed, with a folder ahead of site-packages."""
@@ -63,13 +61,6 @@ def test_module_file_shadows_too(tmp_path: Path) -> None:
     done = run_entry(tmp_path)
     assert done.returncode == 3
     assert str(tmp_path / "ttools.py") in done.stderr
-
-
-def test_our_own_distributions_are_never_blamed() -> None:
-    message = ttools_entry.shadowing_message(
-        "/somewhere/ttools/__init__.py", {"ttools": ["ttools-core", "ttools", "ttools-cli"]}
-    )
-    assert "pip uninstall ttools`" in message
 
 
 def test_sound_namespace_reaches_the_command(tmp_path: Path) -> None:

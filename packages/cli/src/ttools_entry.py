@@ -9,9 +9,9 @@ first, and knows nothing of the command it hands over to.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions
+from pathlib import Path
 
 EXIT_TOOL_FAILURE = 3
 NAMESPACE = "ttools"
@@ -26,28 +26,36 @@ def shadowing_origin(spec: ModuleSpec | None) -> str | None:
     return None if spec is None else spec.origin
 
 
-def shadowing_message(origin: str, distributions: Mapping[str, Sequence[str]]) -> str:
-    """Says which distribution, or else which file, hides the namespace, and what to do.
+def owner(origin: str) -> str | None:
+    """Returns the name of the installed distribution that a file belongs to, if any does."""
+    wanted = Path(origin).resolve()
+    for distribution in distributions():
+        for file in distribution.files or ():
+            # Resolving every file of every distribution would take seconds.
+            if file.name == wanted.name and Path(str(file.locate())).resolve() == wanted:
+                return distribution.metadata["Name"]
+    return None
+
+
+def shadowing_message(origin: str, stranger: str | None) -> str:
+    """Says what hides the namespace, and what to do.
 
     Args:
         origin: the file that `import ttools` would run.
-        distributions: installed distributions by top-level module, as
-            `importlib.metadata.packages_distributions` gives them.
+        stranger: the distribution that owns the file, if any.
     """
-    strangers = sorted(
-        name for name in set(distributions.get(NAMESPACE, ())) if not name.startswith("ttools-")
-    )
-    if strangers:
-        names = ", ".join(f"`{name}`" for name in strangers)
-        offender = f"the installed distribution {names}"
-        remedy = f"run `{sys.executable} -m pip uninstall {' '.join(strangers)}`"
+    if stranger is not None:
+        offender = f"the installed distribution `{stranger}`"
+        remedy = f"run `{sys.executable} -m pip uninstall {stranger}`"
     else:
         offender = "a file that no installed distribution owns"
         remedy = "rename it, or start the command from another directory"
     return (
-        f"error: {offender} hides the packages of this tool: `import ttools` runs {origin}.\n"
-        f"help: {remedy}. This tool consists of `ttools-cli`, `ttools-core` and the other\n"
-        "      `ttools-*` distributions; a distribution called plain `ttools` is unrelated to it."
+        f"error: {offender} hides the packages of this tool: `import ttools` runs\n"
+        f"       {origin}\n"
+        f"help: {remedy}.\n"
+        "      This tool is made of `ttools-core`, `ttools-cli` and the other `ttools-*`\n"
+        "      distributions; a distribution called plain `ttools` is unrelated to it."
     )
 
 
@@ -56,7 +64,7 @@ def main() -> None:
     # PathFinder, not find_spec: an already imported stranger must be judged by its file too.
     origin = shadowing_origin(PathFinder.find_spec(NAMESPACE))
     if origin is not None:
-        print(shadowing_message(origin, packages_distributions()), file=sys.stderr)
+        print(shadowing_message(origin, owner(origin)), file=sys.stderr)
         raise SystemExit(EXIT_TOOL_FAILURE)
     from ttools.cli.app import main as run
 
