@@ -131,6 +131,8 @@ def test_clamp(kind: str) -> None:
     for mode, nan in (("none", -1.0), ("all", NAN)):
         actual = apply("tt.clampf", [kind] * 3, [kind], x, low, high, propagateNan=mode)
         assert_same_floats(actual, np.array([nan, -1, -1, 0.5, 2, 2, 2, -1]), x)
+    actual = apply("math.clampf", [kind] * 3, [kind], x, low, high)
+    assert_same_floats(actual, np.array([NAN, -1, -1, 0.5, 2, 2, 2, -1]), x)
 
 
 @pytest.mark.parametrize("kind", FLOATS)

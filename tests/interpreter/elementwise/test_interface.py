@@ -71,6 +71,7 @@ def test_literal_operands() -> None:
         ("arith.truncf", "f4E2M1FN", {}, "a value of type f4E2M1FN"),
         ("tt.extern_elementwise", "f32", {"symbol": "my_function"}, "function my_function"),
         ("tt.extern_elementwise", "f32", {"symbol": "__nv_nothing"}, "triton.language.extra"),
+        ("tt.fp_to_fp", "f32", {"rounding": "rs"}, "rounding mode rs of tt.fp_to_fp"),
         ("tt.reduce", "f32", {}, "operation tt.reduce"),
     ],
 )

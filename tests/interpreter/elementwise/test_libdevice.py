@@ -211,7 +211,7 @@ def test_integer_orders() -> None:
         np.testing.assert_allclose(call(f"__nv_{name}", orders, x), exact, rtol=1e-13)
     np.testing.assert_allclose(call("__nv_powif", x, orders), x**orders, rtol=1e-7)
     np.testing.assert_allclose(call("__nv_ldexp", x, orders), np.ldexp(x, orders))
-    scaled = call("__nv_scalbnf", np.float32([1, 1.5, 1, 1]), [-149, -149, 200, -200])
+    scaled = call("__nv_scalbnf", np.array([1, 1.5, 1, 1]), [-149, -149, 200, -200])
     assert scaled.tolist() == [2.0**-149, 2.0**-148, INF, 0.0]
 
 
@@ -356,7 +356,8 @@ def test_directed_conversions(mode: str) -> None:
 
 def test_the_rounding_mode_is_restored() -> None:
     call("__nv_fadd_ru", [1.0], [1e-9])
-    assert apply("arith.addf", ["f32"] * 2, ["f32"], np.float32([1]), np.float32([1e-9]))[0] == 1
+    one, tiny = np.array([1.0], np.float32), np.array([1e-9], np.float32)
+    assert apply("arith.addf", ["f32"] * 2, ["f32"], one, tiny).tolist() == [1]
 
 
 def test_conversions_to_integers() -> None:

@@ -86,11 +86,13 @@ def test_power() -> None:
     rng = np.random.default_rng(0)
     special = [0.0, -0.0, 1, -1, INF, -INF, NAN, 2, 3, -3, 0.5, -0.5, 1e-40, 1e30, -1e30]
     special += [2.0**24 + 2, 2.0**23 + 1, -(2.0**23) - 1]
-    x = [v for v in special for _ in special]
-    y = special * len(special)
-    x = np.concatenate([x, rng.uniform(-5, 5, 50_000), np.exp(rng.uniform(-80, 80, 200_000))])
-    y = np.concatenate([y, np.rint(rng.uniform(-9, 9, 50_000)), rng.uniform(-3, 3, 200_000)])
-    x, y = x.astype(np.float32), y.astype(np.float32)
+    pairs = [(v, w) for v in special for w in special]
+    x = np.array([v for v, _ in pairs], np.float32)
+    y = np.array([w for _, w in pairs], np.float32)
+    small, whole = rng.uniform(-5, 5, 50_000), np.rint(rng.uniform(-9, 9, 50_000))
+    wide, exponents = np.exp(rng.uniform(-80, 80, 200_000)), rng.uniform(-3, 3, 200_000)
+    x = np.concatenate([x, small, wide]).astype(np.float32)
+    y = np.concatenate([y, whole, exponents]).astype(np.float32)
     exact = np.power(x.astype(np.float64), y.astype(np.float64))
     assert ulps(apply("math.powf", ["f32"] * 2, ["f32"], x, y), exact).max() <= 0.501
 
@@ -144,9 +146,32 @@ def test_integer_powers() -> None:
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
 def test_classification(kind: str) -> None:
     x = np.array([NAN, INF, -INF, 0, 1, -2.5], TYPES[kind])
+    denormal = np.array([1], f"u{x.itemsize}").view(TYPES[kind])
+    assert apply("math.isnormal", [kind], ["i1"], denormal).tolist() == [0]
     for op, expected in (
         ("isnan", [1, 0, 0, 0, 0, 0]),
         ("isinf", [0, 1, 1, 0, 0, 0]),
         ("isfinite", [0, 0, 0, 1, 1, 1]),
+        ("isnormal", [0, 0, 0, 0, 1, 1]),
     ):
         assert apply(f"math.{op}", [kind], ["i1"], x).tolist() == expected
+
+
+def test_sine_and_cosine_together() -> None:
+    x = np.linspace(-3, 3, 64, dtype=np.float32)
+    sine, cosine = apply("math.sincos", ["f32"], ["f32", "f32"], x)
+    np.testing.assert_array_equal(sine, apply("math.sin", ["f32"], ["f32"], x))
+    np.testing.assert_array_equal(cosine, apply("math.cos", ["f32"], ["f32"], x))
+
+
+def test_powers_of_integers() -> None:
+    x = np.array([v for v in (0, 1, -1, 2, -3, 7) for _ in range(8)], np.int32)
+    n = np.array([0, 1, 2, 3, 9, 31, -1, -2] * 6, np.int32)
+
+    def oracle(base: int, power: int) -> int:
+        if power >= 0:
+            return (base**power + 2**31) % 2**32 - 2**31
+        return {0: -1, 1: 1, -1: 1 - 2 * (power % 2)}.get(base, 0)
+
+    expected = [oracle(int(b), int(p)) for b, p in zip(x, n, strict=True)]
+    assert apply("math.ipowi", ["i32"] * 2, ["i32"], x, n).tolist() == expected

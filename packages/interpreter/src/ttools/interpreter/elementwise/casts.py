@@ -94,9 +94,22 @@ def _float_to_integer(signed: bool) -> Lowering:
 
 
 # ---- between floats
+_ROUNDINGS: dict[object, Rounding] = {
+    "rtne": "rtne",
+    "to_nearest_even": "rtne",
+    "rtz": "rtz",
+    "toward_zero": "rtz",
+}
+
+
 def _rounding(call: Call) -> Rounding:
-    mode = call.op.attributes.get("rounding", call.op.attributes.get("roundingmode"))
-    return "rtz" if mode in ("rtz", "toward_zero", 0) and mode is not False else "rtne"
+    attributes = call.op.attributes
+    mode = attributes.get("rounding", attributes.get("roundingmode"))
+    if mode is None:
+        return "rtne"
+    if mode not in _ROUNDINGS:
+        raise call.unsupported(f"rounding mode {mode} of {call.op.name}")
+    return _ROUNDINGS[mode]
 
 
 def _lower_float_cast(call: Call) -> Vector:

@@ -164,6 +164,7 @@ FLOATING: dict[str, Lowering] = {
     "arith.maximumf": _unrounded(maximum),
     "arith.minimumf": _unrounded(minimum),
     "tt.clampf": _clamp,
+    "math.clampf": _unrounded(lambda x, low, high: minimum(maximum(x, low), high)),
     "math.absf": lambda call: call.operands[0].abs(),
     **{
         f"math.{name}": _to_integral(name)

@@ -11,7 +11,7 @@ from ttools.interpreter.elementwise.formats import narrow, widen
 from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
 from ttools.interpreter.elementwise.power import power
 from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
-from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
+from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
 
 #: A function of floats or doubles.
 Function = Callable[..., Vector]
@@ -57,11 +57,45 @@ def _fpowi(call: Call) -> Vector:
     return narrow(value.cast("fptrunc", "float"), call.target)
 
 
+def _ipowi(call: Call) -> Vector:
+    """Exponentiation by squaring; as MLIR expands it, a negative power of 0 is all ones."""
+    base, exponent = call.operands
+    bits = BITS[base.scalar]
+
+    def evaluate(x: Vector, n: Vector) -> Vector:
+        result = x.coerce(1)
+        square, rest = x, n
+        for _ in range(bits - 1):
+            result = (rest & 1).compare("ne", 0).choose(result * square, result)
+            square, rest = square * square, rest >> 1
+        sign = (n & 1).compare("ne", 0).choose(x, 1)
+        inverse = x.compare("eq", 1).choose(x.coerce(1), 0)
+        inverse = x.compare("eq", -1).choose(sign, inverse)
+        inverse = x.compare("eq", 0).choose(x.coerce(-1), inverse)
+        return n.compare("slt", 0).choose(inverse, result)
+
+    return base.lanes.function("ipowi", base.scalar, evaluate, base, exponent, inline=False)
+
+
+def _sincos(call: Call) -> tuple[Vector, ...]:
+    both = (_named("sin")(call), _named("cos")(call))
+    return tuple(v for v in both if isinstance(v, Vector))
+
+
+def _is_normal(x: Vector) -> Vector:
+    smallest = {"half": 2.0**-14, "float": 2.0**-126, "double": 2.0**-1022}[x.scalar]
+    magnitude = x.abs()
+    return magnitude.compare("oge", smallest) & magnitude.compare("olt", float("inf"))
+
+
 MATHEMATICS: dict[str, Lowering] = {
     # `logb` and the like are libdevice's; the dialect's names for two others differ from C's.
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
     "math.powf": _named("pow"),
     "math.fpowi": _fpowi,
+    "math.ipowi": _ipowi,
+    "math.sincos": _sincos,
+    "math.isnormal": _class_test(_is_normal),
     "math.isnan": _class_test(lambda x: x.is_nan()),
     "math.isinf": _class_test(lambda x: x.abs().compare("oeq", float("inf"))),
     "math.isfinite": _class_test(lambda x: x.abs().compare("olt", float("inf"))),
