@@ -166,6 +166,56 @@ stopped:
 }
 """
 
+# Two programs take turns: in round r, program p waits for 2 * r + p in the cell and adds 1 to it,
+# after some work; parameters: cell, rounds.
+TAKE_TURNS = """
+  %cell = call ptr @pointer(ptr %params, i64 0)
+  %rounds.at = getelementptr i64, ptr %params, i64 1
+  %rounds = load i64, ptr %rounds.at
+  %callback.at = getelementptr i8, ptr %launch, i64 48
+  %callback = load ptr, ptr %callback.at
+  br label %round
+round:
+  %r = phi i64 [ 0, %entry ], [ %r1, %pass ]
+  %twice = shl i64 %r, 1
+  %mine = add i64 %twice, %id
+  br label %spin
+spin:
+  %n = phi i64 [ 0, %round ], [ %n1, %again ]
+  %value = load atomic i64, ptr %cell acquire, align 8
+  %ready = icmp eq i64 %value, %mine
+  br i1 %ready, label %work, label %turn
+turn:
+  %n1 = add i64 %n, 1
+  %low = and i64 %n1, 63
+  %due = icmp eq i64 %low, 0
+  br i1 %due, label %call, label %again
+call:
+  %turns = inttoptr i64 %n1 to ptr
+  %verdict = call i32 %callback(ptr %launch, i64 %id, i32 3, i32 0, ptr %turns)
+  %stop = icmp ne i32 %verdict, 0
+  br i1 %stop, label %stopped, label %again
+again:
+  br label %spin
+work:
+  %w = phi i64 [ 0, %spin ], [ %w1, %work ]
+  store volatile i64 %w, ptr %arena
+  %w1 = add i64 %w, 1
+  %busy = icmp slt i64 %w1, 50000
+  br i1 %busy, label %work, label %pass
+pass:
+  %following = add i64 %value, 1
+  store atomic i64 %following, ptr %cell release, align 8
+  %r1 = add i64 %r, 1
+  %more = icmp slt i64 %r1, %rounds
+  br i1 %more, label %round, label %finish
+finish:
+  ret i32 0
+stopped:
+  ret i32 1
+}
+"""
+
 # Calls back with kind and payload of the caller's choice; parameters: kind, payload, programs to
 # leave out at the start.
 CALL = """

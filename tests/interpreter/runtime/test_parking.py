@@ -6,9 +6,10 @@ import ctypes
 from collections.abc import Sequence
 
 import pytest
-from handmade_kernels import HERE, SPIN_SITE, WAIT, kernel
+from handmade_kernels import HERE, SPIN_SITE, TAKE_TURNS, WAIT, kernel
 
 from ttools.core.errors import KernelError, UsageError
+from ttools.interpreter import parking
 from ttools.interpreter.launch import LaunchOptions, LaunchReport, run
 
 
@@ -82,3 +83,13 @@ def test_the_pool_is_usable_after_a_deadlock() -> None:
     with pytest.raises(KernelError):
         wait_for([1, 0], threads=2)
     assert wait_for([-1] * 10, threads=2).warnings == ()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_taking_turns_is_no_deadlock(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without patience any moment in which nobody can go on would be an error.
+    monkeypatch.setattr(parking, "_DEADLOCK_SECONDS", 0.0)
+    cell, rounds = ctypes.c_int64(0), 1000
+    k = kernel(TAKE_TURNS, 2, [SPIN_SITE])
+    run(k, [ctypes.addressof(cell), rounds], (2,), LaunchOptions(threads=threads))
+    assert cell.value == 2 * rounds
