@@ -170,7 +170,8 @@ class _Mapping:
         self._replace(triton_replacements(triton))
 
     def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
-        for owner, name, value in replacements:
+        # All of them first: one may be built on another's original.
+        for owner, name, value in list(replacements):
             self._set(owner, name, value)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:

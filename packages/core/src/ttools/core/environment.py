@@ -38,6 +38,7 @@ _VECTOR_FEATURES = (
     "asimd",
     "sve",
 )
+_DEV = Path("/dev")
 _GPU_DEVICES = ("nvidia[0-9]*", "dxg", "kfd")  # Linux, WSL, ROCm
 _COMMAND_TIMEOUT_S = 10
 
@@ -79,7 +80,7 @@ def _run(name: str, check: Callable[[], Finding]) -> Result:
 def gpu_usable() -> bool:
     """Whether a script could use a GPU through torch here; no driver is touched."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1", "NoDevFiles")
-    devices = any(any(Path("/dev").glob(name)) for name in _GPU_DEVICES)
+    devices = any(any(_DEV.glob(name)) for name in _GPU_DEVICES)
     return devices and not hidden and "+cpu" not in (_version("torch") or "")
 
 

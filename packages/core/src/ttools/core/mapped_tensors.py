@@ -260,6 +260,7 @@ def _placements(devices: _Devices) -> Iterator[tuple[Any, str, Any]]:
     autocast = torch.amp.autocast
     yield autocast, "__init__", _with_device_type(devices, autocast.__init__)
     yield torch.cuda.amp.autocast, "__init__", _cuda_autocast(devices, autocast.__init__)
+    yield torch.nn.Module, "to", _module_to(devices, torch.nn.Module.to)
     yield torch, "load", _load(devices, torch.load)
     yield torch, "set_default_tensor_type", _default_type(devices, torch.set_default_tensor_type)
     yield torch, "Generator", _generator(devices)
@@ -279,6 +280,17 @@ def _with_device(
         return original(*words, **kwargs)
 
     return function
+
+
+def _module_to(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # A bare number is read before any tensor's `to` sees it.
+        words = [devices.cuda if type(word) is int else word for word in args]
+        named = {name: devices.cuda if type(word) is int else word for name, word in kwargs.items()}
+        return original(self, *words, **named)
+
+    return to
 
 
 def _with_device_type(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,121 @@
+"""The checks of `ttools doctor` say what is wrong and what to do, and none of them fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ttools.core import configuration, environment
+from ttools.core.environment import Result, examine
+from ttools.core.errors import UsageError
+
+
+def result_of(name: str) -> Result:
+    (result,) = examine([(name, dict(environment.CHECKS)[name])])
+    return result
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    """Pretends that exactly these distributions are installed."""
+    monkeypatch.setattr(environment, "_version", lambda name: versions.get(name.replace("-", "_")))
+
+
+def test_a_failing_check_is_a_result() -> None:
+    def fails() -> environment.Finding:
+        raise OSError("lib.so: no such file")
+
+    expected = Result(name="x", status="error", detail="OSError: lib.so: no such file")
+    assert examine([("x", fails)]) == [expected]
+
+
+def test_every_check_has_its_own_name() -> None:
+    names = [name for name, _ in environment.CHECKS]
+    assert len(names) == len(set(names))
+
+
+def test_the_wrong_hatchet(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, hatchet="1.4", llnl_hatchet="2026.2")
+    found = result_of("proton viewer")
+    assert found.status == "error"
+    assert "another project" in found.detail
+    assert "pip uninstall hatchet" in str(found.help)
+    installed(monkeypatch)
+    assert result_of("proton viewer").status == "info"
+
+
+def test_the_wrong_ttools(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, ttools="0.1")
+    found = result_of("ttools namespace")
+    assert (found.status, found.help) == ("warning", "pip uninstall ttools")
+
+
+def test_members_of_different_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, ttools_core="0.1.0", ttools_cli="0.2.0")
+    found = result_of("ttools")
+    assert (found.status, found.detail) == ("warning", "core 0.1.0, cli 0.2.0")
+
+
+def test_cache_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path))
+    (tmp_path / "object.o").write_bytes(bytes(1024))
+    assert result_of("ttools cache").detail == f"{tmp_path}: 1 files, 0.0 MiB"
+    monkeypatch.setattr("os.getuid", lambda: -5)
+    found = result_of("ttools cache")
+    assert found.status == "warning"
+    assert "another user" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("devices", "visible", "torch", "expected"),
+    [
+        (["nvidia0"], None, "2.13.0", True),
+        (["nvidia0"], "0", "2.13.0+cu128", True),
+        (["nvidia0"], "", "2.13.0", False),
+        (["nvidia0"], "-1", "2.13.0", False),
+        (["nvidia0"], None, "2.13.0+cpu", False),
+        (["nvidiactl"], None, "2.13.0", False),
+        ([], None, "2.13.0", False),
+        (["kfd"], None, "2.13.0+rocm7", True),
+    ],
+)
+def test_gpu_usable(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    devices: list[str],
+    visible: str | None,
+    torch: str,
+    expected: bool,
+) -> None:
+    for name in devices:
+        (tmp_path / name).touch()
+    monkeypatch.setattr(environment, "_DEV", tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    installed(monkeypatch, torch=torch)
+    assert environment.gpu_usable() is expected
+
+
+def test_values_are_read_and_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTOOLS_BACKEND", " OFF ")
+    assert configuration.read("TTOOLS_BACKEND") == "off"
+    monkeypatch.setenv("TTOOLS_BACKEND", "")
+    assert configuration.read("TTOOLS_BACKEND") is None
+    monkeypatch.setenv("TTOOLS_BACKEND", "of")
+    with pytest.raises(UsageError, match="TTOOLS_BACKEND is `of`, but must be `off` or `auto`"):
+        configuration.read("TTOOLS_BACKEND")
+
+
+def test_cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTOOLS_CACHE_DIR", "~/here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert configuration.cache_directory() == tmp_path / "here"
+    monkeypatch.delenv("TTOOLS_CACHE_DIR")
+    assert configuration.cache_directory().name == "ttools"
+
+
+def test_unknown_variables() -> None:
+    assert configuration.is_unknown("TTOOLS_CACHEDIR")
+    assert not configuration.is_unknown("TTOOLS_CACHE_DIR")
+    assert not configuration.is_unknown("TRITON_SOMETHING_NEW")
