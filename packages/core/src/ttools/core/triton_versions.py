@@ -124,14 +124,15 @@ def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
         return None
     source = frame.f_locals.get("src")
     kernel = getattr(source, "fn", None) or frame.f_locals.get("self")
-    if not hasattr(kernel, "fn") or not hasattr(kernel, "cache_key"):
+    if not _is_jit_callable(kernel):
         return None
     constants = getattr(source, "constants", {}).values()
     return CompiledSource(tuple(_reachable([kernel, *filter(_is_jit_callable, constants)])))
 
 
 def _is_jit_callable(value: Any) -> bool:
-    return hasattr(value, "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
+    # On the class: evaluating a kernel's key already refuses some of what it may hold.
+    return hasattr(type(value), "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
 
 
 def _reachable(roots: Iterable[Any]) -> Iterator[Any]:

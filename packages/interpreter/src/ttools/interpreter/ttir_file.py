@@ -16,6 +16,7 @@ from ttools.core.triton_versions import load_ttir, run_ttir_passes
 from ttools.interpreter import launch
 from ttools.interpreter.argument_text import make_array, make_scalar
 from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.backend.front import kernel_name
 from ttools.interpreter.backend.variants import Variants, emit_options
 from ttools.interpreter.facts import FactFinder
 from ttools.interpreter.interpretation import selecting_run
@@ -129,10 +130,9 @@ def _read(path: Path) -> tuple[str, Module]:
         raise UsageError(f"cannot read {path}: {reason}") from error
     module = load_ttir(path)
     with during(f"reading {path}"):
+        kernel_name(source)
         # Before the passes, for they forget the names of parameters.
         raw = parse_module(source)
-    if not any(f.attributes.get("visibility") == "public" for f in raw.functions.values()):
-        raise UsageError(f"{path}: no public function (`tt.func public`) to launch")
     run_ttir_passes(module)
     return str(module), raw
 

@@ -71,6 +71,8 @@ class CPUOptions:
     allow_flush_denorm: bool = False
     schedule_hint: str = ""
     instruction_sched_variant: str = ""
+    llvm_fn_attrs: str = ""
+    wgp_cu_mode: str = "wgp"
     source_files: tuple[str, ...] = ()
 
     def hash(self) -> str:

@@ -1,0 +1,81 @@
+"""How Python arguments become raw slots."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.interpreter.backend.arguments import ArgumentPlan
+
+
+def pack(type_name: Any, value: Any) -> list[int]:
+    plan = ArgumentPlan(["x"], [type_name])
+    return plan.pack(plan.flatten([value]))
+
+
+@given(st.sampled_from([8, 16, 32, 64]), st.data())
+def test_integers_keep_their_low_bits(width: int, data: st.DataObject) -> None:
+    value = data.draw(st.integers(-(2 ** (width - 1)), 2**width - 1))
+    (slot,) = pack(f"i{width}", value)
+    assert 0 <= slot < 2**64
+    assert slot % 2**width == value % 2**width
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_fp32_is_its_bit_pattern(value: float) -> None:
+    assert pack("fp32", value) == [struct.unpack("<I", struct.pack("<f", value))[0]]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "value", "slot"),
+    [
+        ("i1", True, 1),
+        ("u1", 2, 1),
+        ("i8", -1, 2**64 - 1),
+        ("u64", 2**64 - 1, 2**64 - 1),
+        ("fp16", 1.0, 0x3C00),
+        ("bf16", 1.0, 0x3F80),
+        # The nvidia launcher cuts, it does not round: 1 + 2**-7 - 2**-20.
+        ("bf16", 1.0078116, 0x3F80),
+        ("fp32", 1e60, 0x7F800000),
+        ("fp64", -2.0, 0xC000000000000000),
+        ("*fp32", None, 0),
+        ("*i8", 4096, 4096),
+    ],
+)
+def test_slots(type_name: str, value: Any, slot: int) -> None:
+    assert pack(type_name, value) == [slot]
+
+
+def test_tuples_flatten_and_constants_vanish() -> None:
+    signature = ["constexpr", ("i32", "constexpr", ("*fp32", "i64")), "fp32"]
+    plan = ArgumentPlan(["a", "b", "c"], signature)
+    flat = plan.flatten([7, (1, 2, (4096, 3)), 0.0])
+    assert flat == [1, 4096, 3, 0.0]
+    assert plan.pack(flat) == [1, 4096, 3, 0]
+    assert plan.types == ("i32", "*fp32", "i64", "fp32")
+    assert plan.pointers == {1}
+
+
+def test_a_misfit_names_the_argument() -> None:
+    plan = ArgumentPlan(["n", "t"], ["i32", ("fp32", "*fp32")])
+    with pytest.raises(UsageError, match=r"argument `t\[0\]` \(fp32\)"):
+        plan.pack(plan.flatten([1, ("a", 0)]))
+
+
+@pytest.mark.parametrize("value", [1.5, "text", [1]])
+def test_a_pointer_must_be_an_address(value: Any) -> None:
+    with pytest.raises(UsageError, match="a pointer must be a tensor"):
+        pack("*fp32", value)
+
+
+def test_a_kernel_with_other_parameters_is_refused() -> None:
+    plan = ArgumentPlan(["x", "n"], ["*fp32", "i32"])
+    plan.check(["!tt.ptr<f32>", "i32"])
+    with pytest.raises(TtoolsError, match="defect of ttools"):
+        plan.check(["!tt.ptr<f32>", "i32", "i32"])

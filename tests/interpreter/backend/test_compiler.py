@@ -1,0 +1,127 @@
+"""The compiler half of the plugin: options, refusals, what the front end leaves to it."""
+
+from __future__ import annotations
+
+import pdb
+from dataclasses import fields
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.backend.compiler import CPUOptions
+
+
+def test_every_option_of_the_gpus_backends_is_known() -> None:
+    from triton.backends.amd.compiler import HIPOptions
+    from triton.backends.nvidia.compiler import CUDAOptions
+
+    ours = {f.name for f in fields(CPUOptions)}
+    assert {f.name for f in fields(CUDAOptions)} <= ours
+    assert {f.name for f in fields(HIPOptions)} <= ours
+
+
+@triton.jit
+def breakpoint_kernel(x_ptr):
+    x = tl.load(x_ptr)
+    breakpoint()
+    tl.store(x_ptr, x)
+
+
+@triton.jit
+def import_kernel(x_ptr):
+    import pdb
+
+    pdb.set_trace()
+
+
+@triton.jit
+def set_trace_kernel(x_ptr):
+    pdb.set_trace()
+
+
+@triton.jit
+def print_kernel(x_ptr):
+    x = tl.load(x_ptr)
+    print(x)
+
+
+@triton.jit
+def helper(x):
+    print(x)
+    return x
+
+
+@triton.jit
+def calling_kernel(x_ptr):
+    tl.store(x_ptr, helper(tl.load(x_ptr)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what"),
+    [
+        (breakpoint_kernel, "`breakpoint()` in a kernel"),
+        (import_kernel, "`import pdb` in a kernel"),
+        (set_trace_kernel, "`pdb.set_trace()` in a kernel"),
+        (print_kernel, "Python's `print` of a value"),
+        (calling_kernel, "Python's `print` of a value"),
+    ],
+)
+def test_what_only_cpython_can_run_is_refused_with_its_line(kernel, what: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        kernel[(1,)](torch.zeros(1))
+    text = str(caught.value)
+    assert what in text
+    assert "the eager engine that will run it is not built yet" in text
+    assert "test_compiler.py" in text
+    assert caught.value.location is not None
+    source = open(__file__).read().splitlines()[caught.value.location.line - 1]  # noqa: PTH123, SIM115
+    assert any(word in source for word in ("breakpoint()", "pdb", "print(x)"))
+
+
+@triton.jit
+def labelled_print_kernel(x_ptr):
+    print("x is", tl.load(x_ptr))
+
+
+def test_print_with_a_label_is_device_print(capfd: pytest.CaptureFixture[str]) -> None:
+    labelled_print_kernel[(1,)](torch.full((1,), 7.0))
+    assert "x is" in capfd.readouterr().out
+
+
+@triton.jit
+def fp8_kernel(x_ptr, back_ptr, bits_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    narrow = x.to(tl.float8e4b15)
+    tl.store(bits_ptr + offsets, narrow.to(tl.int8, bitcast=True))
+    tl.store(back_ptr + offsets, narrow.to(x.dtype))
+
+
+def as_fp8e4b15(values: torch.Tensor) -> torch.Tensor:
+    """The PTX of Triton's nvidia backend in NumPy-like integers."""
+    half = values.to(torch.float16).view(torch.int16).to(torch.int32) & 0xFFFF
+    magnitude = torch.clamp(half & 0x7FFF, max=0x3F00)
+    return ((half & 0x8000 | (magnitude * 2 + 0x80)) >> 8).to(torch.uint8).view(torch.int8)
+
+
+def test_fp8e4b15_as_the_nvidia_backend_converts() -> None:
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
+    x = bits.view(torch.float16)
+    back, narrow = torch.zeros_like(x), torch.zeros(2**16, dtype=torch.int8)
+    fp8_kernel[(1,)](x, back, narrow, BLOCK=2**16)
+    torch.testing.assert_close(narrow, as_fp8e4b15(x))
+    raw = narrow.view(torch.uint8).to(torch.int32)
+    wide = (raw & 0x80) << 8 | (raw & 0x7F) << 7
+    torch.testing.assert_close(
+        back.view(torch.int16).to(torch.int32) & 0xFFFF, wide, atol=0, rtol=0
+    )
+
+
+def test_the_target_names_no_gpu() -> None:
+    driver = triton.runtime.driver.active
+    assert driver.get_current_target().backend == "cpu"
+    assert driver.get_active_torch_device() == torch.device("cpu")
+    assert all(driver.utils.get_device_properties(None).values())

@@ -1,0 +1,61 @@
+"""Which parameters a launch is known not to write."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+
+from ttools.interpreter.backend.device_copies import has_device_memory
+from ttools.interpreter.emit.module import MemoryEffects
+from ttools.interpreter.facts import FactFinder, storage_extent
+
+
+def effects(*written: int, unknown: bool = False) -> MemoryEffects:
+    return MemoryEffects(frozenset(written), synchronises=False, unknown_writes=unknown)
+
+
+def test_extent_is_the_whole_storage() -> None:
+    x = torch.zeros(10, 10)
+    view = x[2:4, 3:5]
+    assert storage_extent(view) == (x.data_ptr(), x.data_ptr() + 400)
+    assert storage_extent(None) == (0, 0)
+    assert storage_extent(x.data_ptr()) is None
+
+
+def test_reinterpreted_tensors_have_their_base_s_extent() -> None:
+    import triton
+
+    x = torch.zeros(16, dtype=torch.int8)
+    assert storage_extent(triton.reinterpret(x, triton.language.int8)) == storage_extent(x)
+
+
+def test_every_arrangement_of_three_arguments_over_two_storages() -> None:
+    storages = [torch.zeros(8), torch.zeros(8)]
+    finder = FactFinder(effects(2), frozenset({0, 1, 2}))
+    for choice in product(range(2), repeat=3):
+        values = [storages[c] for c in choice]
+        expected = {i for i in (0, 1) if choice[i] != choice[2]}
+        assert finder.facts(values).readonly == expected
+
+
+def test_nothing_is_known_of_raw_addresses() -> None:
+    x, y = torch.zeros(8), torch.zeros(8)
+    finder = FactFinder(effects(1), frozenset({0, 1}))
+    assert finder.facts([x.data_ptr(), y]).readonly == frozenset()
+    assert finder.facts([x, y.data_ptr()]).readonly == frozenset()
+    assert finder.facts([x, y]).readonly == {0}
+
+
+def test_unknown_writes_leave_nothing_readonly() -> None:
+    finder = FactFinder(effects(1, unknown=True), frozenset({0, 1}))
+    assert finder.facts([torch.zeros(8), torch.zeros(8)]).readonly == frozenset()
+
+
+def test_a_kernel_that_writes_nothing_reads_only() -> None:
+    finder = FactFinder(effects(), frozenset({0}))
+    assert finder.facts([torch.zeros(8)]).readonly == {0}
+
+
+def test_a_cpu_build_has_no_device_memory() -> None:
+    assert has_device_memory() == torch.cuda.is_available()

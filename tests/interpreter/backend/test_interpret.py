@@ -1,0 +1,242 @@
+"""`interpret()` as context manager and decorator: selection, options, counts, restoring."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from plugin_kernels import add_kernel, fill_kernel
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+
+N = 1000
+
+
+def add(out: torch.Tensor, block: int = 128) -> None:
+    x = torch.ones(N)
+    add_kernel[(triton.cdiv(N, block),)](x, x, out, N, BLOCK=block)
+
+
+@pytest.mark.smoke
+def test_counts_launches_programs_and_times() -> None:
+    out = torch.zeros(N)
+    with interpret() as run:
+        add(out)
+        add(out)
+        fill_kernel[(2,)](out, 3.0, BLOCK=16)
+    assert [(s.kernel, s.launches, s.programs) for s in run.stats] == [
+        ("add_kernel", 2, 16),
+        ("fill_kernel", 1, 2),
+    ]
+    assert all(s.run_s > 0 for s in run.stats)
+    assert run.warnings == []
+
+
+def test_compile_time_and_cache_hits_are_counted() -> None:
+    @triton.jit
+    def fresh_kernel(x_ptr, BLOCK: tl.constexpr):
+        offsets = tl.arange(0, BLOCK)
+        tl.store(x_ptr + offsets, offsets * 17)
+
+    x = torch.zeros(16, dtype=torch.int32)
+    with interpret() as run:
+        fresh_kernel[(1,)](x, BLOCK=16)
+    assert run.stats[0].front_end_s > 0
+    assert run.stats[0].compile_s > 0
+
+
+@pytest.mark.parametrize("only", [["fill_kernel"], lambda name: name.startswith("fill")])
+def test_only_selects_by_name_and_by_predicate(only: Any) -> None:
+    out = torch.zeros(N)
+    with interpret(only=only) as run:
+        add(out)
+        fill_kernel[(1,)](out, 3.0, BLOCK=16)
+    assert [s.kernel for s in run.stats] == ["fill_kernel"]
+
+
+def test_decorates_functions_and_adds_up() -> None:
+    run = interpret()
+
+    @run
+    def work(out: torch.Tensor) -> str:
+        """Docs."""
+        add(out)
+        return "done"
+
+    assert work.__name__ == "work"
+    assert work(torch.zeros(N)) == "done"
+    work(torch.zeros(N))
+    assert run.stats[0].launches == 2
+
+
+def test_nested_runs_count_in_the_innermost() -> None:
+    out = torch.zeros(N)
+    with interpret() as outer:
+        add(out)
+        with interpret() as inner:
+            add(out)
+        add(out)
+    assert outer.stats[0].launches == 2
+    assert inner.stats[0].launches == 1
+
+
+def test_one_run_may_be_entered_again() -> None:
+    run = interpret()
+    with run, run:
+        add(torch.zeros(N))
+    assert run.stats[0].launches == 1
+
+
+def test_everything_is_restored_also_after_an_error() -> None:
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    def state() -> tuple[Any, ...]:
+        driver = triton.runtime.driver.active
+        return JITFunction.run, JITFunction._do_compile, Autotuner.run, driver
+
+    before = state()
+    with interpret():
+        assert state() != before
+
+    @interpret()
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert state() == before
+
+
+def test_programs_select_and_orders_change_nothing() -> None:
+    out = torch.zeros(N)
+    with interpret(programs="0,last") as run:
+        add(out)
+    assert run.stats[0].programs == 2
+    assert out[0] == 2
+    assert out[200] == 0
+    for order in ("natural", "reverse", "random"):
+        out.zero_()
+        with interpret(order=order, threads=2, seed=3):
+            add(out)
+        assert (out == 2).all()
+
+
+def test_the_materialised_schedule_gives_the_same() -> None:
+    out = torch.zeros(N)
+    with interpret(schedule="materialised"):
+        add(out)
+    assert (out == 2).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"order": "sideways"},
+        {"schedule": "best"},
+        {"threads": 0},
+        {"programs": "first"},
+        {"only": "add_kernel"},
+    ],
+)
+def test_senseless_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        interpret(**options)
+
+
+def test_threads_see_their_own_run_and_workers_the_process_s() -> None:
+    runs: dict[str, Any] = {}
+    together = threading.Barrier(2)
+
+    def work(name: str) -> None:
+        with interpret() as run:
+            together.wait(timeout=30)
+            for _ in range(5):
+                add(torch.zeros(N))
+            together.wait(timeout=30)
+        runs[name] = run
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [runs[name].stats[0].launches for name in "ab"] == [5, 5]
+
+    with interpret() as run:
+        worker = threading.Thread(target=add, args=(torch.zeros(N),))
+        worker.start()
+        worker.join()
+    assert run.stats[0].launches == 1
+
+
+# ---- autotuners
+
+CONFIGS = [triton.Config({"BLOCK": block}, num_warps=w) for block, w in ((32, 4), (256, 8))]
+
+
+def make_tuned(**options: Any) -> Any:
+    @triton.autotune(configs=CONFIGS, key=["n"], **options)
+    @triton.heuristics({"EVEN": lambda args: args["n"] % 2 == 0})
+    @triton.jit
+    def tuned_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n
+        value = tl.load(x_ptr + offsets, mask=mask) + (1 if EVEN else 2)
+        tl.store(out_ptr + offsets, value, mask=mask)
+
+    return tuned_kernel
+
+
+def launch_tuned(kernel: Any, x: torch.Tensor, out: torch.Tensor) -> None:
+    kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
+
+
+def test_autotune_and_heuristics_without_a_run() -> None:
+    kernel = make_tuned()
+    x, out = torch.randn(N), torch.zeros(N)
+    launch_tuned(kernel, x, out)
+    torch.testing.assert_close(out, x + 1)
+    assert kernel.best_config in CONFIGS
+
+
+def test_first_config_times_nothing_and_leaves_the_tuner_s_cache() -> None:
+    kernel = make_tuned()
+    x, out = torch.randn(N), torch.zeros(N)
+    with interpret(first_config=True) as run:
+        launch_tuned(kernel, x, out)
+    torch.testing.assert_close(out, x + 1)
+    assert run.stats[0].launches == 1
+    assert kernel.best_config is CONFIGS[0]
+    assert kernel.cache == {}
+
+
+def test_first_config_respects_pruning() -> None:
+    def prune(configs: list[Any], named_args: dict[str, Any], **kwargs: Any) -> list[Any]:
+        assert named_args["n"] == N
+        return [c for c in configs if c.kwargs["BLOCK"] > 100]
+
+    kernel = make_tuned(prune_configs_by={"early_config_prune": prune})
+    x, out = torch.randn(N), torch.zeros(N)
+    with interpret(first_config=True):
+        launch_tuned(kernel, x, out)
+    assert kernel.best_config is CONFIGS[1]
+
+
+def test_restored_arguments_survive_tuning() -> None:
+    @triton.autotune(configs=CONFIGS, key=["n"], restore_value=["x_ptr"])
+    @triton.jit
+    def increment_kernel(x_ptr, n, BLOCK: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        mask = offsets < n
+        tl.store(x_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + 1, mask=mask)
+
+    x = torch.zeros(N)
+    with interpret():
+        increment_kernel[lambda meta: (triton.cdiv(N, meta["BLOCK"]),)](x, N)
+    assert (x == 1).all()
