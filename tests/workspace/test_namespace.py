@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -16,13 +17,19 @@ SKELETONS = ("sanitizer", "profiler", "tuner")
 HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 
 
-def run_python(code: str) -> str:
-    """Runs code in a fresh interpreter and returns what it printed."""
+def run_python(code: str, first_on_path: Path | None = None) -> tuple[str, str]:
+    """Runs code in a fresh interpreter and returns what it wrote to stdout and stderr."""
+    environment = {**os.environ, **({"PYTHONPATH": str(first_on_path)} if first_on_path else {})}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return done.stdout.strip(), done.stderr.strip()
 
 
 def test_namespace_has_no_file_and_spans_all_members() -> None:
@@ -35,7 +42,7 @@ def test_namespace_has_no_file_and_spans_all_members() -> None:
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_member_imports_alone_and_is_typed(member: str) -> None:
-    loaded = run_python(
+    loaded, _ = run_python(
         f"import sys, ttools.{member}; print(*(m for m in {HEAVY} if m in sys.modules))"
     )
     assert loaded == "", f"importing ttools.{member} pulls in {loaded}"
@@ -51,9 +58,21 @@ def test_skeleton_says_so_and_offers_nothing(member: str) -> None:
 
 def test_backend_entry_point_is_named_cpu() -> None:
     found = {point.name: point.value for point in entry_points(group="triton.backends")}
-    assert found["cpu"] == "ttools.interpreter.backend"
+    assert found["cpu"] == "ttools_triton"
 
 
 def test_import_triton_stays_light_with_the_plugin_installed() -> None:
-    loaded = run_python(f"import sys, triton; print(*(m for m in {HEAVY} if m in sys.modules))")
+    loaded, _ = run_python(f"import sys, triton; print(*(m for m in {HEAVY} if m in sys.modules))")
     assert loaded == "", f"`import triton` pulls in {loaded}"
+
+
+def test_hidden_namespace_does_not_break_import_triton(tmp_path: Path) -> None:
+    (tmp_path / "ttools.py").write_text("")
+    driver_is_off, said = run_python(
+        "from triton.backends import backends; print(not backends['cpu'].driver.is_active())",
+        first_on_path=tmp_path,
+    )
+    assert driver_is_off == "True"
+    assert len(said.splitlines()) == 1
+    assert str(tmp_path / "ttools.py") in said
+    assert "uninstall or rename" in said
