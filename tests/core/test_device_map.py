@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import io
 import subprocess
@@ -291,7 +292,7 @@ def test_legacy_types() -> None:
 
 
 def snapshot() -> dict[tuple[Any, str], Any]:
-    context = sys.modules["torch.utils._device"].DeviceContext
+    context = importlib.import_module("torch.utils._device").DeviceContext
     owners = (torch, torch.Tensor, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.version)
     owners += (torch.cuda.nvtx, torch.accelerator, torch.amp.autocast, context)
     owners += (torch.nn.functional, torch.fft)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,13 @@ def test_unknown_variables() -> None:
     assert configuration.is_unknown("TTOOLS_CACHEDIR")
     assert not configuration.is_unknown("TTOOLS_CACHE_DIR")
     assert not configuration.is_unknown("TRITON_SOMETHING_NEW")
+
+
+def test_the_table_has_every_variable_that_is_read() -> None:
+    packages = Path(__file__).parents[2] / "packages"
+    read = {
+        name
+        for file in packages.glob("*/src/**/*.py")
+        for name in re.findall(r"\bTTOOLS_[A-Z]+(?:_[A-Z]+)*\b", file.read_text())
+    }
+    assert {name for name in read if configuration.is_unknown(name)} == set()

@@ -34,8 +34,12 @@ VARIABLES: tuple[Variable, ...] = (
         meaning="`off` keeps ttools from becoming Triton's driver",
         choices=("off", "auto"),
     ),
+    Variable(name="TTOOLS_CACHE", meaning="`off` keeps no compiled kernels on disk"),
     Variable(name="TTOOLS_CACHE_DIR", meaning="where compiled kernels are kept"),
     Variable(name="TTOOLS_CPU", meaning="the LLVM CPU to compile for, such as `x86-64-v3`"),
+    Variable(name="TTOOLS_MAX_PARKED", meaning="how many programs of a launch may wait at once"),
+    Variable(name="TTOOLS_OPT", meaning="LLVM's optimisation level, 0 to 3"),
+    Variable(name="TTOOLS_QUIET", meaning="`1` hides the line that says that kernels run here"),
     Variable(name="TTOOLS_THREADS", meaning="threads of a launch; default torch.get_num_threads()"),
     Variable(
         name="TRITON_INTERPRET",

@@ -251,6 +251,8 @@ def _proton() -> Finding:
 
 
 def _cache() -> Finding:
+    if (configuration.read("TTOOLS_CACHE") or "").lower() in ("0", "off", "no", "false"):
+        return "info", "switched off by TTOOLS_CACHE"
     return _directory(configuration.cache_directory())
 
 
