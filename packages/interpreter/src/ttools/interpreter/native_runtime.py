@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -53,7 +54,8 @@ class Runner(ctypes.Structure):
         ("site", ctypes.c_int64),
         ("iterations", ctypes.c_int64),
         ("callback", ctypes.c_void_p),  # for prints and asserts
-        ("_pad", ctypes.c_int64 * 6),
+        ("cpu", ctypes.c_int64),  # nanoseconds the thread had run when the last call returned
+        ("_pad", ctypes.c_int64 * 5),
     ]
 
 
@@ -114,6 +116,7 @@ def runtime_ir(machine: str | None = None) -> str:
         "PAUSE": pause,
         "SPINS": _SPINS,
         "SYS_FUTEX": _SYS_FUTEX.get(machine, 98),
+        "CLOCK_THREAD": time.CLOCK_THREAD_CPUTIME_ID,
         "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
     }

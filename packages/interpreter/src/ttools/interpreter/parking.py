@@ -258,6 +258,9 @@ class _Supervisor:
     programs are in the same waits, so at a moment between them all were waiting at once, and
     memory has stood still since; then each has gone through at least one whole turn of its
     waiting loop after that moment, that is two more callbacks, without leaving it.
+
+    It rests on loops that call back being waits: they change nothing that another waits for. A
+    loop that takes the CPU for long between callbacks is taken for work by native code.
     """
 
     def __init__(
