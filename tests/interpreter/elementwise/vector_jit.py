@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type, vector_type
+from ttools.interpreter.jit import host_target
 
 #: Element types by their MLIR names, and the NumPy type of their memory.
 TYPES: dict[str, Any] = {
@@ -163,12 +165,15 @@ def _loop(index: int, builder: Builder, pointers: int, width: int) -> list[str]:
 
 
 def _target() -> llvm.TargetMachine:
-    """The host; each engine owns, and frees, the machine it is given."""
+    """What kernels are compiled for; each engine owns, and frees, the machine it is given."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
+    with contextlib.suppress(RuntimeError):
+        # Where CPUs cannot convert f16 themselves (TTOOLS_CPU=x86-64-v2).
+        llvm.load_library_permanently("libgcc_s.so.1")
+    target = host_target()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True
+        cpu=target.cpu, features=target.features, opt=2, jit=True
     )
 
 
