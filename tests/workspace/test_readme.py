@@ -1,0 +1,69 @@
+"""The README's tour is run as it stands, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMAND = ".venv/bin/ttools "
+
+
+def commands() -> list[list[str]]:
+    """The tour's commands, continued lines joined, without the command's own name."""
+    text = README.replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    " + COMMAND)]
+    return [shlex.split(line.removeprefix(COMMAND)) for line in lines]
+
+
+def snippet() -> str:
+    """The tour's Python code."""
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    return str(code)
+
+
+def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs Python with these arguments in a folder from which the examples can be seen."""
+    if not (folder / "examples").exists():
+        (folder / "examples").symlink_to(ROOT / "examples")
+    environment = {**os.environ, "TTOOLS_CACHE_DIR": str(folder / "cache")}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the TTIR of the tour's kernel, made by the tour's own code."""
+    place = tmp_path_factory.mktemp("readme")
+    save = '\nopen("add_kernel.ttir", "w").write(kernel.asm["ttir"])\n'
+    (place / "tour.py").write_text(snippet() + save)
+    done = run(["tour.py"], place)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "8 programs\n"
+    return place
+
+
+def test_there_are_commands_of_every_kind() -> None:
+    assert {words[0] for words in commands()} == {"interpret", "doctor"}
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_command(words: list[str], folder: Path) -> None:
+    done = run(["-m", "ttools_entry", *words], folder)
+    assert done.returncode == 0, done.stderr
+    if "--dump-outputs" in words:
+        assert (folder / words[words.index("--dump-outputs") + 1]).is_file()
