@@ -49,6 +49,22 @@ def test_arithmetic_rounds_once(op: str, oracle: Callable[..., Any], kind: str) 
     assert_same_floats(apply(f"arith.{op}", [kind] * 2, [kind], a, b), expected, a, b)
 
 
+@pytest.mark.parametrize("width", [1, 16])
+def test_remainders_of_distant_numbers(width: int) -> None:
+    rng = np.random.default_rng(0)
+    special = np.array([0, 1e-45, 1e-38, 1, 3, 1e30, 3.4e38, INF, NAN, -2.5], np.float32)
+    x = np.concatenate([rng.integers(0, 1 << 32, 20_000, np.uint32).view(np.float32), special])
+    y = np.concatenate([rng.integers(0, 1 << 32, 20_000, np.uint32).view(np.float32), special])
+    # Quotients just below and above integers, and every pair of special values.
+    k = rng.integers(1, 1 << 20, 4000).astype(np.float32)
+    b = rng.uniform(0, 1, 4000).astype(np.float32)
+    product = k * b
+    x = np.concatenate([x, product, np.nextafter(product, np.float32(0)), np.repeat(special, 10)])
+    y = np.concatenate([y, b, b, np.tile(special, 10)])
+    actual = apply("arith.remf", ["f32"] * 2, ["f32"], x, y, width=width)
+    assert_same_floats(actual, np.fmod(x, y), x, y)
+
+
 @pytest.mark.parametrize("kind", FLOATS)
 def test_roots(kind: str) -> None:
     a = samples(kind)
@@ -205,7 +221,7 @@ SATURATION = {"i8": 16, "i16": 16, "i32": 32, "i64": 64}
 
 
 def to_integer(value: float, source: str, target: str, signed: bool) -> int:
-    """PTX `cvt`: saturating, i8 as the low half of an i16; see ENGINE's table in the docs."""
+    """PTX `cvt`: saturating, i8 as the low half of an i16."""
     bits = SATURATION[target]
     size = int(target[1:])
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)

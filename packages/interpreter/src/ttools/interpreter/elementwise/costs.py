@@ -19,9 +19,9 @@ _COSTS: dict[str, int] = {
     **{f"math.{name}": 14 for name in POLYNOMIALS},
     **{f"math.{name}": 26 for name in ("sin", "cos", "tan", "erf", "log1p")},
     "math.powf": 70,
+    "arith.remf": 50,
     "math.fpowi": _LIBRARY_CALL,
     "tt.extern_elementwise": 40,
-    "arith.remf": _LIBRARY_CALL,
     **dict.fromkeys(("arith.divf", "tt.precise_divf"), 9),
     **dict.fromkeys(("math.sqrt", "tt.precise_sqrt"), 10),
     "math.rsqrt": 18,
@@ -33,6 +33,8 @@ _COSTS: dict[str, int] = {
     **dict.fromkeys(("arith.fptosi", "arith.fptoui"), 7),
     **dict.fromkeys(("arith.mulsi_extended", "arith.mului_extended", "tt.mulhiui"), 6),
 }
+
+_OF_TWO = ("math.powf", "arith.remf")
 
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi")
@@ -72,7 +74,7 @@ def cost(op: ir.Operation) -> int:
         return _float_cast(source, target)
     value = _COSTS.get(op.name, _CHEAP)
     if target == ir.FloatType("f64") and value > _CHEAP:
-        is_function = op.name.removeprefix("math.") in POLYNOMIALS or op.name == "math.powf"
+        is_function = op.name.removeprefix("math.") in POLYNOMIALS or op.name in _OF_TWO
         return _LIBRARY_CALL if is_function else value * _F64_FACTOR
     if target == ir.FloatType("bf16") and op.name not in _UNROUNDED:
         value += _ROUNDING_BF16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.interpreter.elementwise.formats import convert, round_bf16, widen
+from ttools.interpreter.elementwise.formats import convert, round_bf16
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType
 
@@ -105,13 +105,6 @@ def _lower_negf(call: Call) -> Vector:
     return -call.operands[0]
 
 
-def _lower_remf(call: Call) -> Vector:
-    """Fmod is exact, so computing it in f32 rounds nothing away."""
-    a, b = (widen(v, call.source) if v.scalar == "half" else v for v in call.operands)
-    value = a.binary("frem", b)
-    return value.cast("fptrunc", call.result) if call.result == "half" else value
-
-
 def _lower_sqrt(call: Call) -> Vector:
     # Rounding a float's root once more gives the 16-bit types' own root.
     return rounded(call, _unrounded(_intrinsic("sqrt"))(call))
@@ -157,7 +150,6 @@ FLOATING: dict[str, Lowering] = {
     "arith.mulf": _arithmetic("fmul", contractible=True),
     "arith.divf": _arithmetic("fdiv", contractible=False),
     "tt.precise_divf": _arithmetic("fdiv", contractible=False),
-    "arith.remf": _lower_remf,
     "arith.negf": _lower_negf,
     "arith.maxnumf": _unrounded(maximum_number),
     "arith.minnumf": _unrounded(minimum_number),

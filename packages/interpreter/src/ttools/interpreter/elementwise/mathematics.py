@@ -9,12 +9,15 @@ from collections.abc import Callable
 
 from ttools.interpreter.elementwise.formats import narrow, widen
 from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
+from ttools.interpreter.elementwise.modulo import fmod
 from ttools.interpreter.elementwise.power import power
 from ttools.interpreter.elementwise.transcendental import POLYNOMIALS
 from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
 
 #: A function of floats or doubles.
 Function = Callable[..., Vector]
+
+_OF_TWO: dict[str, Function] = {"pow": power, "fmod": fmod}
 
 
 def evaluate(name: str, *arguments: Vector) -> Vector:
@@ -23,8 +26,8 @@ def evaluate(name: str, *arguments: Vector) -> Vector:
     if first.scalar == "float":
         if name in POLYNOMIALS:
             return first.lanes.function(name, "float", POLYNOMIALS[name], first)
-        if name == "pow":
-            return first.lanes.function(name, "float", power, *arguments)
+        if name in _OF_TWO:
+            return first.lanes.function(name, "float", _OF_TWO[name], *arguments)
     return call_libm(name, *arguments)
 
 
@@ -91,6 +94,7 @@ def _is_normal(x: Vector) -> Vector:
 MATHEMATICS: dict[str, Lowering] = {
     # `logb` and the like are libdevice's; the dialect's names for two others differ from C's.
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
+    "arith.remf": _named("fmod"),
     "math.powf": _named("pow"),
     "math.fpowi": _fpowi,
     "math.ipowi": _ipowi,

@@ -97,16 +97,6 @@ def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
     return product, lanes.fma(mantissa, low, lanes.fma(mantissa, high, -product))
 
 
-def _any_lane(mask: Vector) -> str:
-    """An i1 that says whether any lane of a mask is set."""
-    lanes = mask.lanes
-    if lanes.width == 1:
-        return mask.text
-    return lanes.builder.intrinsic(
-        f"llvm.vector.reduce.or.v{lanes.width}i1", "i1", [(mask.type, mask.text)]
-    )
-
-
 def _merge(block: str, other: str, a: Vector, b: Vector) -> Vector:
     return a.lanes.emit(f"phi {a.type} [ {a.text}, %{block} ], [ {b.text}, %{other} ]", a.scalar)
 
@@ -139,7 +129,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
 
     # `_of_float` named the block that this code is in.
     slow, join = "reduce.large", "reduced"
-    builder.cond_branch(_any_lane(large), slow, join)
+    builder.cond_branch(large.any_lane(), slow, join)
     builder.start(slow)
     turns, rest = _multiple_of_pi(x, halves)
     large_n, large_k = nearest(turns)

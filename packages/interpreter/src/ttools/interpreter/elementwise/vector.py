@@ -184,6 +184,13 @@ class Vector:
     def is_nan(self) -> Vector:
         return self.compare("uno", self)
 
+    def any_lane(self) -> str:
+        """Of a mask: an i1 that says whether any lane is set."""
+        if self.lanes.width == 1:
+            return self.text
+        name = f"llvm.vector.reduce.or.{self.lanes.suffix('i1')}"
+        return self.lanes.builder.intrinsic(name, "i1", [(self.type, self.text)])
+
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
         """Of a mask: `then` where it is set, `otherwise` elsewhere."""
         other = then.coerce(otherwise)
