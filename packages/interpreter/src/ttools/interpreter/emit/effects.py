@@ -9,6 +9,7 @@ from __future__ import annotations
 from ttools.interpreter.emit.module import MemoryEffects
 from ttools.interpreter.ir import (
     Block,
+    Constant,
     Module,
     Operation,
     PointerType,
@@ -105,6 +106,30 @@ def synchronises(op: Operation) -> bool:
         or op.name.startswith("tt.atomic")
         or (op.name == "tt.load" and bool(op.attributes.get("isVolatile")))
     )
+
+
+def waits(loop: Operation) -> bool:
+    """Whether a loop looks like waiting for other programs: it observes memory and leaves none.
+
+    A loop that stores, or takes work with a counting atomic, makes progress of its own.
+    """
+    inner = [op for op in loop.walk() if op is not loop]
+    return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
+
+
+def _makes_progress(op: Operation) -> bool:
+    if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
+        return not op.results[0].uses or _counts(op)
+    return op.name in WRITES
+
+
+def _counts(op: Operation) -> bool:
+    """An atomic addition of something other than zero."""
+    if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
+        return False
+    source = op.operands[1].defining_op
+    data = source.attributes.get("value") if source is not None else None
+    return not (isinstance(data, Constant) and not any(data.bits))
 
 
 def makes_pointer(op: Operation) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.chunk import origin
-from ttools.interpreter.emit.effects import synchronises
+from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import byte_size, register_type
 from ttools.interpreter.emit.module import CallbackKind, Site
@@ -146,16 +146,10 @@ def while_loop(e: Emitter, op: Operation) -> None:
     b.start(header)
     types = [register_type(op.operands[n].type) for n in scalars]
     phis = Phis(e, ["i32", *types], entry, ["0", *(e.scalar(op.operands[n]) for n in scalars)])
-    spins = any(
-        synchronises(inner)
-        for region in op.regions
-        for o in region.entry.operations
-        for inner in o.walk()
-    )
     turns = b.emit(f"add i32 {phis.names[0]}, 1")
     for n, name in zip(scalars, phis.names[1:], strict=True):
         e.set_scalar(before_block.arguments[n], name)
-    if spins:
+    if waits(op):
         _spin(e, op, turns)
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
@@ -186,7 +180,9 @@ def _spin(e: Emitter, op: Operation, turns: str) -> None:
     b.cond_branch(due, yes, no)
     b.start(yes)
     site = e.add_site(Site(CallbackKind.SPIN, op.location))
-    call_back(e, CallbackKind.SPIN, site, "null")
+    # The turn tells the runtime one long wait from many short ones at the same place.
+    wide = b.emit(f"zext i32 {turns} to i64")
+    call_back(e, CallbackKind.SPIN, site, b.emit(f"inttoptr i64 {wide} to ptr"))
     b.branch(no)
     b.start(no)
 

@@ -72,7 +72,12 @@ TRANSLATIONS = "!ttools.translations"
 
 
 class CallbackKind(IntEnum):
-    """Why native code calls back."""
+    """Why native code calls back, and what the payload points to.
+
+    PRINT: an array of pointers, one per operand, to row-major data in memory representation.
+    ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
+    number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address.
+    """
 
     PRINT = 1
     ASSERT = 2
