@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.triton_versions import Signature
 from ttools.interpreter.backend.arguments import ArgumentPlan
 
 
@@ -53,7 +54,7 @@ def test_slots(type_name: str, value: Any, slot: int) -> None:
 
 
 def test_tuples_flatten_and_constants_vanish() -> None:
-    signature = ["constexpr", ("i32", "constexpr", ("*fp32", "i64")), "fp32"]
+    signature: list[Signature] = ["constexpr", ("i32", "constexpr", ("*fp32", "i64")), "fp32"]
     plan = ArgumentPlan(["a", "b", "c"], signature)
     flat = plan.flatten([7, (1, 2, (4096, 3)), 0.0])
     assert flat == [1, 4096, 3, 0.0]

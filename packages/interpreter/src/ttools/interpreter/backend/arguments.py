@@ -77,7 +77,8 @@ class ArgumentPlan:
         signature: Triton's type of each.
 
     Attributes:
-        types: Triton's type of each native parameter, in the order of the slots.
+        names: the name of each native parameter, in the order of the slots.
+        types: Triton's type of each.
         pointers: the indices of the slots that hold pointers.
     """
 
@@ -85,7 +86,7 @@ class ArgumentPlan:
         self._signature = tuple(signature)
         leaves = list(_leaves(zip(names, signature, strict=True)))
         self.types = tuple(type_name for _, type_name in leaves)
-        self._names = tuple(name for name, _ in leaves)
+        self.names = tuple(name for name, _ in leaves)
         self._convert = tuple(_converter(name, type_name) for name, type_name in leaves)
         self.pointers = frozenset(i for i, t in enumerate(self.types) if t.startswith("*"))
         # Most kernels have neither tuples nor descriptors: one index per slot.
@@ -131,7 +132,7 @@ class ArgumentPlan:
 
     def _misfit(self, flat: Sequence[Any]) -> UsageError:
         for name, type_name, convert, value in zip(
-            self._names, self.types, self._convert, flat, strict=True
+            self.names, self.types, self._convert, flat, strict=True
         ):
             try:
                 convert(value)

@@ -85,8 +85,8 @@ class CPULauncher:
         values = self._plan.flatten(arguments)
         copies = None
         if has_device_memory():
-            copies = HostCopies()
-            values = copies.replace(values, self._plan.pointers)
+            copies = HostCopies(self._plan, variants.addresses)
+            values = copies.replace(values)
             copies.keep(variants.effects)
         assert self._facts is not None  # set by _load
         kernel = variants.kernel(self._facts.facts(values), self._emit_options(run), run)

@@ -11,6 +11,7 @@ import time
 
 from ttools.core.errors import during
 from ttools.interpreter import jit
+from ttools.interpreter.address_sources import address_sources
 from ttools.interpreter.cache import Compilation, get_or_compile
 from ttools.interpreter.emit.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
@@ -31,6 +32,7 @@ class Variants:
     Attributes:
         effects: which parameters it may write through.
         parameters: MLIR text of each parameter's type.
+        addresses: where it takes integers from that it makes pointers of.
     """
 
     def __init__(self, name: str, ttir: str) -> None:
@@ -44,6 +46,7 @@ class Variants:
             self.effects: MemoryEffects = memory_effects(self._module)
             arguments = self._module.kernel.regions[0].entry.arguments
             self.parameters = tuple(str(value.type) for value in arguments)
+            self.addresses = address_sources(self._module)
         self._read_s = time.perf_counter() - start
 
     def kernel(self, facts: Facts, options: EmitOptions, run: Run | None) -> Kernel:
