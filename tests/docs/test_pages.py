@@ -1,0 +1,40 @@
+"""Runs the Python of every documentation page, one script per page, from top to bottom.
+
+A block that cannot run on its own is preceded by `<!-- not run: reason -->`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```python\n(.*?)```", re.DOTALL)
+
+
+def blocks(page: Path) -> list[str]:
+    return [code for skipped, code in BLOCK.findall(page.read_text("utf-8")) if not skipped]
+
+
+PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if blocks(p)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page)), "utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TTOOLS_QUIET": "1"},
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
