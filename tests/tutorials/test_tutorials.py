@@ -1,0 +1,76 @@
+"""Triton's own tutorials run as they are shipped, with the CPU standing in for the GPU.
+
+They are not part of this repository: `TTOOLS_TUTORIALS` names the folder that holds them
+(`python/tutorials` of a checkout of Triton). Only their plots are cut short.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.tutorials, pytest.mark.slow, pytest.mark.timeout(900)]
+
+#: File, what to run of it, and what its output must contain.
+TUTORIALS: dict[str, tuple[list[str], str]] = {
+    "01-vector-add.py": ([], "difference between torch and triton is 0.0"),
+    "02-fused-softmax.py": ([], "softmax-performance"),
+    "03-matrix-multiplication.py": ([], "Triton and Torch match"),
+    "04-low-memory-dropout.py": ([], "output (seed = 512)"),
+    "05-layer-norm.py": ([], "layer-norm-backward"),
+    "06-fused-attention.py": ([], "fused-attention-batch4-head32-d64-fwd"),
+    "07-extern-functions.py": ([], "maximum difference between torch and triton is"),
+    "08-grouped-gemm.py": ([], "group-gemm-performance"),
+}
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run `ttools interpret` on a tutorial."""
+    environment = {
+        **os.environ,
+        "MPLBACKEND": "Agg",
+        "PYTHONPATH": str(Path(__file__).parent / "shortened"),
+    }
+    prefix = [sys.executable, "-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
+    return subprocess.run(
+        prefix + command, env=environment, capture_output=True, text=True, timeout=850, check=False
+    )
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_tutorial(name: str) -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]) / name
+    if not path.exists():
+        pytest.skip(f"{path.parent} has no {name}")
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    arguments, expected = TUTORIALS[name]
+    done = run([str(path), *arguments])
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert expected in done.stdout
+
+
+def test_persistent_matmul_up_to_its_profile() -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]) / "09-persistent-matmul.py"
+    if not path.exists():
+        pytest.skip(f"{path.parent} has no {path.name}")
+    done = run([str(path), "--prec", "fp16", "-K", "64"])
+    assert "M=8192, N=8192, K=64, verification naive vs" in done.stdout, done.stderr[-4000:]
+    assert done.stdout.count("Persistent: ✅") >= 2
+    assert "❌" not in done.stdout
+    # Triton's profiler has no CPU to profile.
+    assert done.returncode == 0 or "No profiler registered" in done.stderr
+
+
+def test_the_tests_of_the_attention_tutorial() -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]) / "06-fused-attention.py"
+    if not path.exists():
+        pytest.skip(f"{path.parent} has no {path.name}")
+    # Its correctness is in tests of its own; the smaller of their sizes are enough here.
+    done = run(["-m", "pytest", "-q", "-x", str(path), "-k", "fp16 and 128 and not 1024"])
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert "passed" in done.stdout
