@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 import torch.utils.checkpoint
+import torch.utils.data
 
 from ttools.core.device_map import is_active, map_devices, real_device, reported_device
 from ttools.core.errors import UnsupportedError, UsageError
@@ -351,3 +352,13 @@ with map_devices({"cuda": "cpu"}):
 assert not [f for f in sys.meta_path if "ttools" in type(f).__module__]
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.usefixtures("mapped")
+def test_data_loaders() -> None:
+    torch.ones(1, device="cuda")
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=1)
+    batches = [batch.cuda(non_blocking=True) for (batch,) in loader]
+    assert torch.equal(torch.cat(batches), torch.arange(8.0))
+    assert all(batch.is_cuda for batch in batches)

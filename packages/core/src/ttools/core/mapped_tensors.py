@@ -228,7 +228,7 @@ def _to(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 named["device"] = devices.cpu
         else:
-            home = torch.device(target).type
+            home = str(target).partition(":")[0]
         result = original(self, *positional, **named)
         if home == "cuda" or (home == "cpu" and devices.usage.used):
             return devices.moved(self, result, home)
@@ -261,6 +261,9 @@ def _placements(devices: _Devices) -> Iterator[tuple[Any, str, Any]]:
     yield autocast, "__init__", _with_device_type(devices, autocast.__init__)
     yield torch.cuda.amp.autocast, "__init__", _cuda_autocast(devices, autocast.__init__)
     yield torch.nn.Module, "to", _module_to(devices, torch.nn.Module.to)
+    # With a tensor's device, by the workers of a DataLoader.
+    shared = _with_device(devices, torch.UntypedStorage._new_shared.__func__, 2)
+    yield torch.UntypedStorage, "_new_shared", classmethod(shared)
     yield torch, "load", _load(devices, torch.load)
     yield torch, "set_default_tensor_type", _default_type(devices, torch.set_default_tensor_type)
     yield torch, "Generator", _generator(devices)
