@@ -197,6 +197,29 @@ def test_device_map_is_the_default_and_announced_once(ttools: Run, tmp_path: Pat
     assert "Torch not compiled with CUDA enabled" in forbidden.stderr
 
 
+def test_unsupported_kernel_is_a_sentence(ttools: Run, tmp_path: Path) -> None:
+    assembly = """tl.inline_asm_elementwise("", "=r,r", [offsets], tl.int32, True, 1)"""
+    script = ADD.replace("mask = offsets < n", f"mask = offsets < n\n    offsets += {assembly}")
+    (tmp_path / "asm.py").write_text(script)
+    done = ttools("interpret", "asm.py")
+    assert done.returncode == 3
+    assert "asm.py:11:" in done.stderr
+    assert "unsupported: " in done.stderr
+    assert "During: running" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert NO_LAUNCH not in done.stderr
+
+
+def test_failed_assertion_is_the_script_s_failure(ttools: Run, tmp_path: Path) -> None:
+    check = "mask = offsets < n\n    tl.device_assert(offsets < 70, 'too far')"
+    (tmp_path / "fails.py").write_text(ADD.replace("mask = offsets < n", check))
+    done = ttools("interpret", "fails.py", TRITON_DEBUG="1")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "device_assert `too far` failed" in done.stderr
+    assert NO_LAUNCH not in done.stderr
+
+
 # --- .ttir files -------------------------------------------------------------------------------
 
 

@@ -74,6 +74,17 @@ def write_table(table: Table, output: Path) -> None:
         Console(file=file, width=_FILE_WIDTH).print(table)
 
 
+def require_folder(*outputs: Path | None) -> None:
+    """Finds out before a long run that a report could not be written after it.
+
+    Raises:
+        UsageError: The folder of one of the files is not there.
+    """
+    for output in outputs:
+        if output is not None and not output.parent.is_dir():
+            raise UsageError(f"cannot write `{output}`: there is no folder `{output.parent}`")
+
+
 @contextmanager
 def _opened(output: Path) -> Iterator[TextIO]:
     """A file to write a report to; what the system refuses is the user's to know."""

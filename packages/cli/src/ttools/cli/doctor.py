@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import stdout, write_json, write_table
+from ttools.cli.console import require_folder, stdout, write_json, write_table
 from ttools.core.environment import Result, examine
 
 SCHEMA_VERSION = 1
@@ -28,6 +28,7 @@ def doctor_command(
 
     The exit status is 1 when something is an error.
     """
+    require_folder(output)
     results = examine()
     if json or form is options.ReportFormat.JSON:
         write_json(_as_json(results), output, stdout())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import typer
 
 from ttools.cli import options, statistics
-from ttools.cli.console import say
+from ttools.cli.console import require_folder, say
 from ttools.cli.targets import read_target, ttir_path
 from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.device_map import map_devices
@@ -51,6 +51,7 @@ def interpret_command(
     else:
         work = read_target(words or [], module, code)
         _refuse_without_ttir({"--grid": grid, "--arg": arg, "--dump-outputs": dump_outputs})
+    require_folder(output, dump_outputs)
     _take_over_from_upstream()
     from ttools.interpreter.api import interpret
 
@@ -69,7 +70,7 @@ def interpret_command(
                 status = run_target(work)
     for warning in run.warnings:
         say("warning", warning)
-    if not any(kernel.launches for kernel in run.stats):
+    if not run.stats:
         say("note", "no Triton kernel was launched, so nothing was interpreted")
     if stats or output or form is options.ReportFormat.JSON:
         name = str(work)
