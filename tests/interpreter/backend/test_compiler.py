@@ -13,6 +13,8 @@ import triton.language as tl
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.backend.compiler import CPUOptions
 
+pytestmark = pytest.mark.usefixtures("cpu_is_default")
+
 
 def test_every_option_of_the_gpus_backends_is_known() -> None:
     from triton.backends.amd.compiler import HIPOptions

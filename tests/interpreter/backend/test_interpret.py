@@ -50,6 +50,7 @@ def test_compile_time_and_cache_hits_are_counted() -> None:
     assert run.stats[0].compile_s > 0
 
 
+@pytest.mark.usefixtures("cpu_is_default")
 @pytest.mark.parametrize("only", [["fill_kernel"], lambda name: name.startswith("fill")])
 def test_only_selects_by_name_and_by_predicate(only: Any) -> None:
     out = torch.zeros(N)
@@ -197,6 +198,7 @@ def launch_tuned(kernel: Any, x: torch.Tensor, out: torch.Tensor) -> None:
     kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel())
 
 
+@pytest.mark.usefixtures("cpu_is_default")
 def test_autotune_and_heuristics_without_a_run() -> None:
     kernel = make_tuned()
     x, out = torch.randn(N), torch.zeros(N)

@@ -13,6 +13,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("cpu_is_default")
 N = 1000
 
 

@@ -70,6 +70,7 @@ def test_importing_triton_imports_nothing_heavy_of_ours(tmp_path: Path) -> None:
     assert "ttools.interpreter.backend.launcher" not in done.stdout
 
 
+@pytest.mark.usefixtures("cpu_is_default")
 @pytest.mark.smoke
 def test_a_broken_llvmlite_breaks_no_import_and_names_itself_at_launch(tmp_path: Path) -> None:
     code = """
@@ -179,6 +180,7 @@ def test_a_kernel_decorated_for_the_interpreter_is_refused(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.usefixtures("cpu_is_default")
 def test_two_files_with_the_same_kernel_keep_their_own_locations(tmp_path: Path) -> None:
     code = """
     import torch
