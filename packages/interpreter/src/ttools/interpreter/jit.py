@@ -211,6 +211,7 @@ def compile_ir(
 # Level 1: half of level 2's compile time for about a twentieth more run time (softmax, matmul,
 # attention, layer norm). Without rotation and unrolling matmul loses another tenth.
 _QUICK_PASSES = (
+    "always_inliner",
     "sroa",
     "simplify_cfg",
     "instruction_combine",

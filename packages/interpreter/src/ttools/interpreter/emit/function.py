@@ -152,11 +152,17 @@ class Emitter(Integers):
 
     def slot_address(self, slot: Slot, at: Coords) -> str:
         """The address of lane 0's element of `at`."""
+        index = self.b.linear.get((slot.shape, at))
+        if index is not None:
+            return self._element_address(slot, index, slot.offset)
         index = "0"
         constant = slot.offset
         for axis, stride in zip(at, slot.strides, strict=True):
             index = self.iadd("i32", index, self.imul("i32", axis.base, str(stride)))
             constant += axis.lanes[0] * stride * slot.stored_bytes
+        return self._element_address(slot, index, constant)
+
+    def _element_address(self, slot: Slot, index: str, constant: int) -> str:
         pointer = slot.base
         if constant:
             pointer = self.b.emit(f"getelementptr inbounds i8, ptr {pointer}, i64 {constant}")

@@ -78,6 +78,9 @@ class Builder:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
+        #: Row-major element index of a chunk, by the tile's shape and the chunk's coordinates,
+        #: where a loop counts it anyway.
+        self.linear: dict[tuple[object, object], str] = {}
         self._counter = 0
         self.block = "entry"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords
 from ttools.interpreter.emit.llvm import Builder
@@ -112,16 +113,52 @@ def traversal(
     return Traversal(shape, order, tuple(lanes))
 
 
+def open_loops(
+    b: Builder, walk: Traversal, axes: Sequence[int]
+) -> tuple[dict[int, str], list[Loop]]:
+    """Opens loops over `axes`, slowest first.
+
+    At most two axes get a loop each. More become one loop whose index is taken apart: tiles of
+    many short axes, as sorting makes them, would otherwise cost a loop nest per operation.
+
+    Returns:
+        The base of each axis, "0" where one step is enough, and the loops to close.
+    """
+    steps = {k: walk.shape[k] // walk.lanes_along[k] for k in axes}
+    bases = dict.fromkeys(axes, "0")
+    moving = [k for k in axes if steps[k] > 1]
+    if len(moving) <= 2:
+        loops = []
+        for k in moving:
+            loops.append(Loop(b, walk.shape[k], walk.lanes_along[k]))
+            bases[k] = loops[-1].index
+        return bases, loops
+    loop = Loop(b, prod(steps.values()), 1)
+    stride = 1
+    for k in reversed(moving):
+        digit = loop.index if stride == 1 else b.emit(f"lshr i32 {loop.index}, {_log2(stride)}")
+        stride *= steps[k]
+        if k is not moving[0]:
+            digit = b.emit(f"and i32 {digit}, {steps[k] - 1}")
+        if walk.lanes_along[k] > 1:
+            digit = b.emit(f"shl i32 {digit}, {_log2(walk.lanes_along[k])}")
+        bases[k] = digit
+    return bases, [loop]
+
+
+def _log2(power: int) -> int:
+    return power.bit_length() - 1
+
+
 def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) -> None:
-    """Emits the loop nest of `walk` with `body` in the innermost loop."""
-    axes: list[Axis | None] = [None] * len(walk.shape)
-    open_loops: list[Loop] = []
-    for k in walk.order:
-        base = "0"
-        if walk.shape[k] > walk.lanes_along[k]:
-            open_loops.append(Loop(b, walk.shape[k], walk.lanes_along[k]))
-            base = open_loops[-1].index
-        axes[k] = walk.axis(k, base)
-    body(tuple(a for a in axes if a is not None))
-    for loop in reversed(open_loops):
+    """Emits the loops of `walk` with `body` in the innermost one."""
+    bases, loops = open_loops(b, walk, walk.order)
+    at = tuple(walk.axis(k, bases[k]) for k in range(len(walk.shape)))
+    if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):
+        moving = [k for k in walk.order if bases[k] != "0"]
+        if len(moving) > 2:
+            scaled = b.emit(f"mul nuw nsw i32 {loops[0].index}, {walk.width}")
+            b.linear[walk.shape, at] = scaled
+    body(at)
+    for loop in reversed(loops):
         loop.close()

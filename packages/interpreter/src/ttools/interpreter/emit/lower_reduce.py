@@ -14,7 +14,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords, Vector
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import register_type, vector_type
-from ttools.interpreter.emit.loops import Loop, Traversal, for_each_chunk
+from ttools.interpreter.emit.loops import Loop, Traversal, for_each_chunk, open_loops
 from ttools.interpreter.emit.regions import apply_region
 from ttools.interpreter.ir import (
     FloatType,
@@ -75,15 +75,7 @@ def reduce(e: Emitter, op: Operation) -> None:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
     walk = e.traversal(shape_of(op.operands[0].type))
-    outer = [k for k in walk.order if k != axis]
-    axes: dict[int, str] = {}
-    loops = []
-    for k in outer:
-        if walk.shape[k] > walk.lanes_along[k]:
-            loops.append(Loop(e.b, walk.shape[k], walk.lanes_along[k]))
-            axes[k] = loops[-1].index
-        else:
-            axes[k] = "0"
+    axes, loops = open_loops(e.b, walk, [k for k in walk.order if k != axis])
     partial = _reduce_along(e, op, walk, axis, axes)
     results = _reduce_lanes(e, op, walk, axis, partial)
     _store_results(e, op, walk, axis, axes, results)
@@ -183,14 +175,7 @@ def scan(e: Emitter, op: Operation) -> None:
     axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
     assert isinstance(axis, int)
     walk = e.traversal(shape_of(op.operands[0].type))
-    axes: dict[int, str] = {}
-    loops = []
-    for k in walk.order:
-        if k != axis and walk.shape[k] > walk.lanes_along[k]:
-            loops.append(Loop(e.b, walk.shape[k], walk.lanes_along[k]))
-            axes[k] = loops[-1].index
-        else:
-            axes[k] = "0"
+    axes, loops = open_loops(e.b, walk, [k for k in walk.order if k != axis])
     _scan_along(e, op, walk, axis, axes, reverse=reverse)
     for loop in reversed(loops):
         loop.close()
