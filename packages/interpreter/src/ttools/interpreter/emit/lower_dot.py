@@ -20,12 +20,15 @@ from ttools.interpreter.ir import Operation, Value, element_type
 @root("tt.dot")
 def dot(e: Emitter, op: Operation) -> None:
     a, b, c = op.operands
-    left, right = widened_slot(e, a), widened_slot(e, b)
+    accumulate(e, op, widened_slot(e, a), widened_slot(e, b), c)
+
+
+def accumulate(e: Emitter, op: Operation, left: Slot, right: Slot, c: Value) -> None:
+    """Fills the slot of `op`'s result with c + left @ right."""
     result = e.slot(op.result)
     element = element_type(op.result.type)
-    compute = widened_type(element)
     accumulator = result
-    if result.stored_type != compute:
+    if result.stored_type != widened_type(element):
         accumulator = e.new_slot(result.shape, element, widened=True)
     if not _same_slot(e, c, accumulator):
         e.fill(accumulator, lambda at: e.evaluate(c, at))

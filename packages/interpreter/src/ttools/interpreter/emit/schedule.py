@@ -23,6 +23,7 @@ WHOLE_TILE = {
     "tt.reduce",
     "tt.scan",
     "tt.dot",
+    "tt.dot_scaled",
     "tt.cat",
     "tt.histogram",
     "tt.atomic_rmw",
@@ -136,6 +137,9 @@ class _Planner:
     def _load(self, op: Operation) -> None:
         if not self._is_readonly(op):
             self.plan.store(op.result)
+
+    def _scaled_operands(self, op: Operation) -> None:
+        self._store_all([v for n, v in enumerate(op.operands) if n != 2])
 
     def _block_arguments(self, op: Operation) -> None:
         for block in op.regions[0].blocks:
@@ -261,6 +265,7 @@ class _Planner:
 
 #: What must be stored because control flow carries it, or memory order forbids moving it.
 _FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
+    "tt.dot_scaled": _Planner._scaled_operands,
     "tt.load": _Planner._load,
     "tt.func": _Planner._block_arguments,
     "scf.for": _Planner._carry,
@@ -271,7 +276,7 @@ _FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
 
 def _writes_after_reading(op: Operation, position: int) -> bool:
     """Whether `op` may write an element of its result once it has read that operand element."""
-    if op.name == "tt.dot":
+    if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"
 
