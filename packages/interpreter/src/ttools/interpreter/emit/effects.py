@@ -42,16 +42,27 @@ class Provenance:
     def of(self, value: Value) -> frozenset[int | None]:
         """Indices of the parameters `value` may point into; contains None if unknown."""
         known = self._memo.get(value)
-        if known is not None:
-            return known
-        self._memo[value] = frozenset()  # a cycle adds nothing of its own
-        found: frozenset[int | None] = frozenset()
-        for source in self._sources(value):
-            found |= self.of(source) if source is not None else frozenset([None])
-        if value in self._parameters:
-            found = frozenset([self._parameters[value]])
-        self._memo[value] = found
-        return found
+        if known is None:
+            known = self._memo[value] = self._reach(value)
+        return known
+
+    def _reach(self, value: Value) -> frozenset[int | None]:
+        """What can be reached backwards; loops make cycles, so no partial result is kept."""
+        found: set[int | None] = set()
+        seen: set[Value] = {value}
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in self._parameters:
+                found.add(self._parameters[current])
+                continue
+            for source in self._sources(current):
+                if source is None:
+                    found.add(None)
+                elif source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+        return frozenset(found or {None})
 
     def _sources(self, value: Value) -> list[Value | None]:
         op = value.defining_op
