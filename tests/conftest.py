@@ -10,7 +10,9 @@ import atexit
 import functools
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from pathlib import Path
 
 import hypothesis
@@ -24,6 +26,10 @@ os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
 # What a developer has exported must not decide what the tests see.
 for _name in ("TRITON_INTERPRET", "TRITON_DEBUG", "TTOOLS_BACKEND", "TTOOLS_THREADS"):
     os.environ.pop(_name, None)
+
+# A run in the background is started with SIGINT ignored, and so would be all that it starts.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("ttools", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
