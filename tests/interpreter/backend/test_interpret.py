@@ -60,6 +60,17 @@ def test_only_selects_by_name_and_by_predicate(only: Any) -> None:
     assert [s.kernel for s in run.stats] == ["fill_kernel"]
 
 
+def test_a_kernel_is_known_by_its_function_s_name() -> None:
+    @triton.jit(repr=lambda specialization: "renamed_by_repr")
+    def named_kernel(x_ptr):
+        tl.store(x_ptr, 1.0)
+
+    with interpret(only=["named_kernel"]) as run:
+        kernel = named_kernel[(1,)](torch.zeros(1))
+    assert kernel.metadata.name == "renamed_by_repr"
+    assert [(s.kernel, s.launches) for s in run.stats] == [("named_kernel", 1)]
+
+
 def test_decorates_functions_and_adds_up() -> None:
     run = interpret()
 

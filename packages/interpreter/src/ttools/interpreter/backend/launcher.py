@@ -32,7 +32,9 @@ class CPULauncher:
     """
 
     def __init__(self, src: Any, metadata: Any) -> None:
-        self._name = str(metadata.name)
+        # The symbol differs from the function's name where @triton.jit was given `repr=`.
+        function = getattr(src, "fn", None)
+        self._name = str(metadata.name if function is None else function.__name__)
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
         self._fp_fusion = bool(metadata.enable_fp_fusion)
         self._debug = bool(metadata.debug)
