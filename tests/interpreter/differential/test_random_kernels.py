@@ -1,0 +1,26 @@
+"""Random kernels give what NumPy gives; `TTOOLS_FUZZ` sets how many are tried."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+from random_kernels import RandomKernel, check, random_kernels
+
+from ttools.interpreter import interpret
+
+COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
+
+
+@pytest.mark.timeout(max(300, 2 * COUNT))
+@hypothesis.settings(
+    max_examples=COUNT,
+    derandomize="TTOOLS_FUZZ" not in os.environ,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+@hypothesis.given(kernel=random_kernels())
+def test_random_kernel(kernel: RandomKernel) -> None:
+    for schedule in ("fused", "materialised"):
+        with interpret(schedule=schedule):
+            check(kernel)
