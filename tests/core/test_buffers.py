@@ -90,7 +90,7 @@ def test_unfit_arrays_say_why(array: np.ndarray, said: str) -> None:
 def test_view_knows_its_strides_and_storage(
     rows: int, columns: int, order: str, rotate: bool, steps: tuple[int, int]
 ) -> None:
-    base = np.zeros((rows, columns), np.float32, order=order)
+    base = np.zeros((rows, columns), np.float32, order="C" if order == "C" else "F")
     view = base[:: steps[0], :: steps[1]]
     buffer = ArrayBuffer(view.T if rotate else view)
     begin, end = buffer.storage_extent()

@@ -62,7 +62,9 @@ FACTORIES: dict[str, Callable[[Any], torch.Tensor]] = {
     "to with dtype": lambda d: torch.ones(2).to(d, torch.float64, True),
     "cuda": lambda d: torch.ones(2).cuda(d),
     "to other": lambda d: torch.ones(2).to(torch.zeros(1, device=d)),
-    "sparse": lambda d: torch.sparse_coo_tensor([[0]], [1.0], (2,), device=d).to_dense(),
+    "sparse": lambda d: torch.sparse_coo_tensor(
+        torch.tensor([[0]]), [1.0], (2,), device=d
+    ).to_dense(),
     "module": lambda d: torch.nn.Linear(2, 2, device=d).weight,
     "module.to": lambda d: torch.nn.Linear(2, 2).to(d).weight,
     "generator": lambda d: torch.rand(2, device=d, generator=torch.Generator(device=d)),
@@ -284,7 +286,8 @@ def test_half_precision_references_accumulate_in_float32() -> None:
 
 @pytest.mark.usefixtures("mapped")
 def test_legacy_types() -> None:
-    assert torch.cuda.FloatTensor(3).dtype is torch.float32
+    cuda: Any = torch.cuda
+    assert cuda.FloatTensor(3).dtype is torch.float32
     assert torch.ones(2).type("torch.cuda.HalfTensor").dtype is torch.float16
     assert torch.ones(2).type(torch.int32).dtype is torch.int32
 
@@ -294,8 +297,15 @@ def test_legacy_types() -> None:
 
 def snapshot() -> dict[tuple[Any, str], Any]:
     context = importlib.import_module("torch.utils._device").DeviceContext
-    owners = (torch, torch.Tensor, torch.cuda, torch.cuda.memory, torch.cuda.random, torch.version)
-    owners += (torch.cuda.nvtx, torch.accelerator, torch.amp.autocast, context)
+    owners: tuple[Any, ...] = (torch, torch.Tensor, torch.cuda, torch.cuda.memory)
+    owners += (
+        torch.cuda.random,
+        torch.version,
+        torch.cuda.nvtx,
+        torch.accelerator,
+        torch.amp.autocast,
+        context,
+    )
     owners += (torch.nn.functional, torch.fft)
     return {(owner, name): value for owner in owners for name, value in vars(owner).items()}
 

@@ -304,6 +304,7 @@ def test_a_launch_from_autograds_thread() -> None:
 
     x = torch.ones(3, requires_grad=True)
     Doubled.apply(x).sum().backward()
+    assert x.grad is not None
     assert torch.equal(x.grad, torch.full((3,), 2.0))
 
 
