@@ -1,0 +1,127 @@
+"""What the measurements come to, held against the figures that the project wants to reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sides import Row
+
+UPSTREAM_MEAN, UPSTREAM_EACH = 500.0, 200.0
+TORCH_MEAN, TORCH_EACH = 1.5, 3.0
+COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
+LAUNCH_US = 100.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure.
+
+    Attributes:
+        name: what is measured.
+        value: with its unit.
+        limit: what it should be.
+        reached: whether it is.
+        missed_by: the rows that miss it.
+    """
+
+    name: str
+    value: str
+    limit: str
+    reached: bool
+    missed_by: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def speed_figures(rows: Sequence[Row]) -> list[Figure]:
+    """Of every number of threads, against both other sides."""
+    figures = []
+    for threads in sorted({row.threads for row in rows}):
+        on = f"{threads} thread" + ("s" if threads > 1 else "")
+        mine = [row for row in rows if row.threads == threads]
+        wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
+        if wrong:
+            figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
+        faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
+        if faster:
+            figures += _upstream(faster, on)
+        slower = {r.title: ratio for r in mine if (ratio := r.ratio("torch"))}
+        if slower:
+            figures += _torch(slower, on)
+    return figures
+
+
+def _upstream(faster: dict[str, float], on: str) -> list[Figure]:
+    mean, least = geometric_mean(list(faster.values())), min(faster.values())
+    missed = tuple(title for title, value in faster.items() if value < UPSTREAM_EACH)
+    return [
+        Figure(
+            f"faster than TRITON_INTERPRET=1, geometric mean, {on}",
+            f"{mean:,.0f}x",
+            f"≥ {UPSTREAM_MEAN:.0f}x",
+            mean >= UPSTREAM_MEAN,
+        ),
+        Figure(
+            f"faster than TRITON_INTERPRET=1, least, {on}",
+            f"{least:,.0f}x",
+            f"≥ {UPSTREAM_EACH:.0f}x",
+            not missed,
+            missed,
+        ),
+    ]
+
+
+def _torch(slower: dict[str, float], on: str) -> list[Figure]:
+    mean, most = geometric_mean(list(slower.values())), max(slower.values())
+    missed = tuple(title for title, value in slower.items() if value > TORCH_EACH)
+    return [
+        Figure(
+            f"time relative to torch, geometric mean, {on}",
+            f"{mean:.2f}x",
+            f"≤ {TORCH_MEAN}x",
+            mean <= TORCH_MEAN,
+        ),
+        Figure(
+            f"time relative to torch, most, {on}",
+            f"{most:.2f}x",
+            f"≤ {TORCH_EACH:.0f}x",
+            not missed,
+            missed,
+        ),
+    ]
+
+
+def compile_limit_ms(kernel: str) -> float:
+    """What a cold compilation of a kernel may take."""
+    return COMPILE_ATTENTION_MS if kernel == "attention_kernel" else COMPILE_MS
+
+
+def compile_figures(compilation: dict[str, list[dict[str, Any]]]) -> list[Figure]:
+    """Of cold compilations, attention apart."""
+    groups: dict[float, dict[str, float]] = {}
+    for record in compilation["cold"][1:]:
+        name = f"{record['kernel']} ({record['title']})"
+        limit = compile_limit_ms(record["kernel"])
+        groups.setdefault(limit, {})[name] = record["phases"]["total"] * 1e3
+    figures = []
+    for limit, times in sorted(groups.items()):
+        missed = tuple(name for name, ms in times.items() if ms > limit)
+        what = "attention" if limit == COMPILE_ATTENTION_MS else "most"
+        value = f"{max(times.values()):.0f} ms"
+        name = f"cold compilation, {what}"
+        figures.append(Figure(name, value, f"≤ {limit:.0f} ms", not missed, missed))
+    return figures
+
+
+def launch_figure(launch: dict[str, Any]) -> Figure:
+    us = launch["overhead_s"] * 1e6
+    name = "tiny warm launch above Triton's own path"
+    return Figure(name, f"{us:.1f} µs", f"≤ {LAUNCH_US:.0f} µs", us <= LAUNCH_US)

@@ -1,0 +1,86 @@
+"""What a warm launch of a tiny kernel costs above Triton's own launch path.
+
+Triton's own path is the same call with a launcher that does nothing, in the same process and in
+alternation. Run as a program it is that process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sides import HERE, environment
+
+_LAUNCHES = 500
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    """Of the median of some hundred calls."""
+    times = []
+    for _ in range(_LAUNCHES):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def child(repeat: int) -> None:
+    """Prints the times of both as JSON."""
+    import kernels
+    import torch
+
+    x, out = torch.ones(16), torch.empty(16)
+    grid = (1,)
+
+    def launch() -> Any:
+        return kernels.tiny_kernel[grid](x, out, 16, BLOCK=16)
+
+    compiled = launch()
+    assert torch.equal(out, x + 1)
+    ours = compiled.run  # makes Triton create the launcher
+
+    def nothing(*arguments: Any) -> None:
+        pass
+
+    gc.disable()
+    samples: dict[str, list[float]] = {"launch_s": [], "triton_s": []}
+    for _ in range(repeat):
+        compiled._run = ours
+        samples["launch_s"].append(_seconds(launch))
+        compiled._run = nothing
+        samples["triton_s"].append(_seconds(launch))
+    print(json.dumps(samples))
+
+
+def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
+    """Seconds of a launch, of Triton's part of it, and their difference, with the samples."""
+    own = {
+        "TTOOLS_CACHE_DIR": str(caches / "ttools"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / "launch_overhead.py"), str(repeat)],
+        env=environment(own),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    samples = json.loads(done.stdout)
+    launch, triton = (statistics.median(samples[name]) for name in ("launch_s", "triton_s"))
+    return {
+        "launch_s": launch,
+        "triton_s": triton,
+        "overhead_s": launch - triton,
+        "samples": samples,
+    }
+
+
+if __name__ == "__main__":
+    child(int(sys.argv[1]))

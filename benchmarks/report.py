@@ -1,0 +1,152 @@
+"""Shows the measurements: rich tables for people, the same as Markdown, and JSON for programs.
+
+Must not measure anything. A table is a title, column heads and rows of text; the two renderings
+differ in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compile_time import PHASES
+from figures import Figure
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from sides import TITLES, Row, Times
+
+#: A row is marked when the quartiles of a side lie further from its median than this, or when
+#: its process went without a CPU for a larger share of the time.
+_NOISY = 0.1
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def show(self, console: Console) -> None:
+        table = Table(title=self.title, title_justify="left", box=box.SIMPLE_HEAD)
+        for number, head in enumerate(self.heads):
+            table.add_column(head, justify="left" if number == 0 else "right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in self.notes:
+            console.print(f"  {note}", highlight=False)
+
+    def markdown(self) -> str:
+        rule = ["---", *["---:"] * (len(self.heads) - 1)]
+        lines = [self.heads, rule, *self.rows]
+        text = [f"### {self.title}", "", *(f"| {' | '.join(line)} |" for line in lines)]
+        if self.notes:
+            text += ["", *(f"- {note}" for note in self.notes)]
+        return "\n".join(text) + "\n"
+
+
+def milliseconds(seconds: float) -> str:
+    ms = seconds * 1e3
+    if ms >= 100:
+        return f"{ms:,.0f}"
+    return f"{ms:.1f}" if ms >= 10 else f"{ms:.3f}"
+
+
+def speed_sheet(rows: Sequence[Row], threads: int) -> Sheet:
+    """All workloads with one number of threads."""
+    mine = [row for row in rows if row.threads == threads]
+    sides = [side for side in TITLES if any(side in row.times for row in mine)]
+    ratios = [side for side in ("torch", "upstream") if side in sides and "ours" in sides]
+    heads = ("ms", *(TITLES[side] for side in sides), *map(_ratio_head, ratios), "error")
+    body, notes = [], []
+    for row in mine:
+        cells = [_time(row.times[side]) for side in sides]
+        cells += [_ratio(row, side) for side in ratios]
+        error = f"{row.times['ours'].error:.0e}" if "ours" in row.times else ""
+        body.append((row.title, *cells, error))
+        notes += [f"{row.title}: {note}" for note in _notes(row)]
+    title = f"Run time, {threads} thread{'s' if threads > 1 else ''}"
+    return Sheet(title, heads, tuple(body), tuple(notes))
+
+
+def _ratio_head(side: str) -> str:
+    return "ttools / torch" if side == "torch" else "upstream / ttools"
+
+
+def _ratio(row: Row, side: str) -> str:
+    ratio = row.ratio(side)
+    if ratio is None:
+        return "-"
+    return f"{ratio:.2f}x" if side == "torch" else f"{1 / ratio:,.0f}x"
+
+
+def _time(times: Times) -> str:
+    if not times.samples:
+        return "-"
+    return milliseconds(times.median) + (" ~" if _is_noisy(times) else "")
+
+
+def _is_noisy(times: Times) -> bool:
+    return times.spread > _NOISY or sorted(times.waited)[len(times.waited) // 2] > _NOISY
+
+
+def _notes(row: Row) -> list[str]:
+    notes = []
+    for side, times in row.times.items():
+        if times.note:
+            notes.append(f"{TITLES[side]} skipped: {times.note}")
+        elif times.factor > 1:
+            notes.append(
+                f"{TITLES[side]} ran one in {times.factor} programs; its time is {times.factor} "
+                "times that"
+            )
+    return notes
+
+
+def compile_sheets(compilation: dict[str, list[dict[str, Any]]]) -> list[Sheet]:
+    """Cold and warm compilation by phase."""
+    sheets = []
+    for kind, records in compilation.items():
+        phases = [p for p in PHASES if any(r["phases"][p] for r in records)]
+        body = [
+            (_kernel(record), *(f"{record['phases'][phase] * 1e3:.1f}" for phase in phases))
+            for record in records
+        ]
+        title = f"Compilation, {'cold' if kind == 'cold' else 'warm from disk'}"
+        sheets.append(Sheet(title, ("ms", *phases), tuple(body)))
+    return sheets
+
+
+def _kernel(record: dict[str, Any]) -> str:
+    if not record["title"]:
+        return f"{record['kernel']}, the process's first"
+    return f"{record['kernel']}, {record['title']}"
+
+
+def launch_sheet(launch: dict[str, Any]) -> Sheet:
+    """The launch of a tiny kernel."""
+    body = (
+        ("a launch", f"{launch['launch_s'] * 1e6:.1f}"),
+        ("the same with a launcher that does nothing", f"{launch['triton_s'] * 1e6:.1f}"),
+        ("difference", f"{launch['overhead_s'] * 1e6:.1f}"),
+    )
+    return Sheet("Launch of a tiny kernel, warm", ("µs", "median"), body)
+
+
+def figure_sheet(figures: Sequence[Figure]) -> Sheet:
+    """What is reached and what is not."""
+    body = tuple(
+        (figure.name, figure.value, figure.limit, "reached" if figure.reached else "not reached")
+        for figure in figures
+    )
+    notes = tuple(
+        f"{figure.name}: missed by {', '.join(figure.missed_by)}"
+        for figure in figures
+        if figure.missed_by
+    )
+    return Sheet("Figures to reach", ("figure", "measured", "wanted", ""), body, notes)

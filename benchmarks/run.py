@@ -1,0 +1,131 @@
+"""Measures ttools against torch and Triton's own interpreter: `make bench`.
+
+Owns the command line and what goes into a run; see `docs/reference/benchmarks.md`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from compile_time import measure_compilation
+from figures import Figure, compile_figures, launch_figure, speed_figures
+from launch_overhead import measure_launch
+from report import compile_sheets, figure_sheet, launch_sheet, speed_sheet
+from rich.console import Console
+from sides import HERE, SIDES, Plan, Row, measure_workloads
+from workloads import chosen
+
+SCHEMA = 1
+RESULTS = HERE / "results"
+
+
+def _machine() -> dict[str, Any]:
+    from ttools.interpreter.jit import host_lanes
+
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "architecture": platform.machine(),
+        "f32_lanes": host_lanes(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("torch", "triton", "llvmlite", "ttools-interpreter")},
+    }
+
+
+def _load() -> float:
+    """How many processes wanted a CPU in the last minute."""
+    return os.getloadavg()[0]
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _thread_numbers(text: str) -> list[int]:
+    everything = len(os.sched_getaffinity(0))
+    words = _words(text)
+    if not words or any(w != "all" and (not w.isdecimal() or int(w) < 1) for w in words):
+        raise typer.BadParameter(f"{text}: numbers of threads, or `all`, separated by commas")
+    return sorted({everything if word == "all" else int(word) for word in words})
+
+
+def _sides(text: str) -> list[str]:
+    words = _words(text)
+    if not words or any(word not in SIDES for word in words):
+        raise typer.BadParameter(f"{text}: sides are {', '.join(SIDES)}")
+    return list(dict.fromkeys(words))
+
+
+def main(
+    only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
+    sides: Annotated[str, typer.Option(help="Which of ours, torch, upstream.")] = ",".join(SIDES),
+    repeat: Annotated[int, typer.Option(min=1, help="Samples of each side.")] = 7,
+    upstream_repeat: Annotated[
+        int, typer.Option(min=1, help="Samples of TRITON_INTERPRET=1, which takes seconds.")
+    ] = 2,
+    threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
+    json_file: Annotated[
+        Path, typer.Option("--json", help="Where the results go, and beside them as Markdown.")
+    ] = RESULTS / "latest.json",
+    quick: Annotated[bool, typer.Option(help="Two samples, one compilation.")] = False,
+) -> None:
+    """Measure speed against torch and TRITON_INTERPRET=1."""
+    plan = Plan(sides=_sides(sides), repeat=2 if quick else repeat, upstream_repeat=upstream_repeat)
+    numbers = _thread_numbers(threads)
+    workloads = chosen(only)
+    if not workloads:
+        names = ", ".join(w.name for w in chosen(None))
+        raise typer.BadParameter(f"no workload is called like {only}; there are {names}")
+    # Where it does not go to a terminal, rich would cut the tables.
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    errors = Console(stderr=True)
+    before = _load()
+
+    def tell(row: Row) -> None:
+        errors.print(f"measured {row.title}, threads: {row.threads}", highlight=False)
+
+    compilation, launch, figures = None, None, list[Figure]()
+    with tempfile.TemporaryDirectory() as caches:
+        rows = measure_workloads(workloads, numbers, plan, Path(caches), tell)
+        figures += speed_figures(rows)
+        if "ours" in plan.sides:
+            errors.print("measuring compilation and launch")
+            compilation = measure_compilation(only, 1 if quick else 5)
+            launch = measure_launch(plan.repeat, Path(caches))
+            figures += [*compile_figures(compilation), launch_figure(launch)]
+
+    sheets = [speed_sheet(rows, number) for number in numbers]
+    sheets += compile_sheets(compilation) if compilation else []
+    sheets += [launch_sheet(launch)] if launch else []
+    sheets += [figure_sheet(figures)] if figures else []
+    for sheet in sheets:
+        sheet.show(console)
+    load = f"load average {before:.1f} before, {_load():.1f} after"
+    console.print(f"{load}; `~` marks times that vary or were disturbed", highlight=False)
+    results = {
+        "schema": SCHEMA,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": {**_machine(), "load_before": before, "load_after": _load()},
+        "plan": {"repeat": plan.repeat, "upstream_repeat": upstream_repeat, "threads": numbers},
+        "rows": [row.to_json() for row in rows],
+        "compilation": compilation,
+        "launch": launch,
+        "figures": [figure.to_json() for figure in figures],
+    }
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    markdown = "\n".join(sheet.markdown() for sheet in sheets)
+    json_file.with_suffix(".md").write_text(f"{markdown}\n{load}\n", encoding="utf-8")
+    console.print(f"written: {json_file}", highlight=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,240 @@
+"""The sides that are compared, and the processes that run them.
+
+Owns each side's environment and the taking of turns: in every round each side gives one sample,
+so that whatever else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+HERE = Path(__file__).parent
+
+#: What sets a side apart from the others.
+SIDES: dict[str, dict[str, str]] = {
+    "ours": {},
+    "torch": {"TTOOLS_BACKEND": "off"},
+    "upstream": {"TTOOLS_BACKEND": "off", "TRITON_INTERPRET": "1"},
+}
+TITLES = {"ours": "ttools", "torch": "torch", "upstream": "TRITON_INTERPRET=1"}
+
+# Freed memory stays with the process on every side: else where a block happens to lie decides
+# whether a call pays for thousands of page faults.
+_COMMON = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "TTOOLS_QUIET": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+}
+_OURS = ("TTOOLS_", "TRITON_")
+
+
+def environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what steers Triton or ttools, and `extra`."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
+    return {**inherited, **_COMMON, **extra}
+
+
+def _thread_variables(threads: int) -> dict[str, str]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return dict.fromkeys(names, str(threads))
+
+
+class SideProcess:
+    """One side with one number of threads, in a process of its own."""
+
+    def __init__(self, side: str, threads: int, caches: Path) -> None:
+        self.side = side
+        own = {
+            **SIDES[side],
+            **_thread_variables(threads),
+            "TTOOLS_CACHE_DIR": str(caches / "ttools"),
+            "TRITON_CACHE_DIR": str(caches / "triton"),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "measure.py"), "--side", side, "--threads", str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(own),
+            text=True,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Sends a request and waits for the answer.
+
+        Raises:
+            RuntimeError: the process has died; what it said is on standard error.
+        """
+        process = self._process
+        stdin, stdout = _open(process.stdin), _open(process.stdout)
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+        except BrokenPipeError:
+            pass  # the missing answer says it
+        line = stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of side {self.side} ended with {process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> SideProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _open(self._process.stdin).close()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+def _open(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+@dataclass
+class Times:
+    """What one side needed for one workload.
+
+    Attributes:
+        samples: seconds per call, one of each round.
+        waited: in each round, the share of the time in which the process had no CPU.
+        first_s: seconds of the first call, which compiles.
+        error: largest error relative to the largest value.
+        right: the error is small enough.
+        factor: only one in so many programs ran; times are scaled up.
+        note: why there are no samples.
+    """
+
+    samples: list[float] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    first_s: float = 0.0
+    error: float = 0.0
+    right: bool = True
+    factor: int = 1
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples) if self.samples else float("nan")
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles, relative to the median."""
+        if len(self.samples) < 4:
+            return 0.0
+        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / 2 / self.median
+
+    def to_json(self) -> dict[str, Any]:
+        return {"median_s": self.median if self.samples else None, **self.__dict__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How often to measure.
+
+    Attributes:
+        sides: which sides, in the order of their turns.
+        repeat: samples of each side.
+        upstream_repeat: samples of the interpreter, whose calls take seconds.
+    """
+
+    sides: Sequence[str]
+    repeat: int
+    upstream_repeat: int
+
+
+def take_turns(
+    processes: Sequence[SideProcess], name: str, wrong: Mapping[str, str], plan: Plan
+) -> dict[str, Times]:
+    """Measures one workload on all sides, in alternation."""
+    times: dict[str, Times] = {}
+    for process in processes:
+        side = process.side
+        if side in wrong:
+            times[side] = Times(note=wrong[side])
+            continue
+        times[side] = found = Times(**process.ask(prepare=name))
+        if not found.right:
+            found.note = f"wrong result, error {found.error:.1e}"
+    for number in range(plan.repeat):
+        for process in processes:
+            found = times[process.side]
+            if found.note or (process.side == "upstream" and number >= plan.upstream_repeat):
+                continue
+            answer = process.ask()
+            found.samples.append(answer["seconds"])
+            found.waited.append(answer["waited"])
+    return times
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload with one number of threads."""
+
+    name: str
+    title: str
+    threads: int
+    times: dict[str, Times]
+
+    def ratio(self, side: str) -> float | None:
+        """How many times longer than that side ours takes; None where one is missing."""
+        ours, other = self.times.get("ours"), self.times.get(side)
+        if ours is None or other is None or not ours.samples or not other.samples:
+            return None
+        return ours.median / other.median
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "workload": self.name,
+            "title": self.title,
+            "threads": self.threads,
+            "sides": {side: times.to_json() for side, times in self.times.items()},
+        }
+
+
+def measure_workloads(
+    workloads: Sequence[Any],
+    threads: Sequence[int],
+    plan: Plan,
+    caches: Path,
+    report: Callable[[Row], None],
+) -> list[Row]:
+    """Measures every workload with every number of threads.
+
+    Args:
+        workloads: of `workloads.WORKLOADS`.
+        threads: numbers of threads.
+        plan: how often.
+        caches: a folder for compiled kernels.
+        report: told of every row as it is done.
+    """
+    rows = []
+    for number in threads:
+        processes = [SideProcess(side, number, caches) for side in plan.sides]
+        try:
+            for workload in workloads:
+                times = take_turns(processes, workload.name, workload.wrong, plan)
+                rows.append(Row(workload.name, workload.title, number, times))
+                report(rows[-1])
+        finally:
+            for process in processes:
+                process.__exit__(None, None, None)
+    return rows

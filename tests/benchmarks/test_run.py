@@ -1,0 +1,68 @@
+"""The benchmark runs, compares results, and writes what it measured. No time is asserted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "run.py"), *options],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+def test_quick_run_writes_json(tmp_path: Path) -> None:
+    output = tmp_path / "results" / "add.json"
+    done = run(
+        *("--quick", "--only", "add_1m", "--sides", "ours,torch", "--threads", "1"),
+        *("--json", str(output)),
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads(output.read_text("utf-8"))
+
+    assert [row["workload"] for row in results["rows"]] == ["add_1m_f32", "add_1m_bf16"]
+    for row in results["rows"]:
+        assert row["threads"] == 1
+        assert set(row["sides"]) == {"ours", "torch"}
+        for times in row["sides"].values():
+            assert times["right"]
+            assert len(times["samples"]) == 2
+            assert times["median_s"] > 0
+    for kind in ("cold", "warm"):
+        kernels = [record["kernel"] for record in results["compilation"][kind]]
+        assert kernels == ["tiny_kernel", "add_kernel", "add_kernel"]
+    cold = results["compilation"]["cold"][1]["phases"]
+    assert min(cold[phase] for phase in ("make_ir", "emit", "codegen", "load", "total")) > 0
+    assert results["compilation"]["warm"][1]["phases"]["codegen"] == 0
+    assert results["launch"]["launch_s"] > 0
+    names = [figure["name"] for figure in results["figures"]]
+    assert "cold compilation, most" in names
+    assert all(isinstance(figure["reached"], bool) for figure in results["figures"])
+
+    assert "ttools / torch" in done.stdout
+    assert "Figures to reach" in output.with_suffix(".md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--only", "nothing"), "no workload is called like nothing"),
+        (("--sides", "theirs"), "sides are ours, torch, upstream"),
+        (("--threads", "0"), "numbers of threads"),
+    ],
+)
+def test_options_that_make_no_sense(options: tuple[str, ...], said: str) -> None:
+    done = run(*options)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.replace("│", " ").split())
