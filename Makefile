@@ -1,5 +1,5 @@
-# Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
-# for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS and
+# BENCH_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,6 +16,7 @@ TRITON ?= $(TRITON_RANGE)
 NEWEST_TRITON := triton==3.9.0
 OLDEST_TRITON := triton==3.6.0
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
 ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
@@ -73,7 +74,7 @@ typecheck: $(STAMP) ## Check types, strictly
 	@$(PY) -m mypy
 
 bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1
-	@$(PY) benchmarks/run.py
+	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: $(STAMP) ## Build the documentation into site/
 	@mapfile -t tools < <($(PY) tools/requirements.py docs); \
