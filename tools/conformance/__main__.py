@@ -1,0 +1,178 @@
+"""The command line of the conformance run.
+
+Exit status: 0 when nothing is wrong, 1 when something is, 2 for wrong usage, 3 when pytest could
+not collect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+from tools.conformance.outcomes import Case, Outcome
+from tools.conformance.report import (
+    FunctionResult,
+    Report,
+    as_json,
+    print_report,
+    write_markdown,
+)
+from tools.conformance.selection import (
+    UsageError,
+    by_function,
+    find_files,
+    find_tests,
+    is_wanted,
+    sample,
+)
+from tools.conformance.workers import (
+    CollectionError,
+    WorkerOptions,
+    WorkerProcess,
+    make_scratch,
+    remove_scratch,
+    run_cases,
+)
+
+PIPE_WIDTH = 110  # of tables in a pipe or file, which have no width of their own
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.conformance",
+        description="Runs the tests that Triton marks for its interpreter on the native engine.",
+    )
+    parser.add_argument("--checkout", type=Path, required=True, help="Triton's source tree")
+    parser.add_argument("--sample", type=_positive, metavar="N", help="cases a function; else all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    parser.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="workers (default 1)"
+    )
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds a case (default 60)")
+    parser.add_argument(
+        "--opt", type=int, choices=range(4), default=1, help="TTOOLS_OPT (default 1)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="FUNCTION", help="repeatable"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables, as Markdown")
+    return parser.parse_args(arguments)
+
+
+def describe(options: argparse.Namespace) -> dict[str, str]:
+    """What was run and on what, without the paths of this machine."""
+    chosen = "all cases" if options.sample is None else f"at most {options.sample} of a function"
+    words = [f"--checkout TRITON --seed {options.seed} --jobs {options.jobs}"]
+    words += [f"--sample {options.sample}"] if options.sample is not None else []
+    words += [f"--timeout {options.timeout:g} --opt {options.opt}"]
+    words += (f"--only {name}" for name in options.only)
+    versions = (f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite"))
+    machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
+    return {
+        "command": f"`python -m tools.conformance {' '.join(words)}`",
+        "cases": f"{chosen}, seed {options.seed}",
+        "versions": ", ".join(versions),
+        "machine": ", ".join(machine),
+    }
+
+
+def conform(options: argparse.Namespace, console: Console) -> Report:
+    """Collects, samples, and runs."""
+    begin = time.perf_counter()
+    tests = find_tests(options.checkout)
+    files = find_files(tests, options.only)
+    scratch = make_scratch()
+    try:
+        setup = WorkerOptions(
+            tests=tests,
+            files=list(files),
+            scratch=scratch,
+            timeout=options.timeout,
+            opt=options.opt,
+            threads=max(1, (os.cpu_count() or 1) // options.jobs),
+        )
+        first = WorkerProcess(setup)
+        cases = [case for case in first.cases if is_wanted(case.function, options.only)]
+        chosen = list(sample(cases, options.sample, options.seed))
+        outcomes = _run(first, setup, chosen, options.jobs, console)
+    finally:
+        remove_scratch(scratch)
+    failed = {tests / name: reason for name, reason in first.failed_files.items()}
+    return Report(
+        settings=describe(options),
+        functions=_results(cases, outcomes),
+        not_imported={name: why for file, why in failed.items() for name in files.get(file, ())},
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def _run(
+    first: WorkerProcess,
+    setup: WorkerOptions,
+    cases: list[Case],
+    jobs: int,
+    console: Console,
+) -> dict[str, Outcome]:
+    """Runs the cases behind a progress bar, which only a terminal sees."""
+    outcomes: dict[str, Outcome] = {}
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("cases", total=len(cases))
+
+        def done(outcome: Outcome) -> None:
+            outcomes[outcome.node] = outcome
+            progress.advance(task)
+
+        run_cases(first, setup, cases, jobs, done)
+    return outcomes
+
+
+def _results(cases: list[Case], outcomes: dict[str, Outcome]) -> list[FunctionResult]:
+    groups = by_function(cases)
+    return [
+        FunctionResult(name, len(group), [outcomes[c.node] for c in group if c.node in outcomes])
+        for name, group in groups.items()
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs and reports."""
+    options = parse_arguments(arguments)
+    errors = Console(stderr=True)
+    try:
+        report = conform(options, errors)
+    except UsageError as error:
+        errors.print(f"conformance: {error}", markup=False, soft_wrap=True)
+        return 2
+    except CollectionError as error:
+        errors.print(f"conformance: pytest could not collect:\n{error}", markup=False)
+        return 3
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=PIPE_WIDTH)
+    print_report(report, console)
+    if options.json:
+        options.json.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
+    if options.markdown:
+        write_markdown(report, options.markdown)
+    return 1 if any(outcome.status == "wrong" for outcome in report.outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

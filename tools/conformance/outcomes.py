@@ -1,0 +1,148 @@
+"""What became of one case, and how a failure is told: wrong, unsupported, or not ours to pass.
+
+The rules of exclusion are a table. Each recognises by the exception and by where it was raised
+that the case asks for something no CPU has, or that this Triton lacks; whatever no rule recognises
+is wrong. Runs in the workers, and knows neither pytest's hooks nor processes.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Status = Literal["pass", "wrong", "unsupported", "excluded"]
+STATUSES: tuple[Status, ...] = ("pass", "wrong", "unsupported", "excluded")
+CALLS_CUDA = "calls torch.cuda itself"
+DETAIL_WIDTH = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test function with one set of parameters.
+
+    Attributes:
+        node: pytest's node id.
+        function: the test function, `test_core.py::test_bin_op`.
+    """
+
+    node: str
+    function: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case did.
+
+    Attributes:
+        node: pytest's node id.
+        status: one of `STATUSES`; crashes and timeouts are wrong.
+        reason: why it is not a pass; cases of one reason are counted together.
+        detail: what was special about this case, such as its error message.
+        seconds: wall time, with compiling.
+    """
+
+    node: str
+    status: Status
+    reason: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields `error` and what led to it, outermost first."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def _unsupported(error: BaseException) -> str | None:
+    """What the engine refused, in its own words."""
+    names = {base.__name__ for base in type(error).__mro__}
+    if "UnsupportedError" not in names:
+        return None
+    return str(getattr(error, "what", error))
+
+
+def _calls_cuda(error: BaseException) -> str | None:
+    """A call from the test, not from the engine, that ends in torch.cuda."""
+    if "Torch not compiled with CUDA" in str(error):  # in the output of a script that the test ran
+        return CALLS_CUDA
+    caller = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if "/torch/cuda/" in frame.filename:
+            return None if "/ttools/" in caller else CALLS_CUDA
+        caller = frame.filename
+    return None
+
+
+def _reads_gpu_code(error: BaseException) -> str | None:
+    """Assertions on the text of stages that only a GPU backend has."""
+    stage = re.search(r"Unknown key: '(\w+)'", str(error)) if isinstance(error, KeyError) else None
+    return f"reads the `{stage[1]}` of the kernel, which is GPU code" if stage else None
+
+
+_MISSING_NAMES = (
+    r"module 'triton[\w.]*' has no attribute '(\w+)'",
+    r"cannot import name '(\w+)' from 'triton[\w.]*'",
+)
+
+
+def _lacks_api(error: BaseException) -> str | None:
+    """A name that the installed Triton does not have, or no longer has."""
+    gone = re.search(r"([A-Z][\w ]*) have been removed", str(error))
+    if gone:
+        return f"{gone[1].lower()} are not in this Triton"
+    for pattern in _MISSING_NAMES:
+        missing = re.search(pattern, str(error))
+        if missing:
+            return f"`{missing[1]}` is not in this Triton"
+    return None
+
+
+def _lacks_module(error: BaseException) -> str | None:
+    """A Python module that is not installed, unless it is one of ours."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if not name or name.split(".")[0] in ("ttools", "llvmlite", "numpy", "torch", "triton"):
+        return None
+    return f"the Python module `{name}` is not installed"
+
+
+Rule = Callable[[BaseException], "str | None"]
+EXCLUSIONS: tuple[Rule, ...] = (_calls_cuda, _reads_gpu_code, _lacks_api, _lacks_module)
+RULES: tuple[tuple[Status, Rule], ...] = (
+    ("unsupported", _unsupported),
+    *(("excluded", rule) for rule in EXCLUSIONS),
+)
+
+
+def judge(error: BaseException) -> tuple[Status, str, str]:
+    """Returns status, reason and detail of a case that failed with `error`."""
+    chain = list(causes(error))
+    for status, rule in RULES:
+        for one in chain:
+            reason = rule(one)
+            if reason is not None:
+                return status, reason, ""
+    return "wrong", type(error).__name__, _told(chain)
+
+
+def _told(chain: list[BaseException]) -> str:
+    """The message, and the innermost place that is neither torch's nor NumPy's, on one line."""
+    error = chain[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [
+        f"{Path(frame.filename).name}:{frame.lineno}"
+        for frame in frames
+        if "/site-packages/torch/" not in frame.filename and "/numpy/" not in frame.filename
+    ]
+    text = " ".join(str(error).split())[:DETAIL_WIDTH]
+    if len(chain) > 1 and not text:
+        text = " ".join(str(chain[-1]).split())[:DETAIL_WIDTH]
+    return f"{text} (at {places[-1]})" if places else text

@@ -1,0 +1,196 @@
+"""Tells the outcomes by function and by reason: on the terminal, as JSON, as Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tools.conformance.outcomes import STATUSES, Outcome
+
+BEGIN, END = "<!-- begin: conformance -->", "<!-- end: conformance -->"
+
+
+@dataclass(frozen=True)
+class FunctionResult:
+    """One function's outcomes.
+
+    Attributes:
+        function: its name.
+        cases: how many it has, run or not.
+        outcomes: of those that were run.
+    """
+
+    function: str
+    cases: int
+    outcomes: Sequence[Outcome]
+
+    def count(self, status: str) -> int:
+        return sum(outcome.status == status for outcome in self.outcomes)
+
+    @property
+    def excluded(self) -> bool:
+        """Whether nothing of it can be judged."""
+        return self.count("excluded") == len(self.outcomes)
+
+    @property
+    def passes(self) -> bool:
+        """Whether every case that can be judged passes."""
+        return not self.excluded and not (self.count("wrong") or self.count("unsupported"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A whole run.
+
+    Attributes:
+        settings: what was run, on what, for the reader.
+        functions: results in the order of the checkout.
+        not_imported: functions in files that cannot be imported, with the reason.
+        seconds: wall time.
+    """
+
+    settings: Mapping[str, str]
+    functions: Sequence[FunctionResult]
+    not_imported: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for function in self.functions for outcome in function.outcomes]
+
+    def summary(self) -> list[str]:
+        """The run in sentences."""
+        counts = Counter(outcome.status for outcome in self.outcomes)
+        judged = len(self.outcomes) - counts["excluded"]
+        functions = [function for function in self.functions if not function.excluded]
+        passing = sum(function.passes for function in functions)
+        total = sum(function.cases for function in self.functions)
+        others = ", ".join(f"{status} {counts[status]:,}" for status in STATUSES[1:])
+        unjudged = len(self.functions) - len(functions)
+        minutes = self.seconds / 60
+        lines = [
+            f"Functions with every judged case passing: {_share(passing, len(functions))}.",
+            f"Functions of which no case can be judged: {unjudged}.",
+            f"Cases passing: {_share(counts['pass'], judged)} of those judged; {others}.",
+            f"Run: {len(self.outcomes):,} of {total:,} cases in {minutes:.1f} minutes.",
+        ]
+        if self.not_imported:
+            lines.append(f"Functions in files that cannot be imported: {len(self.not_imported)}.")
+        return lines
+
+    def reasons(self, status: str) -> list[tuple[str, int, str]]:
+        """Reasons of a status, with their cases and their functions, most frequent first."""
+        cases: Counter[str] = Counter()
+        functions: dict[str, dict[str, None]] = {}
+        for function in self.functions:
+            for outcome in function.outcomes:
+                if outcome.status == status:
+                    cases[outcome.reason] += 1
+                    name = function.function.partition("::")[2]
+                    functions.setdefault(outcome.reason, {})[name] = None
+        return [(reason, n, ", ".join(functions[reason])) for reason, n in cases.most_common()]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({part / whole:.1%})" if whole else "0 of 0"
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Prints the tables; wrong cases come last, one by one."""
+    console.print(_function_table(report))
+    for status in ("excluded", "unsupported"):
+        rows = report.reasons(status)
+        if rows:
+            table = Table(title=status, title_justify="left")
+            table.add_column("reason", overflow="fold")
+            table.add_column("cases", justify="right")
+            table.add_column("functions", overflow="fold")
+            for reason, count, functions in rows:
+                table.add_row(reason, str(count), functions)
+            console.print(table)
+    for function, reason in report.not_imported.items():
+        console.print(f"not imported: {function}: {reason}", markup=False)
+    for outcome in report.outcomes:
+        if outcome.status == "wrong":
+            text = f"wrong: {outcome.node}: {outcome.reason}: {outcome.detail}"
+            console.print(text, markup=False, soft_wrap=True)
+    for line in report.summary():
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _function_table(report: Report) -> Table:
+    table = Table()
+    table.add_column("function", overflow="fold")
+    for name in ("cases", "run", *STATUSES):
+        table.add_column(name, justify="right")
+    for function in report.functions:
+        counts = [function.count(status) for status in STATUSES]
+        style = "red" if function.count("wrong") else None
+        cells = [str(count) if count else "" for count in counts]
+        row = (function.function, str(function.cases), str(len(function.outcomes)), *cells)
+        table.add_row(*row, style=style)
+    return table
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The whole run as plain data, every case included."""
+    return {
+        "settings": dict(report.settings),
+        "seconds": round(report.seconds, 1),
+        "summary": report.summary(),
+        "not_imported": dict(report.not_imported),
+        "functions": [
+            {
+                "function": function.function,
+                "cases": function.cases,
+                "run": len(function.outcomes),
+                **{status: function.count(status) for status in STATUSES},
+                "outcomes": [dataclasses.asdict(outcome) for outcome in function.outcomes],
+            }
+            for function in report.functions
+        ],
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """The tables for a page of the documentation."""
+    lines = ["| | |", "|---|---|"]
+    lines += (f"| {name} | {value} |" for name, value in report.settings.items())
+    lines += ["", *(f"- {line}" for line in report.summary()), ""]
+    lines += [f"| function | cases | run | {' | '.join(STATUSES)} |", f"|---|{'---:|' * 6}"]
+    for function in report.functions:
+        counts = (function.count(status) for status in STATUSES)
+        cells = " | ".join(str(count or "") for count in counts)
+        name, run = function.function, len(function.outcomes)
+        lines.append(f"| `{name}` | {function.cases} | {run} | {cells} |")
+    for status in STATUSES[1:]:
+        rows = report.reasons(status)
+        if rows:
+            lines += ["", f"### {status.capitalize()}, by reason", ""]
+            lines += ["| reason | cases | functions |", "|---|---:|---|"]
+            lines += (f"| {_cell(reason)} | {n} | {names} |" for reason, n, names in rows)
+    if report.not_imported:
+        lines += ["", "### In files that cannot be imported", "", "| function | reason |"]
+        lines += ["|---|---|"]
+        lines += (f"| `{name}` | {_cell(why)} |" for name, why in report.not_imported.items())
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write_markdown(report: Report, file: Path) -> None:
+    """Writes the tables, between the page's markers if it has them."""
+    tables = as_markdown(report)
+    page = file.read_text(encoding="utf-8") if file.exists() else ""
+    if BEGIN in page and END in page:
+        before, after = page.split(BEGIN)[0], page.split(END)[1]
+        tables = f"{before}{BEGIN}\n{tables}{END}{after}"
+    file.write_text(tables, encoding="utf-8")
