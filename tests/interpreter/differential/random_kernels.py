@@ -288,7 +288,8 @@ class _Writer:
         if self.depth:
             # Inside loops and branches only what existed before may change.
             keys = [key for key, names in self.names.items() if set(names) - set("rcp")]
-            shape, kind = self.pick(keys)
+            key = self.pick(keys)
+            shape, kind = key[0], key[1]
         known = self.names.setdefault(shape + kind, [])
         text = self.value(shape, kind, _DEPTH)
         if kind == "F":

@@ -24,6 +24,7 @@ from ttools.interpreter.emit.chunk import (
     Vector,
     uniform,
 )
+from ttools.interpreter.emit.exchange import opposite
 from ttools.interpreter.emit.integers import Integers
 from ttools.interpreter.emit.llvm import (
     Builder,
@@ -184,6 +185,10 @@ class Emitter(Integers):
         if offsets == tuple(range(width)):
             raw = b.emit(f"load {vec}, ptr {address}, align {slot.stored_bytes}")
             return Vector(slot.element, width, slot.from_stored(b, raw, width))
+        first = min(offsets)
+        span = max(offsets) - first + 1
+        if span <= width and span & (span - 1) == 0:
+            return self._read_shuffled(slot, address, offsets, first, span)
         raw = "poison"
         loaded: dict[int, str] = {}
         for lane, offset in enumerate(offsets):
@@ -191,6 +196,17 @@ class Emitter(Integers):
                 p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
                 loaded[offset] = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
             raw = b.emit(f"insertelement {vec} {raw}, {stored} {loaded[offset]}, i64 {lane}")
+        return Vector(slot.element, width, slot.from_stored(b, raw, width))
+
+    def _read_shuffled(
+        self, slot: Slot, address: str, offsets: tuple[int, ...], first: int, span: int
+    ) -> Chunk:
+        """Lanes that repeat or permute a short run: one vector load and a shuffle."""
+        b, stored, width = self.b, slot.stored_type, len(offsets)
+        p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {first}")
+        vec = vector_type(stored, span)
+        run = b.emit(f"load {vec}, ptr {p}, align {slot.stored_bytes}")
+        raw = b.shuffle(run, stored, span, [n - first for n in offsets])
         return Vector(slot.element, width, slot.from_stored(b, raw, width))
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
@@ -279,12 +295,22 @@ class Emitter(Integers):
             return self.add_uniform(self.evaluate(initial, at), delta)
         op = value.defining_op
         assert op is not None, value
+        if op in self.plan.exchanges:
+            return self.exchange(op, at)
         rule = FUSED.get(op.name)
         if rule is not None:
             return rule(self, op, value.index, at)
         if elementwise.is_elementwise(op.name):
             return self.lower_elementwise(op, at)[value.index]
         raise UnsupportedError(f"operation {op.name}", op.location)
+
+    def exchange(self, op: Operation, at: Coords) -> Chunk:
+        """The neighbours of a chunk along an axis of extent 2."""
+        source, axis = self.plan.exchanges[op]
+        base = at[axis].base
+        flip = self.b.emit(f"xor i32 {base}, 1") if base.startswith("%") else base
+        where = (*at[:axis], opposite(at[axis], flip), *at[axis + 1 :])
+        return self.evaluate(source, where)
 
     def lower_elementwise(self, op: Operation, at: Coords) -> list[Chunk]:
         """Applies an elementwise operation to chunks; once only when all are uniform."""
@@ -394,6 +420,8 @@ class Emitter(Integers):
         """Emits one operation at its place."""
         try:
             rule = ROOTS.get(op.name)
+            if op in self.plan.skipped:
+                return
             if rule is not None:
                 rule(self, op)
             elif op.results and all(v.is_tensor for v in op.results):

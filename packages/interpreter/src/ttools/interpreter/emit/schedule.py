@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.emit.exchange import exchanged, is_only_exchanged
 from ttools.interpreter.emit.module import EmitOptions, Facts
 from ttools.interpreter.ir import Block, Operation, Value
 
@@ -66,11 +67,16 @@ class Plan:
             maps the block argument to the addends of one iteration.
         shares: values stored in the slot of another one (a yielded value in the slot of the
             carried one, a loop's result likewise).
+        exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
+            the axis.
+        skipped: reductions that only served exchanges, and what led from them there.
     """
 
     stored: dict[Value, bool] = field(default_factory=dict)
     increments: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     shares: dict[Value, Value] = field(default_factory=dict)
+    exchanges: dict[Operation, tuple[Value, int]] = field(default_factory=dict)
+    skipped: set[Operation] = field(default_factory=set)
 
     def store(self, value: Value, *, widened: bool = False) -> None:
         if value.is_tensor:
@@ -104,10 +110,13 @@ class _Planner:
 
     def run(self) -> None:
         ops = [op for op in self.function.walk() if not _inside_combine(op)]
+        if self.fused:
+            self._find_exchanges(ops)
         for op in ops:
-            self._store_forced(op)
+            if op not in self.plan.skipped:
+                self._store_forced(op)
         for op in ops:
-            for value in op.results:
+            for value in op.results if op not in self.plan.skipped else ():
                 if value.is_tensor and not self.plan.is_stored(value) and self._should_store(value):
                     self.plan.store(value)
                     self._cost.pop(value, None)
@@ -115,6 +124,16 @@ class _Planner:
             for op in ops:
                 if op.name == "scf.for":
                     self._share_carried(op)
+
+    def _find_exchanges(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            found = exchanged(op)
+            if found is not None:
+                self.plan.exchanges[op] = found
+            if op.name == "tt.reduce" and is_only_exchanged(op):
+                expands = [user for user, _ in op.results[0].uses]
+                self.plan.skipped |= {op, *expands}
+                self.plan.skipped |= {user for e in expands for user, _ in e.results[0].uses}
 
     # ---- forced by the operation
     def _store_forced(self, op: Operation) -> None:
@@ -202,6 +221,8 @@ class _Planner:
         """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
         if self.plan.is_stored(value) or not value.is_tensor:
             return 1 if value.is_tensor else 0
+        if value.defining_op in self.plan.exchanges:
+            return self.cost(self.plan.exchanges[value.defining_op][0]) + 2
         known = self._cost.get(value)
         if known is not None:
             return known
@@ -252,7 +273,7 @@ class _Planner:
                 if user is target:
                     if not same_element or not _writes_after_reading(user, position):
                         return False
-                elif top is target:
+                elif top is target or user in self.plan.exchanges:
                     return False
                 else:
                     stays = same_element and user.name not in _ROW_CHANGING
