@@ -68,7 +68,10 @@ lint: $(STAMP) ## Check style, layers, spelling and dependencies
 	@$(PY) -m ruff format --check --quiet .
 	@$(VENV)/bin/lint-imports
 	@$(VENV)/bin/codespell
-	@for name in $(MEMBERS); do (cd packages/$$name && $(abspath $(VENV))/bin/deptry src); done
+	@for name in $(MEMBERS); do \
+	  found=$$(cd packages/$$name && $(abspath $(VENV))/bin/deptry src 2>&1) \
+	    || { echo "packages/$$name"; echo "$$found"; exit 1; }; \
+	done
 
 typecheck: $(STAMP) ## Check types, strictly
 	@$(PY) -m mypy
