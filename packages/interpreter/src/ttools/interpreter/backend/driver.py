@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -39,14 +40,15 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         others = (b.driver for b in backends.values() if b.driver is not cls)
         return not any(driver.is_active() for driver in others)
 
-    @property
+    @cached_property
     def launcher_cls(self) -> Callable[..., Any]:
         """Makes the callable that launches one compiled kernel."""
         from ttools.interpreter.backend.launcher import CPULauncher
 
         return CPULauncher
 
-    @property
+    # Cached: Triton asks again when a kernel is freed, which may be while Python shuts down.
+    @cached_property
     def utils(self) -> Any:
         """Properties of the device and loading of compiled kernels."""
         from ttools.interpreter.backend.device import DEVICE

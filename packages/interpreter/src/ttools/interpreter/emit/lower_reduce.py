@@ -15,7 +15,8 @@ from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords, Vector
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import register_type, vector_type
 from ttools.interpreter.emit.loops import Loop, Traversal, for_each_chunk, open_loops
-from ttools.interpreter.emit.regions import apply_region
+from ttools.interpreter.emit.regions import accumulator_type, apply_region
+from ttools.interpreter.emit.representation import narrow, widen
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,
@@ -87,19 +88,44 @@ def _coords(walk: Traversal, axis: int, base: str, axes: dict[int, str]) -> Coor
     return tuple(walk.axis(k, base if k == axis else axes[k]) for k in range(len(walk.shape)))
 
 
+def _elements(op: Operation) -> list[Type]:
+    """The types of the partial results."""
+    return [accumulator_type(op, element_type(v.type)) for v in op.operands]
+
+
+def _inputs(e: Emitter, op: Operation, at: Coords) -> list[str]:
+    """A chunk of each operand, as partial results."""
+    with e.fresh_memo():
+        chunks = [e.operand(v, at) for v in op.operands]
+        return [
+            e.vector(chunk)
+            if chunk.element == wanted
+            else widen(e.b, e.vector(chunk), chunk.element, chunk.width)
+            for chunk, wanted in zip(chunks, _elements(op), strict=True)
+        ]
+
+
+def _outputs(e: Emitter, op: Operation, values: Sequence[str], width: int) -> list[Vector]:
+    """Partial results as chunks of the results, rounded where they were kept wider."""
+    chunks = []
+    for result, value, kept in zip(op.results, values, _elements(op), strict=True):
+        element = element_type(result.type)
+        ssa = value if kept == element else narrow(e.b, value, element, width)
+        chunks.append(Vector(element, width, ssa))
+    return chunks
+
+
 def _reduce_along(
     e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str]
 ) -> list[str]:
     """Combines all chunks along the axis into one vector per operand."""
     step = walk.lanes_along[axis]
     steps = walk.shape[axis] // step
-    elements = [element_type(v.type) for v in op.operands]
+    elements = _elements(op)
     types = [vector_type(register_type(t), walk.width) for t in elements]
 
     def chunk(base: str) -> list[str]:
-        with e.fresh_memo():
-            at = _coords(walk, axis, base, axes)
-            return [e.vector(e.operand(v, at)) for v in op.operands]
+        return _inputs(e, op, _coords(walk, axis, base, axes))
 
     if steps == 1:
         return chunk("0")
@@ -130,7 +156,7 @@ def _reduce_lanes(
 ) -> list[str]:
     """Combines the lanes that lie along the axis, then drops all but the first of each group."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
-    types = [register_type(element_type(v.type)) for v in op.operands]
+    types = [register_type(t) for t in _elements(op)]
     width = walk.width
     kept = list(range(width))
     position = {lane: walk.axis_lanes(axis)[lane] for lane in kept}
@@ -162,12 +188,11 @@ def _store_results(
         lanes = tuple(walk.axis_lanes(k)[lane] for lane in kept)
         divisor = ANY_DIVISOR if axes[k] == "0" else walk.lanes_along[k]
         where.append(Axis(axes[k], lanes, divisor))
-    for result, value in zip(op.results, values, strict=True):
-        if not result.is_tensor:
-            e.set_scalar(result, value)
-            continue
-        chunk = Vector(element_type(result.type), len(kept), value)
-        e.write_slot(e.slot(result), tuple(where), chunk)
+    for result, chunk in zip(op.results, _outputs(e, op, values, len(kept)), strict=True):
+        if result.is_tensor:
+            e.write_slot(e.slot(result), tuple(where), chunk)
+        else:
+            e.set_scalar(result, chunk.ssa)
 
 
 @root("tt.scan")
@@ -185,7 +210,7 @@ def _scan_along(
     e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str], *, reverse: bool
 ) -> None:
     step, extent = walk.lanes_along[axis], walk.shape[axis]
-    types = [register_type(element_type(v.type)) for v in op.operands]
+    types = [register_type(t) for t in _elements(op)]
     vectors = [vector_type(t, walk.width) for t in types]
     loop = None
     base = "0"
@@ -201,8 +226,7 @@ def _scan_along(
             base = e.isub("i32", str(extent - step), loop.index)
             e.divisors[base] = step
     at = _coords(walk, axis, base, axes)
-    with e.fresh_memo():
-        values = [e.vector(e.operand(v, at)) for v in op.operands]
+    values = _inputs(e, op, at)
     values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
     if loop is not None:
         first = e.b.emit(f"icmp eq i32 {loop.index}, 0")
@@ -211,8 +235,7 @@ def _scan_along(
             e.b.emit(f"select i1 {first}, {v} {x}, {v} {y}")
             for v, x, y in zip(vectors, values, joined, strict=True)
         ]
-    for result, value in zip(op.results, values, strict=True):
-        chunk = Vector(element_type(result.type), walk.width, value)
+    for result, chunk in zip(op.results, _outputs(e, op, values, walk.width), strict=True):
         e.write_slot(e.slot(result), at, chunk)
     if loop is not None:
         loop.close(

@@ -13,12 +13,34 @@ from ttools.interpreter.emit.chunk import origin
 from ttools.interpreter.emit.function import FUSED, Emitter
 from ttools.interpreter.emit.llvm import register_type, vector_type
 from ttools.interpreter.emit.schedule import Plan
-from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.ir import FloatType, Operation, Type, Value, element_type
+
+_F32 = FloatType("f32")
+#: Combines that lose bits at every step in a narrow float, and their LLVM instruction.
+_ROUNDING = {"arith.addf": "fadd", "arith.mulf": "fmul"}
+
+
+def accumulator_type(op: Operation, element: Type) -> Type:
+    """The type partial results of a reduction or scan are kept in.
+
+    Sums and products of f16 and bf16 are kept in f32 and rounded once: we combine in long chains
+    where a GPU combines in trees, and would lose far more than it does.
+    """
+    block = op.regions[0].entry
+    simple = len(block.operations) == 2 and block.operations[0].name in _ROUNDING
+    narrow = element in (FloatType("f16"), FloatType("bf16"))
+    return _F32 if simple and narrow and len(block.arguments) == 2 else element
 
 
 def apply_region(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
     """Emits the region of `op` on vectors of `width` lanes; returns what it yields."""
     body = op.regions[0].entry.operations[:-1]
+    if body and accumulator_type(op, element_type(body[0].results[0].type)) != element_type(
+        body[0].results[0].type
+    ):
+        first, second = arguments
+        name = _ROUNDING[body[0].name]
+        return [e.b.emit(f"{name} {vector_type('float', width)} {first}, {second}")]
     if len(op.regions[0].blocks) == 1 and all(_is_straight(inner) for inner in body):
         return _on_vectors(e, op, arguments, width)
     return _per_lane(e, op, arguments, width)
