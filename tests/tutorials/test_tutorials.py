@@ -28,8 +28,8 @@ TUTORIALS: dict[str, tuple[list[str], str]] = {
 }
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run `ttools interpret` on a tutorial."""
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run `ttools interpret` on a tutorial, which may leave files in `folder`."""
     environment = {
         **os.environ,
         "MPLBACKEND": "Agg",
@@ -37,28 +37,34 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     }
     prefix = [sys.executable, "-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
     return subprocess.run(
-        prefix + command, env=environment, capture_output=True, text=True, timeout=850, check=False
+        prefix + command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=850,
+        check=False,
     )
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_tutorial(name: str) -> None:
-    path = Path(os.environ["TTOOLS_TUTORIALS"]) / name
+def test_tutorial(name: str, tmp_path: Path) -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]).absolute() / name
     if not path.exists():
         pytest.skip(f"{path.parent} has no {name}")
     pytest.importorskip("matplotlib")
     pytest.importorskip("pandas")
     arguments, expected = TUTORIALS[name]
-    done = run([str(path), *arguments])
+    done = run([str(path), *arguments], tmp_path)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert expected in done.stdout
 
 
-def test_persistent_matmul_up_to_its_profile() -> None:
-    path = Path(os.environ["TTOOLS_TUTORIALS"]) / "09-persistent-matmul.py"
+def test_persistent_matmul_up_to_its_profile(tmp_path: Path) -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]).absolute() / "09-persistent-matmul.py"
     if not path.exists():
         pytest.skip(f"{path.parent} has no {path.name}")
-    done = run([str(path), "--prec", "fp16", "-K", "64"])
+    done = run([str(path), "--prec", "fp16", "-K", "64"], tmp_path)
     assert "M=8192, N=8192, K=64, verification naive vs" in done.stdout, done.stderr[-4000:]
     assert done.stdout.count("Persistent: ✅") >= 2
     assert "❌" not in done.stdout
@@ -66,11 +72,12 @@ def test_persistent_matmul_up_to_its_profile() -> None:
     assert done.returncode == 0 or "No profiler registered" in done.stderr
 
 
-def test_the_tests_of_the_attention_tutorial() -> None:
-    path = Path(os.environ["TTOOLS_TUTORIALS"]) / "06-fused-attention.py"
+def test_the_tests_of_the_attention_tutorial(tmp_path: Path) -> None:
+    path = Path(os.environ["TTOOLS_TUTORIALS"]).absolute() / "06-fused-attention.py"
     if not path.exists():
         pytest.skip(f"{path.parent} has no {path.name}")
     # Its correctness is in tests of its own; the smaller of their sizes are enough here.
-    done = run(["-m", "pytest", "-q", "-x", str(path), "-k", "fp16 and 128 and not 1024"])
+    command = ["-m", "pytest", "-q", "-x", str(path), "-k", "fp16 and 128 and not 1024"]
+    done = run(command, tmp_path)
     assert done.returncode == 0, done.stdout[-4000:]
     assert "passed" in done.stdout
