@@ -382,7 +382,7 @@ class Emitter(Integers):
     ) -> None:
         """Fills a slot from a function of coordinates, walking its axes in `order`."""
         if order is not None and can_transpose(slot, order[-1], self.options.lanes):
-            fill_transposed(self, slot, chunk_at, order[-1])
+            self._fill_transposed(slot, chunk_at, order[-1])
             return
 
         def body(at: Coords) -> None:
@@ -390,6 +390,15 @@ class Emitter(Integers):
                 self.write_slot(slot, at, chunk_at(at))
 
         for_each_chunk(self.b, traversal(slot.shape, self.options.lanes, order), body)
+
+    def _fill_transposed(self, slot: Slot, chunk_at: Callable[[Coords], Chunk], axis: int) -> None:
+        def stored_at(at: Coords) -> str:
+            with self.fresh_memo():
+                chunk = chunk_at(at)
+                return slot.to_stored(self.b, self.vector(chunk), chunk.width)
+
+        lanes = self.options.lanes
+        fill_transposed(self, slot, axis, lanes, stored_at, lambda at: self.slot_address(slot, at))
 
     def copy_slot(self, source: Slot, target: Slot) -> None:
         if source == target:

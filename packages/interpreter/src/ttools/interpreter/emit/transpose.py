@@ -7,15 +7,12 @@ last one: neither the loads nor the stores are scattered.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Chunk, Coords
+from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.emit.integers import Integers
 from ttools.interpreter.emit.llvm import Builder, vector_type
 from ttools.interpreter.emit.loops import Loop
-
-if TYPE_CHECKING:
-    from ttools.interpreter.emit.function import Emitter
-    from ttools.interpreter.emit.slot import Slot
+from ttools.interpreter.emit.slot import Slot
 
 
 def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
@@ -23,10 +20,26 @@ def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
     return min(slot.shape[axis], slot.shape[-1]) >= min(lanes, 8)
 
 
-def fill_transposed(e: Emitter, slot: Slot, chunk_at: Callable[[Coords], Chunk], axis: int) -> None:
-    """Fills `slot` with lanes lying along `axis` while computing."""
-    b, last = e.b, len(slot.shape) - 1
-    size = min(e.options.lanes, slot.shape[axis], slot.shape[last])
+def fill_transposed(
+    ints: Integers,
+    slot: Slot,
+    axis: int,
+    lanes: int,
+    stored_at: Callable[[Coords], str],
+    address_of: Callable[[Coords], str],
+) -> None:
+    """Fills `slot` from chunks whose lanes lie along `axis`.
+
+    Args:
+        ints: emits the index arithmetic.
+        slot: the tile to fill.
+        axis: the axis along which chunks are computed.
+        lanes: the longest chunk.
+        stored_at: emits a chunk, converted to what the slot holds.
+        address_of: emits the address of the first lane of a chunk in the slot.
+    """
+    b, last = ints.b, len(slot.shape) - 1
+    size = min(lanes, slot.shape[axis], slot.shape[last])
     still = (0,) * size
     along = tuple(range(size))
     loops: list[Loop] = []
@@ -47,21 +60,17 @@ def fill_transposed(e: Emitter, slot: Slot, chunk_at: Callable[[Coords], Chunk],
             if k == fast:
                 axes.append(Axis(base, along, divisor))
             elif k == slow:
-                at = e.iadd("i32", base, str(position))
+                at = ints.iadd("i32", base, str(position))
                 axes.append(Axis(at, still, 1 if position else divisor))
             else:
                 axes.append(Axis(base, still, ANY_DIVISOR if base == "0" else 1))
         return tuple(axes)
 
-    rows = []
-    for j in range(size):
-        with e.fresh_memo():
-            chunk = chunk_at(coords(axis, last, j))
-            rows.append(slot.to_stored(b, e.vector(chunk), size))
+    rows = [stored_at(coords(axis, last, j)) for j in range(size)]
     columns = transposed(b, rows, slot.stored_type)
     for i, column in enumerate(columns):
         at = coords(last, axis, i)
-        p = e.slot_address(slot, at)
+        p = address_of(at)
         vec = vector_type(slot.stored_type, size)
         b.do(f"store {vec} {column}, ptr {p}, align {slot.stored_bytes}")
     for loop in reversed(loops):
