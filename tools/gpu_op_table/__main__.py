@@ -1,0 +1,124 @@
+"""The command line of the comparison.
+
+Exit status: 0 when every row is within its bound, 1 when one is not, 2 for wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from tools.gpu_op_table.execution import Outcome, run_groups
+from tools.gpu_op_table.report import Report, as_json, print_report, write_markdown
+from tools.gpu_op_table.rows import Row, groups
+from tools.gpu_op_table.table import table
+
+PIPE_WIDTH = 130  # of tables in a pipe or file, which have no width of their own
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.gpu_op_table",
+        description="Compares the engine with a GPU, operation by operation and type by type.",
+    )
+    parser.add_argument(
+        "--reference",
+        choices=("gpu", "materialised"),
+        default="gpu",
+        help="what the engine is compared with; `materialised`, its own simple schedule, needs no"
+        " GPU (default gpu)",
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="rows with it")
+    parser.add_argument(
+        "--jobs", type=_positive, default=1, metavar="N", help="processes (default 1)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every row, as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables, as Markdown")
+    return parser.parse_args(arguments)
+
+
+def chosen_rows(only: list[str]) -> list[Row]:
+    """The rows of the table whose key contains one of some texts; all if there are none."""
+    return [row for row in table() if not only or any(text in row.key for text in only)]
+
+
+def describe(options: argparse.Namespace) -> dict[str, str]:
+    """What was run and on what."""
+    words = [f"--reference {options.reference} --jobs {options.jobs}"]
+    words += (f"--only {text!r}" for text in options.only)
+    gpu = torch.cuda.get_device_name() if options.reference == "gpu" else "none"
+    versions = [f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite")]
+    versions += [f"CUDA {torch.version.cuda}"] if torch.version.cuda else []
+    machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
+    return {
+        "command": f"`python -m tools.gpu_op_table {' '.join(words)}`",
+        "GPU": gpu,
+        "versions": ", ".join(versions),
+        "machine": ", ".join(machine),
+    }
+
+
+def compare(options: argparse.Namespace, rows: list[Row], console: Console) -> Report:
+    """Runs the rows behind a progress bar, which only a terminal sees."""
+    begin = time.perf_counter()
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("rows", total=len(rows))
+
+        def done(outcome: Outcome) -> None:
+            progress.advance(task)
+
+        outcomes = run_groups(groups(rows), options.reference, options.jobs, done)
+    place = {row.key: index for index, row in enumerate(rows)}
+    return Report(
+        settings=describe(options),
+        outcomes=sorted(outcomes, key=lambda o: place[o.row.key]),
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs and reports."""
+    options = parse_arguments(arguments)
+    errors = Console(stderr=True)
+    rows = chosen_rows(options.only)
+    if not rows:
+        errors.print("gpu_op_table: no row contains what --only names", markup=False)
+        return 2
+    if options.reference == "gpu" and not torch.cuda.is_available():
+        errors.print(
+            "gpu_op_table: torch sees no GPU; --reference materialised runs without one",
+            markup=False,
+            soft_wrap=True,
+        )
+        return 2
+    report = compare(options, rows, errors)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=PIPE_WIDTH)
+    print_report(report, console)
+    if options.json:
+        options.json.write_text(json.dumps(as_json(report), indent=1) + "\n", encoding="utf-8")
+    if options.markdown:
+        write_markdown(report, options.markdown)
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""Runs groups of rows on the reference and on the engine, and compares what they wrote.
+
+Workers are processes: a kernel that a GPU refuses must not spoil the others, and compiling for a
+GPU takes a core each.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from tools.gpu_op_table.comparison import Distance, combined, distance
+from tools.gpu_op_table.kernel_text import BLOCK, load
+from tools.gpu_op_table.rows import DTYPES, Group, Output, Row
+from tools.gpu_op_table.samples import lane_count, make_inputs
+
+#: What the engine is compared with: a GPU, or its own simplest schedule.
+Reference = Literal["gpu", "materialised"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A row's result.
+
+    Attributes:
+        row: what was run.
+        distance: how far the results are apart; None if there are none.
+        example: operands and both results where they are furthest apart.
+        error: why there are no results.
+    """
+
+    row: Row
+    distance: Distance | None = None
+    example: str = ""
+    error: str = ""
+
+    @property
+    def status(self) -> str:
+        """`equal`, `within` the bound, `outside` it, or `error`."""
+        if self.distance is None:
+            return "error"
+        if self.distance.outside:
+            return "outside"
+        return "within" if self.distance.different else "equal"
+
+
+def run_groups(
+    groups: list[Group], reference: Reference, jobs: int, done: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """Runs all groups and returns the outcomes in the groups' order.
+
+    Args:
+        groups: what to run.
+        reference: the side that the engine is compared with.
+        jobs: how many processes; with 1 everything runs in this one.
+        done: called with every outcome as it comes.
+    """
+    found: dict[int, list[Outcome]] = {}
+    for index, outcomes in _outcomes(groups, reference, jobs):
+        found[index] = outcomes
+        for outcome in outcomes:
+            done(outcome)
+    return [outcome for index in sorted(found) for outcome in found[index]]
+
+
+def _outcomes(
+    groups: list[Group], reference: Reference, jobs: int
+) -> Iterator[tuple[int, list[Outcome]]]:
+    with tempfile.TemporaryDirectory(prefix="op-table-") as folder:
+        if jobs == 1:
+            for index, group in enumerate(groups):
+                yield index, run_group(group, reference, folder)
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            futures = {
+                pool.submit(run_group, group, reference, folder): index
+                for index, group in enumerate(groups)
+            }
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+
+
+def run_group(group: Group, reference: Reference, folder: str) -> list[Outcome]:
+    """Runs one kernel on both sides; where that fails, each of its rows on its own."""
+    try:
+        return _compare(group, reference, Path(folder))
+    except Exception as error:  # noqa: BLE001 - whatever a compiler raises is the row's outcome
+        if len(group.rows) == 1:
+            return [Outcome(row=group.rows[0], error=_sentence(error))]
+    return [
+        outcome for row in group.rows for outcome in run_group(Group((row,)), reference, folder)
+    ]
+
+
+def _sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    cause = error.__cause__
+    if cause is not None and str(cause):
+        lines = [*lines[-1:], str(cause).strip().splitlines()[-1]]
+    return f"{type(error).__name__}: {' / '.join(lines[-2:])}"[:300]
+
+
+def _compare(group: Group, reference: Reference, folder: Path) -> list[Outcome]:
+    kernel = load(group, folder)
+    count = lane_count(group.inputs)
+    inputs = make_inputs(group.inputs, count)
+    grid = (count // BLOCK if group.lanes else group.rows[0].programs,)
+    sides = []
+    for side in (reference, "engine"):
+        outputs = [_allocate(output, count) for output in group.outputs]
+        device = "cuda" if reference == "gpu" else "cpu"
+        arguments = [tensor.to(device) for tensor in (*inputs, *outputs)]
+        with _context(side):
+            kernel[grid](*arguments)
+        sides.append([tensor.cpu() for tensor in arguments[len(inputs) :]])
+    expected, actual = sides
+    return list(_judge(group, inputs, actual, expected))
+
+
+def _context(side: str) -> AbstractContextManager[Any]:
+    from ttools.interpreter import interpret
+
+    if side == "gpu":
+        return nullcontext()
+    return interpret(schedule="materialised" if side == "materialised" else "fused")
+
+
+def _allocate(output: Output, count: int) -> torch.Tensor:
+    kind = DTYPES[output.dtype]
+    full = torch.full(output.shape or (count,), output.fill, dtype=torch.float64)
+    return full.float().to(kind) if kind.itemsize == 1 else full.to(kind)
+
+
+def _judge(
+    group: Group,
+    inputs: list[torch.Tensor],
+    actual: list[torch.Tensor],
+    expected: list[torch.Tensor],
+) -> Iterator[Outcome]:
+    position = 0
+    for row in group.rows:
+        mine = slice(position, position + len(row.outputs))
+        position = mine.stop
+        pairs = list(zip(actual[mine], expected[mine], strict=True))
+        parts = [distance(a, b, row.bound) for a, b in pairs]
+        example = ""
+        for (a, b), part in zip(pairs, parts, strict=True):
+            if part.worst is not None and not example:
+                example = _example(inputs if group.lanes else [], a, b, part.worst)
+        yield Outcome(row=row, distance=combined(parts), example=example)
+
+
+def _example(
+    inputs: list[torch.Tensor], actual: torch.Tensor, expected: torch.Tensor, index: int
+) -> str:
+    operands = ", ".join(f"{n} = {_show(t, index)}" for n, t in zip("xyz", inputs, strict=False))
+    place = operands or f"element {index}"
+    return f"{place}: reference {_show(expected, index)}, engine {_show(actual, index)}"
+
+
+def _show(tensor: torch.Tensor, index: int) -> str:
+    value = tensor.reshape(-1)[index].item()
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.17g}" if tensor.dtype is torch.float64 else f"{value:.9g}"

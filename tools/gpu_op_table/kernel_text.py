@@ -1,0 +1,85 @@
+"""Writes the kernel of a group of rows, as text that Triton reads from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+from tools.gpu_op_table.rows import Group
+
+#: Lanes of a program; as many as threads, so that a GPU's compiler sees each operation once.
+BLOCK = 128
+
+_PREAMBLE = """\
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+
+@triton.jit
+def combine_maximum(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def combine_product(a, b):
+    return a * b
+
+
+@triton.jit
+def combine_affine(a0, b0, a1, b1):
+    return a0 * a1, b0 * a1 + b1
+
+
+"""
+
+
+def _offsets(shape: tuple[int, ...]) -> str:
+    """Offsets of a tile, row by row."""
+    if not shape:
+        return "lanes"
+    terms = []
+    for axis, size in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        index = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
+        terms.append(f"(tl.arange(0, {size}) * {stride})[{index}]")
+    return " + ".join(terms).replace("[:]", "")
+
+
+def source(group: Group) -> str:
+    """The module with the function `kernel(x_ptr, ..., r0_ptr, ...)`."""
+    names = "xyz"[: len(group.inputs)]
+    outputs = [f"r{i}" for i in range(len(group.outputs))]
+    parameters = ", ".join(f"{name}_ptr" for name in (*names, *outputs))
+    lines = []
+    if group.lanes:
+        lines.append(f"lanes = tl.program_id(0) * {BLOCK} + tl.arange(0, {BLOCK})")
+    for name, each in zip(names, group.inputs, strict=True):
+        lines.append(f"{name} = tl.load({name}_ptr + {_offsets(each.shape)})")
+    position = 0
+    for row in group.rows:
+        own = outputs[position : position + len(row.outputs)]
+        position += len(row.outputs)
+        lines += row.body.format(*own).splitlines()
+        for name, output in zip(own, row.outputs, strict=True):
+            if output.stored:
+                lines.append(f"tl.store({name}_ptr + {_offsets(output.shape)}, {name})")
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"{_PREAMBLE}@triton.jit\ndef kernel({parameters}):\n{body}"
+
+
+def load(group: Group, folder: Path) -> Any:
+    """The kernel, from a file in `folder`, where Triton finds its source."""
+    text = source(group)
+    name = "rows_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel

@@ -1,0 +1,201 @@
+"""Rows of `triton.language.extra.libdevice`.
+
+Bounds of inexact functions are the largest errors that the CUDA C++ Programming Guide documents
+("Mathematical Functions"), plus 2 ulp for the engine's own. In f32 Triton lets libdevice flush
+denormals, so operands are normal and results below the smallest normal number may differ.
+"""
+
+from __future__ import annotations
+
+from tools.gpu_op_table.rows import EXACT, Bound, Operation, Row, Sample, lanes
+
+_FLUSHED = 1.2e-38
+FLUSH = Bound(absolute=_FLUSHED, why="libdevice flushes denormals of f32")
+_OWN = 2
+_NORMAL: Sample = "normal"
+
+#: Function -> documented error in f32 and f64 (0: not compared), and where it is compared.
+_UNARY: dict[str, tuple[float, float, Sample]] = {
+    "rsqrt": (2, 1, _NORMAL),
+    "cbrt": (1, 1, _NORMAL),
+    "rcbrt": (1, 1, _NORMAL),
+    "exp": (2, 1, (-87.0, 87.0)),
+    "exp2": (2, 1, (-125.0, 125.0)),
+    "exp10": (2, 1, (-37.0, 37.0)),
+    "expm1": (1, 1, (-87.0, 87.0)),
+    "log": (1, 1, _NORMAL),
+    "log2": (1, 1, _NORMAL),
+    "log10": (2, 1, _NORMAL),
+    "log1p": (1, 1, _NORMAL),
+    "sin": (2, 2, _NORMAL),
+    "cos": (2, 2, _NORMAL),
+    "tan": (4, 2, _NORMAL),
+    "sinpi": (1, 2, (-100.0, 100.0)),
+    "cospi": (1, 2, (-100.0, 100.0)),
+    "asin": (2, 2, (-1.0, 1.0)),
+    "acos": (2, 2, (-1.0, 1.0)),
+    "atan": (2, 2, _NORMAL),
+    "sinh": (3, 2, (-80.0, 80.0)),
+    "cosh": (2, 1, (-80.0, 80.0)),
+    "tanh": (2, 1, _NORMAL),
+    "asinh": (3, 3, _NORMAL),
+    "acosh": (4, 3, (1.0, 1e6)),
+    "atanh": (3, 2, (-1.0, 1.0)),
+    "erf": (2, 2, _NORMAL),
+    "erfc": (4, 5, (-5.0, 9.0)),
+    "erfinv": (2, 5, (-1.0, 1.0)),
+    "erfcinv": (4, 6, (0.001, 2.0)),
+    "erfcx": (4, 4, (-5.0, 50.0)),
+    "normcdf": (5, 5, (-5.0, 5.0)),
+    "normcdfinv": (5, 8, (0.001, 1.0)),
+    "lgamma": (6, 4, (3.0, 1e5)),
+    "tgamma": (5, 10, (0.1, 33.0)),
+    "cyl_bessel_i0": (6, 6, (-20.0, 20.0)),
+    "cyl_bessel_i1": (6, 6, (-20.0, 20.0)),
+}
+_BINARY: dict[str, tuple[float, float, Sample]] = {
+    "atan2": (3, 2, (-100.0, 100.0)),
+    "hypot": (3, 2, (-1e6, 1e6)),
+    "rhypot": (2, 1, (-1e6, 1e6)),
+    "pow": (4, 2, (0.01, 20.0)),
+}
+#: Documented as absolute errors.
+_BESSEL = {"j0": 2.2e-6, "j1": 2.2e-6, "y0": 2.2e-6, "y1": 2.2e-6}
+
+#: Functions whose results are exact, as expressions, by the type of their result.
+_EXACT_BOTH = (
+    *(f"{n}(x)" for n in ("abs", "ceil", "floor", "trunc", "rint", "nearbyint", "round")),
+    *(f"{n}(x, y)" for n in ("copysign", "fdim", "fmod", "remainder", "nextafter")),
+    "fma(x, y, z)",
+    "logb(x)",
+)
+_DIRECTED = (
+    *(f"{n}_{m}(x, y)" for n in ("add", "mul", "div") for m in ("rn", "rz", "rd", "ru")),
+    *(f"{n}_{m}(x)" for n in ("sqrt", "rcp") for m in ("rn", "rz", "rd", "ru")),
+    *(f"fma_{m}(x, y, z)" for m in ("rn", "rz", "rd", "ru")),
+)
+_TO_INTEGER = (("ilogb(x)", "i32"), ("llrint(x)", "i64"), ("llround(x)", "i64"))
+_PREDICATES = (("isnan(x)", "i32"), ("isinf(x)", "i32"), ("signbit(x)", "i32"))
+_MODES = ("rn", "rz", "rd", "ru")
+_INTEGER = {
+    "i32": (
+        *("popc(x)", "clz(x)", "ffs(x)", "brev(x)", "mulhi(x, y)", "mul24(x, y)"),
+        *("hadd(x, y)", "rhadd(x, y)", "byte_perm(x, y, z)"),
+    ),
+    "i64": ("popc(x)", "clz(x)", "ffs(x)", "brev(x)", "mulhi(x, y)"),
+    "u32": ("mulhi(x, y)", "mul24(x, y)", "hadd(x, y)", "rhadd(x, y)"),
+    "u64": ("mulhi(x, y)",),
+}
+_COUNTS = ("popc", "clz", "ffs")
+_FAST_EXP = "fast_expf is ex2.approx(x·log2 e), within 2 + 1.17·|x| ulp"
+_FAST: tuple[Operation, ...] = (
+    Operation(
+        "fast_sinf(x)",
+        "libdevice.fast_sinf(x)",
+        Bound(2, 2.0**-21.4, "sin.approx: 2^-21.41 absolute in [-π, π]"),
+        (-3.14, 3.14),
+    ),
+    Operation(
+        "fast_cosf(x)",
+        "libdevice.fast_cosf(x)",
+        Bound(2, 2.0**-21.1, "cos.approx: 2^-21.19 absolute in [-π, π]"),
+        (-3.14, 3.14),
+    ),
+    Operation(
+        "fast_tanf(x)",
+        "libdevice.fast_tanf(x)",
+        Bound(32, 2.0**-20, "the quotient of fast_sinf and fast_cosf"),
+        (-1.0, 1.0),
+    ),
+    Operation("fast_expf(x)", "libdevice.fast_expf(x)", Bound(104, why=_FAST_EXP), (-87.0, 87.0)),
+    Operation(
+        "fast_exp10f(x)",
+        "libdevice.fast_exp10f(x)",
+        Bound(114, why="ex2.approx(x·log2 10), within 2 + 2.97·|x| ulp"),
+        (-37.0, 37.0),
+    ),
+    *(
+        Operation(
+            f"fast_{name}f(x)",
+            f"libdevice.fast_{name}f(x)",
+            Bound(5, 2.0**-21.4, "lg2.approx: 3 ulp, near 1 absolute"),
+            (1e-6, 1e6),
+        )
+        for name in ("log", "log2", "log10")
+    ),
+    Operation(
+        "fast_powf(x, y)",
+        "libdevice.fast_powf(x, y)",
+        Bound(64, why="ex2.approx(y·lg2.approx(x)); no bound is documented"),
+        (0.1, 6.0),
+    ),
+    Operation(
+        "fast_dividef(x, y)",
+        "libdevice.fast_dividef(x, y)",
+        Bound(2, _FLUSHED, "div.approx: within 2 ulp"),
+        (-1e6, 1e6),
+    ),
+)
+
+
+def _documented(table: dict[str, tuple[float, float, Sample]], operands: str) -> list[Row]:
+    found = []
+    for name, (single, double, sample) in table.items():
+        expression = f"libdevice.{name}({operands})"
+        for dtype, error, absolute in (("f32", single, _FLUSHED), ("f64", double, 0.0)):
+            why = f"documented within {error:g} ulp"
+            bound = Bound(error + _OWN, absolute, why)
+            each = "any" if dtype == "f64" and sample == _NORMAL else sample
+            operation = Operation(f"{name}({operands})", expression, bound, each)
+            found += lanes("libdevice", [dtype], [operation])
+    return found
+
+
+def _exact(dtype: str, expression: str, result: str = "", bound: Bound = EXACT) -> list[Row]:
+    sample = "normal" if dtype == "f32" else "any"
+    operation = Operation(expression, f"libdevice.{expression}", bound, sample, result)
+    return lanes("libdevice", [dtype], [operation])
+
+
+def _integers() -> list[Row]:
+    return [
+        row
+        for dtype, expressions in _INTEGER.items()
+        for expression in expressions
+        for row in _exact(
+            dtype, expression, "i32" if expression.partition("(")[0] in _COUNTS else dtype
+        )
+    ]
+
+
+def _conversions() -> list[Row]:
+    """Conversions with a rounding mode: to integers, and from integers and f64."""
+    found = []
+    for mode in _MODES:
+        for name, result in (("int", "i32"), ("ll", "i64"), ("uint", "u32"), ("ull", "u64")):
+            found += _exact("f32", f"float2{name}_{mode}(x)", result)
+            found += _exact("f64", f"double2{name}_{mode}(x)", result)
+            found += _exact(result, f"{name}2float_{mode}(x)", "f32")
+        found += _exact("i64", f"ll2double_{mode}(x)", "f64")
+        found += _exact("u64", f"ull2double_{mode}(x)", "f64")
+        found += _exact("f64", f"double2float_{mode}(x)", "f32", FLUSH)
+    found += _exact("f64", "double2hiint(x)", "i32") + _exact("f64", "double2loint(x)", "i32")
+    return found
+
+
+def rows() -> list[Row]:
+    """Rows in the order of the report."""
+    found = _documented(_UNARY, "x") + _documented(_BINARY, "x, y")
+    for name, error in _BESSEL.items():
+        bound = Bound(9 + _OWN, error, "documented within 9 ulp or 2.2e-6 absolute")
+        operation = Operation(f"{name}(x)", f"libdevice.{name}(x)", bound, (0.01, 50.0))
+        found += lanes("libdevice", ["f32"], [operation])
+    found += lanes("libdevice", ["f32"], _FAST)
+    for expression in (*_EXACT_BOTH, *_DIRECTED):
+        found += _exact("f32", expression, bound=FLUSH)
+        found += _exact("f64", expression)
+    for expression, result in (*_TO_INTEGER, *_PREDICATES):
+        for dtype in ("f32", "f64"):
+            found += _exact(dtype, expression, result)
+    found += _exact("f32", "saturatef(x)", bound=FLUSH)
+    return [*found, *_integers(), *_conversions()]

@@ -1,0 +1,170 @@
+"""Tells the outcomes: on the terminal, as JSON, as Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from tools.gpu_op_table.execution import Outcome
+
+BEGIN, END = "<!-- begin: gpu agreement -->", "<!-- end: gpu agreement -->"
+STATUSES = ("equal", "within", "outside", "error")
+_STYLES = {"outside": "red", "error": "red"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A whole run.
+
+    Attributes:
+        settings: what was run, on what, for the reader.
+        outcomes: in the order of the table.
+        seconds: wall time.
+    """
+
+    settings: Mapping[str, str]
+    outcomes: Sequence[Outcome]
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether a row exceeds its bound or has no result."""
+        return any(outcome.status in ("outside", "error") for outcome in self.outcomes)
+
+    def summary(self) -> list[str]:
+        """The run in sentences."""
+        counts = Counter(outcome.status for outcome in self.outcomes)
+        elements = sum(o.distance.elements for o in self.outcomes if o.distance)
+        return [
+            f"{len(self.outcomes):,} rows, {elements:,} results, in {self.seconds:.0f} s.",
+            f"Equal in every bit: {counts['equal']:,} rows.",
+            f"Different within the row's bound: {counts['within']:,} rows.",
+            f"Beyond it: {counts['outside']:,} rows; without a result: {counts['error']:,}.",
+        ]
+
+
+def _number(value: float) -> str:
+    if value == 0:
+        return "0"
+    return "inf" if math.isinf(value) else f"{value:.3g}"
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Prints the table, then the worst element of rows that exceed their bound."""
+    table = Table()
+    for name in ("family", "operation", "types", "bound"):
+        table.add_column(name, overflow="fold")
+    for name in ("max ulp", "max abs", "different", "of"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for outcome in report.outcomes:
+        row, found = outcome.row, outcome.distance
+        cells = ["", "", "", ""]
+        if found is not None:
+            cells = [_number(found.ulps), _number(found.absolute)]
+            cells += [f"{found.different:,}", f"{found.elements:,}"]
+        style = _STYLES.get(outcome.status)
+        words = (row.family, row.name, row.types, str(row.bound), *cells, outcome.status)
+        table.add_row(*words, style=style)
+    console.print(table)
+    for outcome in report.outcomes:
+        if outcome.status in _STYLES:
+            text = f"{outcome.status}: {outcome.row.key}: {outcome.error or outcome.example}"
+            console.print(text, markup=False, soft_wrap=True)
+    for line in report.summary():
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The whole run as plain data."""
+    return {
+        "settings": dict(report.settings),
+        "seconds": round(report.seconds, 1),
+        "summary": report.summary(),
+        "rows": [_row_data(outcome) for outcome in report.outcomes],
+    }
+
+
+def _row_data(outcome: Outcome) -> dict[str, Any]:
+    row, found = outcome.row, outcome.distance
+    data: dict[str, Any] = {
+        "family": row.family,
+        "operation": row.name,
+        "types": row.types,
+        "bound": dataclasses.asdict(row.bound),
+        "status": outcome.status,
+    }
+    if found is not None:
+        numbers = dataclasses.asdict(found)
+        del numbers["worst"]
+        # JSON has no infinity.
+        numbers["ulps"] = None if math.isinf(found.ulps) else found.ulps
+        data |= numbers
+    return data | {
+        name: text
+        for name, text in (("example", outcome.example), ("error", outcome.error))
+        if text
+    }
+
+
+def as_markdown(report: Report) -> str:
+    """The tables for a page of the documentation: exact operations by type, the others in full."""
+    lines = ["| | |", "|---|---|"]
+    lines += (f"| {name} | {value} |" for name, value in report.settings.items())
+    lines += ["", *(f"- {line}" for line in report.summary())]
+    lines += ["", "### Rows that ask for equal bits", ""]
+    lines += ["| family | operation | types | results | different |", "|---|---|---|---:|---:|"]
+    lines += _exact_lines([o for o in report.outcomes if o.row.bound.exact])
+    inexact = [o for o in report.outcomes if not o.row.bound.exact]
+    lines += ["", "### Rows with a bound", ""]
+    lines += ["| family | operation | types | bound | max ulp | max abs | different | why |"]
+    lines += ["|---|---|---|---|---:|---:|---:|---|"]
+    for outcome in inexact:
+        row, found = outcome.row, outcome.distance
+        cells = [row.family, f"`{_cell(row.name)}`", row.types, str(row.bound)]
+        if found is None:
+            cells += ["", "", "no result"]
+        else:
+            share = f"{found.different / found.elements:.1%}" if found.different else "0"
+            cells += [_number(found.ulps), _number(found.absolute), share]
+        lines.append(f"| {' | '.join(cells)} | {_cell(row.bound.why)} |")
+    failing = [o for o in report.outcomes if o.status in _STYLES]
+    if failing:
+        lines += ["", "### Rows beyond their bound", "", "| row | what was seen |", "|---|---|"]
+        lines += (f"| {_cell(o.row.key)} | {_cell(o.error or o.example)} |" for o in failing)
+    return "\n".join(lines) + "\n"
+
+
+def _exact_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """One line an operation, with the types it was run on."""
+    by_name: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        by_name.setdefault((outcome.row.family, outcome.row.name), []).append(outcome)
+    lines = []
+    for (family, name), rows in by_name.items():
+        types = ", ".join(dict.fromkeys(o.row.types for o in rows))
+        elements = sum(o.distance.elements for o in rows if o.distance)
+        different = sum(o.distance.different for o in rows if o.distance)
+        lines.append(f"| {family} | `{_cell(name)}` | {types} | {elements:,} | {different:,} |")
+    return lines
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write_markdown(report: Report, file: Path) -> None:
+    """Writes the tables, between the page's markers if it has them."""
+    tables = as_markdown(report)
+    page = file.read_text(encoding="utf-8") if file.exists() else ""
+    if BEGIN in page and END in page:
+        before, after = page.split(BEGIN)[0], page.split(END)[1]
+        tables = f"{before}{BEGIN}\n{tables}{END}{after}"
+    file.write_text(tables, encoding="utf-8")

@@ -1,0 +1,217 @@
+"""What a row of the table is: inputs, statements of a kernel, how far results may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+
+#: Types by the names that Triton's documentation gives them, shortened.
+DTYPES: dict[str, torch.dtype] = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e5": torch.float8_e5m2,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
+    "i1": torch.bool,
+}
+#: How `triton.language` spells them.
+TRITON_NAMES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "fp8e4nv": "float8e4nv",
+    "fp8e5": "float8e5",
+    **{f"{s}{n}": f"{'u' if s == 'u' else ''}int{n}" for s in "iu" for n in (8, 16, 32, 64)},
+    "i1": "int1",
+}
+FLOATS = ("f64", "f32", "f16", "bf16")
+FP8 = ("fp8e4nv", "fp8e5")
+SIGNED = ("i8", "i16", "i32", "i64")
+UNSIGNED = ("u8", "u16", "u32", "u64")
+INTEGERS = (*SIGNED, *UNSIGNED)
+
+#: An input's values: the name of a sample, or the interval of a uniform one.
+Sample = str | tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How far a result of the engine may be from the GPU's.
+
+    An element passes when its bits are equal (NaNs are), or when it is within either distance.
+
+    Attributes:
+        ulps: distance in units in the last place of the result's type; 0 asks for equal bits.
+        absolute: distance of the values.
+        why: what makes the hardware inexact; empty for bit equality.
+    """
+
+    ulps: float = 0
+    absolute: float = 0.0
+    why: str = ""
+
+    @property
+    def exact(self) -> bool:
+        return not (self.ulps or self.absolute)
+
+    def __str__(self) -> str:
+        if self.exact:
+            return "bits"
+        parts = [f"{self.ulps:g} ulp"] if self.ulps else []
+        parts += [f"{self.absolute:.2g} abs"] if self.absolute else []
+        return " or ".join(parts)
+
+
+EXACT = Bound()
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that a kernel reads: type, values, and shape of the tile (empty: all lanes)."""
+
+    dtype: str
+    sample: Sample = "any"
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor that a kernel writes.
+
+    Attributes:
+        dtype: its type.
+        shape: of the tile; empty for as many lanes as the inputs have.
+        fill: what it holds before the launch.
+        stored: whether the kernel stores the name; otherwise the body writes through the pointer.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+    fill: float = 0
+    stored: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One operation on one combination of types.
+
+    Attributes:
+        family: the section of the table.
+        name: the operation.
+        types: the types, as the table shows them.
+        inputs: loaded as `x`, `y`, `z`; rows with the same inputs share a kernel.
+        outputs: what is compared.
+        body: statements; `{0}`, `{1}` stand for the outputs' names, `{0}_ptr` for their pointers.
+        bound: how far the results may differ.
+        programs: how many programs a row of tiles runs; rows of lanes run as many as they need.
+        alone: the kernel is not shared, because what else it computes changes the result.
+    """
+
+    family: str
+    name: str
+    types: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    body: str
+    bound: Bound = EXACT
+    programs: int = 1
+    alone: bool = False
+
+    @property
+    def key(self) -> str:
+        """Names the row among all."""
+        return f"{self.family}: {self.name} [{self.types}]"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that one kernel computes."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.rows[0].inputs
+
+    @property
+    def outputs(self) -> list[Output]:
+        return [output for row in self.rows for output in row.outputs]
+
+    @property
+    def lanes(self) -> bool:
+        """Whether the kernel works on vectors of any length, rather than on one tile."""
+        return not any(i.shape for i in self.inputs) and not any(o.shape for o in self.outputs)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An elementwise operation, from which rows are made.
+
+    Attributes:
+        name: as in the table.
+        expression: of `x`, `y` and `z`.
+        bound: how far results may differ.
+        sample: of every operand, or one for each.
+        result: the type of the result; the first operand's by default.
+    """
+
+    name: str
+    expression: str
+    bound: Bound = EXACT
+    sample: Sample | tuple[Sample, ...] = "any"
+    result: str = ""
+    alone: bool = field(default=False)
+
+
+def operands(expression: str) -> int:
+    """How many of `x`, `y`, `z` an expression names."""
+    words = "".join(c if c.isalnum() or c == "_" else " " for c in expression).split()
+    return max(("x", "y", "z").index(w) + 1 for w in words if w in ("x", "y", "z"))
+
+
+def lanes(family: str, dtypes: Iterable[str], operations: Iterable[Operation]) -> list[Row]:
+    """Rows of elementwise operations on each of some types."""
+    listed = list(operations)
+    return [_lane_row(family, dtype, operation) for dtype in dtypes for operation in listed]
+
+
+def _lane_row(family: str, dtype: str, operation: Operation) -> Row:
+    count = operands(operation.expression)
+    sample = operation.sample
+    interval = isinstance(sample, tuple) and isinstance(sample[0], (int, float))
+    each = (sample,) * count if isinstance(sample, str) or interval else sample
+    return Row(
+        family=family,
+        name=operation.name,
+        types=dtype,
+        inputs=tuple(Input(dtype, s) for s in each),  # type: ignore[arg-type]
+        outputs=(Output(operation.result or dtype),),
+        body=f"{{0}} = {operation.expression}",
+        bound=operation.bound,
+        alone=operation.alone,
+    )
+
+
+def groups(rows: Iterable[Row], size: int = 12) -> list[Group]:
+    """Rows with the same inputs together, at most `size` to a kernel."""
+    by_inputs: dict[object, list[list[Row]]] = {}
+    for row in rows:
+        tile = bool(row.inputs[0].shape) or any(o.shape for o in row.outputs)
+        key = (row.inputs, row.programs, tile, row.key if row.alone else "")
+        chunks = by_inputs.setdefault(key, [[]])
+        if len(chunks[-1]) == size:
+            chunks.append([])
+        chunks[-1].append(row)
+    return [Group(tuple(chunk)) for chunks in by_inputs.values() for chunk in chunks]

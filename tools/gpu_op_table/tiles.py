@@ -1,0 +1,300 @@
+"""Rows of operations on tiles: reductions, scans, products, sorting, random numbers, atomics."""
+
+from __future__ import annotations
+
+from tools.gpu_op_table.rows import (
+    EXACT,
+    FLOATS,
+    INTEGERS,
+    Bound,
+    Input,
+    Output,
+    Row,
+    Sample,
+)
+
+_TILE = (16, 128)
+_WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32", "bf16": "f32"}
+_ORDER = "sums are added in another order"
+
+
+def rows() -> list[Row]:
+    """Rows in the order of the report."""
+    return [
+        *_reductions(),
+        *_scans(),
+        *_products(),
+        *_permutations(),
+        *_random(),
+        *_atomics(),
+    ]
+
+
+def _tile(
+    family: str,
+    name: str,
+    dtype: str,
+    expression: str,
+    result: str,
+    shape: tuple[int, ...],
+    sample: Sample,
+    bound: Bound = EXACT,
+) -> Row:
+    return Row(
+        family=family,
+        name=name,
+        types=dtype,
+        inputs=(Input(dtype, sample, _TILE),),
+        outputs=(Output(result, shape),),
+        body=f"{{0}} = {expression}",
+        bound=bound,
+    )
+
+
+def _reductions() -> list[Row]:
+    found = []
+    for dtype in (*FLOATS, *INTEGERS):
+        wide = _WIDE.get(dtype, dtype)
+        whole: Sample = "whole" if dtype in FLOATS else "any"
+        column = (16,)
+        found.append(_tile("reduction", "sum", dtype, "tl.sum(x, axis=1)", wide, column, whole))
+        sample: Sample = "any"
+        for name in ("max", "min"):
+            expression = f"tl.{name}(x, axis=1)"
+            found.append(_tile("reduction", name, dtype, expression, wide, column, sample))
+        for name in ("argmax", "argmin"):
+            ordered: Sample = "ordered" if dtype in FLOATS else "whole"
+            expression = f"tl.{name}(x, axis=1)"
+            found.append(_tile("reduction", name, dtype, expression, "i32", column, ordered))
+        if dtype in INTEGERS:
+            expression = "tl.xor_sum(x, axis=1)"
+            found.append(_tile("reduction", "xor_sum", dtype, expression, dtype, column, "any"))
+    for dtype, bound in (
+        ("f64", Bound(8, why=_ORDER)),
+        ("f32", Bound(8, why=_ORDER)),
+        ("f16", Bound(8, why=f"{_ORDER}, in f16")),
+        ("bf16", Bound(8, why=_ORDER)),
+    ):
+        wide = _WIDE.get(dtype, dtype)
+        interval = (0.0, 1.0)
+        name, expression = "sum of positive fractions", "tl.sum(x, axis=1)"
+        found.append(_tile("reduction", name, dtype, expression, wide, (16,), interval, bound))
+    name, expression = "reduce(combine), axis 0", "tl.reduce(x, 0, combine_maximum)"
+    found.append(_tile("reduction", name, "f32", expression, "f32", (128,), "any"))
+    return found
+
+
+def _scans() -> list[Row]:
+    found = []
+    for dtype in ("f64", "f32", "f16", "i8", "i32", "i64", "u32"):
+        whole: Sample = "whole" if dtype in FLOATS else "any"
+        result = "i32" if dtype == "i8" else dtype
+        for name, expression in (
+            ("cumsum", "tl.cumsum(x, axis=1)"),
+            ("cumsum, reverse", "tl.cumsum(x, axis=1, reverse=True)"),
+            ("associative_scan of maximum", "tl.associative_scan(x, 1, combine_maximum)"),
+        ):
+            kind = result if name.startswith("cumsum") else dtype
+            found.append(_tile("scan", name, dtype, expression, kind, _TILE, whole))
+    for dtype in ("i32", "i64"):
+        expression = "tl.cumprod(x, axis=1)"
+        found.append(_tile("scan", "cumprod", dtype, expression, dtype, _TILE, "any"))
+    why = "partial results are combined in another order"
+    for name, expression, interval in (
+        ("cumsum of positive fractions", "tl.cumsum(x, axis=1)", (0.0, 1.0)),
+        ("cumprod", "tl.cumprod(x, axis=1)", (0.8, 1.25)),
+    ):
+        bound = Bound(32, why=why)
+        found.append(_tile("scan", name, "f32", expression, "f32", _TILE, interval, bound))
+    found.append(
+        Row(
+            family="scan",
+            name="associative_scan of a pair",
+            types="i32",
+            inputs=(Input("i32", "any", _TILE), Input("i32", "whole", _TILE)),
+            outputs=(Output("i32", _TILE), Output("i32", _TILE)),
+            body="{0}, {1} = tl.associative_scan((x, y), 1, combine_affine)",
+        )
+    )
+    return found
+
+
+_TF32 = "operands are rounded to tf32, 10 bits of fraction"
+_EIGHT = "products of 8-bit floats are added with about 14 bits of fraction on Hopper"
+_TENSOR = "tensor cores truncate what they add"
+
+
+def _dot(
+    dtype: str, name: str, sample: Sample, bound: Bound, arguments: str = "", result: str = "f32"
+) -> Row:
+    shape = (64, 64)
+    return Row(
+        family="dot",
+        name=name,
+        types=dtype,
+        inputs=(Input(dtype, sample, shape), Input(dtype, sample, shape)),
+        outputs=(Output(result, shape),),
+        body=f"{{0}} = tl.dot(x, y{arguments})",
+        bound=bound,
+    )
+
+
+def _products() -> list[Row]:
+    integers = [
+        _dot(dtype, "whole numbers", "whole", EXACT)
+        for dtype in ("f16", "bf16", "fp8e4nv", "fp8e5", "f32")
+    ]
+    one: Sample = (-1.0, 1.0)
+    return [
+        *integers,
+        _dot("i8", "all values", "any", EXACT, ", out_dtype=tl.int32", "i32"),
+        _dot("f64", "whole numbers", "whole", EXACT, ", out_dtype=tl.float64", "f64"),
+        _dot("f16", "f16 result", "whole", EXACT, ", out_dtype=tl.float16", "f16"),
+        _dot("f16", "fractions", one, Bound(absolute=2e-5, why=_TENSOR)),
+        _dot("bf16", "fractions", one, Bound(absolute=2e-5, why=_TENSOR)),
+        _dot("fp8e4nv", "fractions", one, Bound(absolute=2e-2, why=_EIGHT)),
+        _dot("fp8e5", "fractions", one, Bound(absolute=2e-2, why=_EIGHT)),
+        _dot("f32", "fractions, tf32 (the default)", one, Bound(absolute=2e-2, why=_TF32)),
+        *(
+            _dot(
+                *("f32", f"fractions, {precision}", one, Bound(absolute=error, why=why)),
+                f', input_precision="{precision}"',
+            )
+            for precision, error, why in (
+                ("tf32x3", 2e-5, "three products of tf32 parts"),
+                ("ieee", 1e-5, _ORDER),
+            )
+        ),
+    ]
+
+
+def _permutations() -> list[Row]:
+    found = []
+    for dtype in ("f64", "f32", "f16", "i8", "u8", "i16", "i32", "i64"):
+        ordered: Sample = "ordered" if dtype in FLOATS else "any"
+        for name, expression, shape in (
+            ("sort", "tl.sort(x, dim=1)", _TILE),
+            ("sort, descending", "tl.sort(x, dim=1, descending=True)", _TILE),
+            ("topk of 8", "tl.topk(x, 8, dim=1)", (16, 8)),
+        ):
+            found.append(_tile("sorting", name, dtype, expression, dtype, shape, ordered))
+    for dtype in ("f32", "f16", "i8", "i64"):
+        found.append(
+            Row(
+                family="sorting",
+                name="gather",
+                types=dtype,
+                inputs=(Input(dtype, "any", _TILE), Input("i32", (0, 128), _TILE)),
+                outputs=(Output(dtype, _TILE),),
+                body="{0} = tl.gather(x, y, axis=1)",
+            )
+        )
+        found.append(_tile("sorting", "flip", dtype, "tl.flip(x, 1)", dtype, _TILE, "any"))
+    found.append(
+        Row(
+            family="sorting",
+            name="histogram of 64 bins",
+            types="i32",
+            inputs=(Input("i32", (0, 64), (1024,)),),
+            outputs=(Output("i32", (64,)),),
+            body="{0} = tl.histogram(x, 64)",
+        )
+    )
+    return found
+
+
+def _random() -> list[Row]:
+    normal = Bound(8, 1e-5, "randn takes log, sqrt and cos of uniform numbers")
+    specification: tuple[tuple[str, str, str, Bound], ...] = (
+        ("randint", "tl.randint(1234, x)", "u32", EXACT),
+        ("rand", "tl.rand(1234, x)", "f32", EXACT),
+        ("randn", "tl.randn(1234, x)", "f32", normal),
+    )
+    found = [
+        Row(
+            family="random",
+            name=name,
+            types=f"{dtype} → {result}",
+            inputs=(Input(dtype),),
+            outputs=(Output(result),),
+            body=f"{{0}} = {expression}",
+            bound=bound,
+        )
+        for dtype in ("i32", "i64")
+        for name, expression, result, bound in specification
+    ]
+    for name, result in (("randint4x", "u32"), ("rand4x", "f32")):
+        found.append(
+            Row(
+                family="random",
+                name=name,
+                types=f"i32 → {result}",
+                inputs=(Input("i32"),),
+                outputs=(Output(result),) * 4,
+                body=f"{{0}}, {{1}}, {{2}}, {{3}} = tl.{name}(987654321, x)",
+            )
+        )
+    return found
+
+
+_ATOMICS: dict[str, tuple[str, ...]] = {
+    "add": ("i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"),
+    "max": ("i32", "u32", "i64", "u64", "f32", "f64"),
+    "min": ("i32", "u32", "i64", "u64", "f32", "f64"),
+    "and": ("i32", "u32", "i64"),
+    "or": ("i32", "u32", "i64"),
+    "xor": ("i32", "u32", "i64"),
+    "xchg": ("i32", "u32", "i64", "f32", "f64"),
+}
+_PROGRAMS = 8
+
+
+def _atomics() -> list[Row]:
+    found = []
+    for name, dtypes in _ATOMICS.items():
+        for dtype in dtypes:
+            found.append(_lone_atomic(name, dtype))
+            if name != "xchg":
+                found.append(_contended_atomic(name, dtype))
+    found += [_compare_and_swap(dtype) for dtype in ("i32", "i64", "u32")]
+    return found
+
+
+def _lone_atomic(name: str, dtype: str) -> Row:
+    """Each lane has an address of its own: what is returned and what is left are determined."""
+    count = 1024
+    sample: Sample = "ordered" if dtype in FLOATS else "any"
+    return Row(
+        family="atomic",
+        name=f"atomic_{name}: returned and left",
+        types=dtype,
+        inputs=(Input(dtype, sample, (count,)),),
+        outputs=(Output(dtype, (count,), 5, stored=False), Output(dtype, (count,))),
+        body=f"{{1}} = tl.atomic_{name}({{0}}_ptr + tl.arange(0, {count}), x)",
+    )
+
+
+def _contended_atomic(name: str, dtype: str) -> Row:
+    """Lanes and programs share addresses: only what is left is determined."""
+    sample: Sample = "whole" if dtype in FLOATS else "any"
+    return Row(
+        family="atomic",
+        name=f"atomic_{name}: left by {_PROGRAMS} programs on 16 addresses",
+        types=dtype,
+        inputs=(Input(dtype, sample, (256,)),),
+        outputs=(Output(dtype, (16,), 1, stored=False),),
+        body=f"tl.atomic_{name}({{0}}_ptr + tl.arange(0, 256) % 16, x)",
+        programs=_PROGRAMS,
+    )
+
+
+def _compare_and_swap(dtype: str) -> Row:
+    count = 256
+    return Row(
+        family="atomic",
+        name="atomic_cas: returned and left",
+        types=dtype,
+        inputs=(Input(dtype, "whole", (count,)), Input(dtype, "any", (count,))),
+        outputs=(Output(dtype, (count,), 2, stored=False), Output(dtype, (count,))),
+        body=f"{{1}} = tl.atomic_cas({{0}}_ptr + tl.arange(0, {count}), x, y)",
+    )
