@@ -21,7 +21,8 @@ class Distance:
         elements: how many were compared.
         different: how many have other bits.
         outside: how many are further apart than the bound.
-        ulps: the largest distance in units in the last place; infinite where one is NaN.
+        ulps: the largest distance in units in the last place of results that the absolute bound
+            does not cover; infinite where one is NaN.
         absolute: the largest distance of finite values.
         worst: index of the element that is furthest apart, or None if all are equal.
     """
@@ -72,14 +73,16 @@ def distance(actual: torch.Tensor, expected: torch.Tensor, bound: Bound) -> Dist
         gap = np.abs(values - wanted_values)
     finite = np.isfinite(gap)
     within = same | ((ulps <= bound.ulps) & (bound.ulps > 0))
-    within |= finite & (gap <= bound.absolute) & (bound.absolute > 0)
+    covered = finite & (gap <= bound.absolute) & (bound.absolute > 0)
+    covered |= finite & (gap == 0) & bound.zeros
+    within |= covered
     # The worst is one outside the bound if there is any.
     blame = np.where(same, -1.0, ulps) + np.where(within, 0.0, 1e30)
     return Distance(
         elements=len(bits),
         different=int((~same).sum()),
         outside=int((~within).sum()),
-        ulps=float(ulps.max(initial=0)),
+        ulps=float(ulps[~covered].max(initial=0)),
         absolute=float(gap[finite].max(initial=0)),
         worst=None if same.all() else int(blame.argmax()),
     )

@@ -43,11 +43,11 @@ class Outcome:
 
     @property
     def status(self) -> str:
-        """`equal`, `within` the bound, `outside` it, or `error`."""
+        """`equal`, `within` the bound, `known` to exceed it, `outside` it, or `error`."""
         if self.distance is None:
             return "error"
         if self.distance.outside:
-            return "outside"
+            return "known" if self.row.deviation else "outside"
         return "within" if self.distance.different else "equal"
 
 

@@ -1,17 +1,18 @@
 """Rows of `triton.language.extra.libdevice`.
 
 Bounds of inexact functions are the largest errors that the CUDA C++ Programming Guide documents
-("Mathematical Functions"), plus 2 ulp for the engine's own. In f32 Triton lets libdevice flush
+("Mathematical Functions"), plus 2 ulp (f64: 3) for the engine's own. In f32 Triton lets libdevice flush
 denormals, so operands are normal and results below the smallest normal number may differ.
 """
 
 from __future__ import annotations
 
-from tools.gpu_op_table.rows import EXACT, Bound, Operation, Row, Sample, lanes
+from tools.gpu_op_table.rows import EXACT, Bound, Input, Operation, Output, Row, Sample, lanes
 
 _FLUSHED = 1.2e-38
 FLUSH = Bound(absolute=_FLUSHED, why="libdevice flushes denormals of f32")
-_OWN = 2
+#: What the engine's own functions may be off by.
+_OWN = {"f32": 2, "f64": 3}
 _NORMAL: Sample = "normal"
 
 #: Function -> documented error in f32 and f64 (0: not compared), and where it is compared.
@@ -58,6 +59,20 @@ _BINARY: dict[str, tuple[float, float, Sample]] = {
     "hypot": (3, 2, (-1e6, 1e6)),
     "rhypot": (2, 1, (-1e6, 1e6)),
     "pow": (4, 2, (0.01, 20.0)),
+}
+#: Functions compared on special values and random bits too.
+_ALL_VALUES = frozenset(
+    (
+        *("exp", "exp2", "exp10", "expm1", "sinpi", "cospi", "asin", "acos", "sinh", "cosh"),
+        *("acosh", "atanh", "erfc", "erfinv", "normcdf", "tgamma", "atan2", "hypot", "pow"),
+    )
+)
+#: Functions in which the engine is known to be less accurate than the GPU.
+_DEVIATIONS = {
+    ("cospi", "f32"): "the engine loses digits near the zeros: 2e-7 absolute",
+    ("normcdf", "f64"): "the engine's argument of erfc is rounded: 30 ulp for large |x|",
+    ("cyl_bessel_i0", "f64"): "the engine's series is within 10 ulp",
+    ("cyl_bessel_i1", "f64"): "the engine's series is within 10 ulp",
 }
 #: Documented as absolute errors.
 _BESSEL = {"j0": 2.2e-6, "j1": 2.2e-6, "y0": 2.2e-6, "y1": 2.2e-6}
@@ -144,10 +159,18 @@ def _documented(table: dict[str, tuple[float, float, Sample]], operands: str) ->
         expression = f"libdevice.{name}({operands})"
         for dtype, error, absolute in (("f32", single, _FLUSHED), ("f64", double, 0.0)):
             why = f"documented within {error:g} ulp"
-            bound = Bound(error + _OWN, absolute, why)
+            bound = Bound(error + _OWN[dtype], absolute, why)
             each = "any" if dtype == "f64" and sample == _NORMAL else sample
-            operation = Operation(f"{name}({operands})", expression, bound, each)
+            deviation = _DEVIATIONS.get((name, dtype), "")
+            operation = Operation(
+                f"{name}({operands})", expression, bound, each, deviation=deviation
+            )
             found += lanes("libdevice", [dtype], [operation])
+            if name in _ALL_VALUES:
+                every = "normal" if dtype == "f32" else "any"
+                title = f"{name}({operands}), all values"
+                operation = Operation(title, expression, bound, every, deviation=deviation)
+                found += lanes("libdevice", [dtype], [operation])
     return found
 
 
@@ -166,6 +189,41 @@ def _integers() -> list[Row]:
             dtype, expression, "i32" if expression.partition("(")[0] in _COUNTS else dtype
         )
     ]
+
+
+def _mixed() -> list[Row]:
+    """Functions whose operands are of several types."""
+    found = [
+        _row(f"{name}(x, y)", (Input(dtype, sample), Input("i32", (-200.0, 200.0))), dtype, bound)
+        for name in ("ldexp", "scalbn")
+        for dtype, sample, bound in (("f32", "normal", FLUSH), ("f64", "any", EXACT))
+    ]
+    integer, unsigned = Input("i32"), Input("u32")
+    for name, inputs, result in (
+        ("float_as_int(x)", (Input("f32"),), "i32"),
+        ("float_as_uint(x)", (Input("f32"),), "u32"),
+        ("int_as_float(x)", (integer,), "f32"),
+        ("uint_as_float(x)", (unsigned,), "f32"),
+        ("double_as_longlong(x)", (Input("f64"),), "i64"),
+        ("longlong_as_double(x)", (Input("i64"),), "f64"),
+        ("hiloint2double(x, y)", (integer, integer), "f64"),
+        ("sad(x, y, z)", (integer, integer, unsigned), "i32"),
+    ):
+        found.append(_row(name, inputs, result))
+    return found
+
+
+def _row(name: str, inputs: tuple[Input, ...], result: str, bound: Bound = EXACT) -> Row:
+    types = ", ".join(each.dtype for each in inputs)
+    return Row(
+        family="libdevice",
+        name=name,
+        types=types,
+        inputs=inputs,
+        outputs=(Output(result),),
+        body=f"{{0}} = libdevice.{name}",
+        bound=bound,
+    )
 
 
 def _conversions() -> list[Row]:
@@ -187,7 +245,7 @@ def rows() -> list[Row]:
     """Rows in the order of the report."""
     found = _documented(_UNARY, "x") + _documented(_BINARY, "x, y")
     for name, error in _BESSEL.items():
-        bound = Bound(9 + _OWN, error, "documented within 9 ulp or 2.2e-6 absolute")
+        bound = Bound(9 + _OWN["f32"], error, "documented within 9 ulp or 2.2e-6 absolute")
         operation = Operation(f"{name}(x)", f"libdevice.{name}(x)", bound, (0.01, 50.0))
         found += lanes("libdevice", ["f32"], [operation])
     found += lanes("libdevice", ["f32"], _FAST)
@@ -198,4 +256,4 @@ def rows() -> list[Row]:
         for dtype in ("f32", "f64"):
             found += _exact(dtype, expression, result)
     found += _exact("f32", "saturatef(x)", bound=FLUSH)
-    return [*found, *_integers(), *_conversions()]
+    return [*found, *_mixed(), *_integers(), *_conversions()]

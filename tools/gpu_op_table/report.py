@@ -15,8 +15,7 @@ from rich.table import Table
 from tools.gpu_op_table.execution import Outcome
 
 BEGIN, END = "<!-- begin: gpu agreement -->", "<!-- end: gpu agreement -->"
-STATUSES = ("equal", "within", "outside", "error")
-_STYLES = {"outside": "red", "error": "red"}
+_STYLES = {"known": "yellow", "outside": "red", "error": "red"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,8 @@ class Report:
             f"{len(self.outcomes):,} rows, {elements:,} results, in {self.seconds:.0f} s.",
             f"Equal in every bit: {counts['equal']:,} rows.",
             f"Different within the row's bound: {counts['within']:,} rows.",
-            f"Beyond it: {counts['outside']:,} rows; without a result: {counts['error']:,}.",
+            f"Beyond it for a known reason: {counts['known']:,} rows.",
+            f"Beyond it otherwise: {counts['outside']:,} rows; no result: {counts['error']:,}.",
         ]
 
 
@@ -54,6 +54,10 @@ def _number(value: float) -> str:
     if value == 0:
         return "0"
     return "inf" if math.isinf(value) else f"{value:.3g}"
+
+
+def _seen(outcome: Outcome) -> str:
+    return "; ".join(filter(None, (outcome.row.deviation, outcome.error or outcome.example)))
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -76,7 +80,7 @@ def print_report(report: Report, console: Console) -> None:
     console.print(table)
     for outcome in report.outcomes:
         if outcome.status in _STYLES:
-            text = f"{outcome.status}: {outcome.row.key}: {outcome.error or outcome.example}"
+            text = f"{outcome.status}: {outcome.row.key}: {_seen(outcome)}"
             console.print(text, markup=False, soft_wrap=True)
     for line in report.summary():
         console.print(line, markup=False, soft_wrap=True)
@@ -109,7 +113,11 @@ def _row_data(outcome: Outcome) -> dict[str, Any]:
         data |= numbers
     return data | {
         name: text
-        for name, text in (("example", outcome.example), ("error", outcome.error))
+        for name, text in (
+            ("deviation", row.deviation),
+            ("example", outcome.example),
+            ("error", outcome.error),
+        )
         if text
     }
 
@@ -138,7 +146,7 @@ def as_markdown(report: Report) -> str:
     failing = [o for o in report.outcomes if o.status in _STYLES]
     if failing:
         lines += ["", "### Rows beyond their bound", "", "| row | what was seen |", "|---|---|"]
-        lines += (f"| {_cell(o.row.key)} | {_cell(o.error or o.example)} |" for o in failing)
+        lines += (f"| {_cell(o.row.key)} | {_cell(_seen(o))} |" for o in failing)
     return "\n".join(lines) + "\n"
 
 

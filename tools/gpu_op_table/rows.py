@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -55,22 +55,25 @@ class Bound:
     Attributes:
         ulps: distance in units in the last place of the result's type; 0 asks for equal bits.
         absolute: distance of the values.
+        zeros: whether zeros of both signs are the same.
         why: what makes the hardware inexact; empty for bit equality.
     """
 
     ulps: float = 0
     absolute: float = 0.0
     why: str = ""
+    zeros: bool = False
 
     @property
     def exact(self) -> bool:
-        return not (self.ulps or self.absolute)
+        return not (self.ulps or self.absolute or self.zeros)
 
     def __str__(self) -> str:
         if self.exact:
             return "bits"
         parts = [f"{self.ulps:g} ulp"] if self.ulps else []
         parts += [f"{self.absolute:.2g} abs"] if self.absolute else []
+        parts += ["sign of 0"] if self.zeros else []
         return " or ".join(parts)
 
 
@@ -117,6 +120,7 @@ class Row:
         bound: how far the results may differ.
         programs: how many programs a row of tiles runs; rows of lanes run as many as they need.
         alone: the kernel is not shared, because what else it computes changes the result.
+        deviation: why the row is known to exceed its bound; it then does not fail the run.
     """
 
     family: str
@@ -128,6 +132,7 @@ class Row:
     bound: Bound = EXACT
     programs: int = 1
     alone: bool = False
+    deviation: str = ""
 
     @property
     def key(self) -> str:
@@ -165,6 +170,7 @@ class Operation:
         bound: how far results may differ.
         sample: of every operand, or one for each.
         result: the type of the result; the first operand's by default.
+        alone, deviation: as of a row.
     """
 
     name: str
@@ -172,7 +178,8 @@ class Operation:
     bound: Bound = EXACT
     sample: Sample | tuple[Sample, ...] = "any"
     result: str = ""
-    alone: bool = field(default=False)
+    alone: bool = False
+    deviation: str = ""
 
 
 def operands(expression: str) -> int:
@@ -201,6 +208,7 @@ def _lane_row(family: str, dtype: str, operation: Operation) -> Row:
         body=f"{{0}} = {operation.expression}",
         bound=operation.bound,
         alone=operation.alone,
+        deviation=operation.deviation,
     )
 
 

@@ -14,7 +14,7 @@ from tools.gpu_op_table.rows import (
 )
 
 _TILE = (16, 128)
-_WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32", "bf16": "f32"}
+_WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
 _ORDER = "sums are added in another order"
 
 
@@ -150,18 +150,20 @@ def _products() -> list[Row]:
         _dot("i8", "all values", "any", EXACT, ", out_dtype=tl.int32", "i32"),
         _dot("f64", "whole numbers", "whole", EXACT, ", out_dtype=tl.float64", "f64"),
         _dot("f16", "f16 result", "whole", EXACT, ", out_dtype=tl.float16", "f16"),
-        _dot("f16", "fractions", one, Bound(absolute=2e-5, why=_TENSOR)),
-        _dot("bf16", "fractions", one, Bound(absolute=2e-5, why=_TENSOR)),
-        _dot("fp8e4nv", "fractions", one, Bound(absolute=2e-2, why=_EIGHT)),
-        _dot("fp8e5", "fractions", one, Bound(absolute=2e-2, why=_EIGHT)),
-        _dot("f32", "fractions, tf32 (the default)", one, Bound(absolute=2e-2, why=_TF32)),
+        _dot("f16", "fractions", one, Bound(absolute=1e-5, why=_TENSOR)),
+        _dot("bf16", "fractions", one, Bound(absolute=1e-5, why=_TENSOR)),
+        _dot("fp8e4nv", "fractions", one, Bound(absolute=5e-3, why=_EIGHT)),
+        _dot("fp8e5", "fractions", one, Bound(absolute=5e-3, why=_EIGHT)),
+        _dot("f32", "fractions, tf32 (the default)", one, Bound(absolute=1e-2, why=_TF32)),
         *(
             _dot(
                 *("f32", f"fractions, {precision}", one, Bound(absolute=error, why=why)),
                 f', input_precision="{precision}"',
             )
             for precision, error, why in (
-                ("tf32x3", 2e-5, "three products of tf32 parts"),
+                ("tf32x3", 1e-5, "three products of tf32 parts"),
+                ("bf16x3", 2e-3, "three products of bf16 parts"),
+                ("bf16x6", 1e-5, "six products of bf16 parts"),
                 ("ieee", 1e-5, _ORDER),
             )
         ),
