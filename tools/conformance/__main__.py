@@ -130,7 +130,7 @@ def _run(
     jobs: int,
     console: Console,
 ) -> dict[str, Outcome]:
-    """Runs the cases behind a progress bar, which only a terminal sees."""
+    """Runs the cases behind a terminal's progress bar, and tells wrong ones at once."""
     outcomes: dict[str, Outcome] = {}
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("cases", total=len(cases))
@@ -138,8 +138,14 @@ def _run(
         def done(outcome: Outcome) -> None:
             outcomes[outcome.node] = outcome
             progress.advance(task)
+            if outcome.status == "wrong":
+                text = f"wrong: {outcome.node}: {outcome.reason}"
+                progress.console.print(text, markup=False, soft_wrap=True)
 
-        run_cases(first, setup, cases, jobs, done)
+        try:
+            run_cases(first, setup, cases, jobs, done)
+        except KeyboardInterrupt:
+            progress.console.print("interrupted: the report covers what has run")
     return outcomes
 
 

@@ -88,21 +88,20 @@ def _reads_gpu_code(error: BaseException) -> str | None:
     return f"reads the `{stage[1]}` of the kernel, which is GPU code" if stage else None
 
 
-_MISSING_NAMES = (
-    r"module 'triton[\w.]*' has no attribute '(\w+)'",
-    r"cannot import name '(\w+)' from 'triton[\w.]*'",
+_OTHER_TRITON = (
+    (r"module 'triton[\w.]*' has no attribute '(\w+)'", "`{}` is not in this Triton"),
+    (r"cannot import name '(\w+)' from 'triton[\w.]*'", "`{}` is not in this Triton"),
+    (r"([A-Z][\w ]*) have been removed", "this Triton says: {} have been removed"),
+    (r"(too many indices for tensor of rank 0)", "this Triton's front end says: {}"),
 )
 
 
 def _lacks_api(error: BaseException) -> str | None:
-    """A name that the installed Triton does not have, or no longer has."""
-    gone = re.search(r"([A-Z][\w ]*) have been removed", str(error))
-    if gone:
-        return f"{gone[1].lower()} are not in this Triton"
-    for pattern in _MISSING_NAMES:
-        missing = re.search(pattern, str(error))
-        if missing:
-            return f"`{missing[1]}` is not in this Triton"
+    """What the installed Triton does not have, or not yet, or no longer."""
+    for pattern, told in _OTHER_TRITON:
+        found = re.search(pattern, str(error))
+        if found:
+            return told.format(found[1])
     return None
 
 
@@ -142,7 +141,7 @@ def _told(chain: list[BaseException]) -> str:
         for frame in frames
         if "/site-packages/torch/" not in frame.filename and "/numpy/" not in frame.filename
     ]
-    text = " ".join(str(error).split())[:DETAIL_WIDTH]
-    if len(chain) > 1 and not text:
-        text = " ".join(str(chain[-1]).split())[:DETAIL_WIDTH]
+    text = " ".join(str(error).split())
+    if len(text) > DETAIL_WIDTH:  # Triton quotes the kernel first, and says what is wrong last
+        text = f"{text[: DETAIL_WIDTH // 2]} … {text[-DETAIL_WIDTH // 2 :]}"
     return f"{text} (at {places[-1]})" if places else text

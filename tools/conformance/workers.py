@@ -192,15 +192,19 @@ def run_cases(
         cases: what to run; a worker takes the next when it is free.
         jobs: workers at a time.
         done: called with every outcome, by any thread, one at a time.
+
+    Raises:
+        CollectionError: a further worker could not start.
+        KeyboardInterrupt: the user's; running cases have ended then, and no more were started.
     """
     waiting: SimpleQueue[Case] = SimpleQueue()
     for case in cases:
         waiting.put(case)
-    lock = threading.Lock()
+    lock, stop = threading.Lock(), threading.Event()
 
     def work(worker: WorkerProcess | None) -> None:
         try:
-            while True:
+            while not stop.is_set():
                 case = waiting.get_nowait()
                 if worker is not None and worker.cases_run >= CASES_OF_A_WORKER:
                     worker.end()
@@ -217,8 +221,12 @@ def run_cases(
 
     with ThreadPoolExecutor(jobs) as pool:
         others = [pool.submit(work, None) for _ in range(min(jobs, len(cases)) - 1)]
-        for future in [pool.submit(work, first), *others]:
-            future.result()
+        try:
+            for future in [pool.submit(work, first), *others]:
+                future.result()
+        except BaseException:
+            stop.set()  # leaving the pool waits for its threads
+            raise
 
 
 def make_scratch() -> Path:
