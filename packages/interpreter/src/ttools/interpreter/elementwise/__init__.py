@@ -18,17 +18,19 @@ from ttools.interpreter.elementwise.formats import FP8, narrow_from_f32, widen_t
 from ttools.interpreter.elementwise.integer import INTEGER
 from ttools.interpreter.elementwise.libdevice import LIBDEVICE
 from ttools.interpreter.elementwise.mathematics import MATHEMATICS
+from ttools.interpreter.elementwise.ptx import lower_inline_assembly, pack_of
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
 from ttools.interpreter.emit.llvm import Builder, register_type
 
-__all__ = ["cost", "is_elementwise", "lower", "narrow_from_f32", "widen_to_f32"]
-
-
-def _inline_assembly(call: Call) -> Vector:
-    raise call.unsupported(
-        "inline PTX assembly (tt.elementwise_inline_asm)",
-        "write the computation with triton.language, or run this kernel on a GPU",
-    )
+__all__ = [
+    "cost",
+    "has_effects",
+    "is_elementwise",
+    "is_lanewise",
+    "lower",
+    "narrow_from_f32",
+    "widen_to_f32",
+]
 
 
 _LOWERINGS: dict[str, Lowering] = {
@@ -38,17 +40,34 @@ _LOWERINGS: dict[str, Lowering] = {
     **CASTS,
     **MATHEMATICS,
     **LIBDEVICE,
-    "tt.elementwise_inline_asm": _inline_assembly,
+    "tt.elementwise_inline_asm": lower_inline_assembly,
 }
 
 
 # What handles values of 8-bit float types; nothing computes with them.
-_ANY_FLOAT = frozenset(CASTS) | {"arith.select"}
+_ANY_FLOAT = frozenset(CASTS) | {"arith.select", "tt.elementwise_inline_asm"}
 
 
 def is_elementwise(name: str) -> bool:
     """Whether `lower` knows operation `name`."""
     return name in _LOWERINGS
+
+
+def has_effects(op: ir.Operation) -> bool:
+    """Whether an elementwise operation must run once and in program order, used or not.
+
+    Only inline assembly that is not declared pure must.
+    """
+    return op.name == "tt.elementwise_inline_asm" and not op.attributes.get("pure", False)
+
+
+def is_lanewise(op: ir.Operation) -> bool:
+    """Whether each element of the results depends on the same element of the operands alone.
+
+    Inline assembly with several elements in a register may mix them: those of an aligned group
+    along the last axis have to be lowered together, also where all of them are the same.
+    """
+    return op.name != "tt.elementwise_inline_asm" or pack_of(op) == 1
 
 
 def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str]) -> list[str]:

@@ -68,8 +68,11 @@ def cost(op: ir.Operation) -> int:
     """
     if op.name in _DIVISIONS:
         return _division(op)
-    source = ir.element_type(op.operands[0].type)
+    if op.name == "tt.elementwise_inline_asm":
+        # Roughly one a statement; conversions to short floats and functions are more.
+        return 2 + 3 * str(op.attributes.get("asm_string", "")).count(";")
     target = ir.element_type(op.results[0].type)
+    source = ir.element_type(op.operands[0].type) if op.operands else target
     if op.name in ("arith.truncf", "arith.extf", "tt.fp_to_fp"):
         return _float_cast(source, target)
     value = _COSTS.get(op.name, _CHEAP)

@@ -121,10 +121,14 @@ def _lower_rsqrt(call: Call) -> Vector:
 def _lower_fma(call: Call) -> Vector:
     a, b, c = call.operands
     if call.source in (_BF16, FloatType("f16")):
-        return convert(
-            _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c))), _F64, call.target
-        )
+        return fused_16_bits(a, b, c, bf16=call.source == _BF16)
     return call.lanes.fma(a, b, c)
+
+
+def fused_16_bits(a: Vector, b: Vector, c: Vector, *, bf16: bool) -> Vector:
+    """`a * b + c` of f16 or bf16 rounded once."""
+    exact = _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c)))
+    return convert(exact, _F64, _BF16 if bf16 else FloatType("f16"))
 
 
 def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:

@@ -1,0 +1,181 @@
+"""`tt.elementwise_inline_asm`: inline PTX translated to vector code.
+
+`syntax` parses the text, `registers` fills registers from elements, `machine` executes one
+instruction after the other on vectors, and `integer`, `floating`, `conversion`, `narrow` and
+`selection` say what instructions do.  An instruction, modifier or operand that is not known refuses
+the kernel; nothing is ever guessed.  `docs/reference/inline_asm.md` lists what is known.
+"""
+
+from __future__ import annotations
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter import ir
+from ttools.interpreter.elementwise.ptx.conversion import lower_cvt
+from ttools.interpreter.elementwise.ptx.floating import FLOAT_FORMS
+from ttools.interpreter.elementwise.ptx.forms import Form, handler_of
+from ttools.interpreter.elementwise.ptx.integer import INTEGER_FORMS, INTEGER_HANDLERS, multiply
+from ttools.interpreter.elementwise.ptx.machine import (
+    Handler,
+    Machine,
+    RefusedPtxError,
+    Register,
+)
+from ttools.interpreter.elementwise.ptx.registers import (
+    ConstraintError,
+    Constraints,
+    element_bits,
+    empty,
+    fill,
+    parse_constraints,
+    per_register,
+)
+from ttools.interpreter.elementwise.ptx.selection import SELECTION, SPECIAL, WITHOUT_RESULT
+from ttools.interpreter.elementwise.ptx.syntax import Instruction, PtxSyntaxError, parse
+from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Vector
+from ttools.interpreter.emit.llvm import register_type
+
+_FORMS: dict[str, Form] = {**INTEGER_FORMS, **FLOAT_FORMS}
+_by_form = handler_of(_FORMS)
+
+
+def _product(machine: Machine, instruction: Instruction) -> None:
+    """`mul` and `mad` of integers say which half of the product they want."""
+    which = {"lo", "hi", "wide"} & set(instruction.modifiers)
+    (multiply if which else _by_form)(machine, instruction)
+
+
+#: What each opcode does.
+HANDLERS: dict[str, Handler] = {
+    **dict.fromkeys((name.split(".")[0] for name in _FORMS), _by_form),
+    **INTEGER_HANDLERS,
+    **SELECTION,
+    **WITHOUT_RESULT,
+    "cvt": lower_cvt,
+    "mul": _product,
+    "mad": _product,
+}
+
+_HELP = (
+    "write it with triton.language, or run this kernel on a GPU; see docs/reference/inline_asm.md"
+)
+
+
+def lower_inline_assembly(call: Call) -> tuple[Vector, ...]:
+    """Translates one `tt.elementwise_inline_asm`.
+
+    Raises:
+        UnsupportedError: for what is not translated, naming it.
+    """
+    try:
+        return _translate(call)
+    except PtxSyntaxError as error:
+        raise _refusal(call, f"near `{error}`") from None
+    except RefusedPtxError as error:
+        raise _refusal(call, f"instruction {error}") from None
+    except ConstraintError as error:
+        raise _refusal(call, str(error)) from None
+
+
+def _refusal(call: Call, what: str) -> UnsupportedError:
+    return call.unsupported(f"inline PTX assembly: {what}", _HELP)
+
+
+def pack_of(op: ir.Operation) -> int:
+    """How many elements one instance of an operation's assembly computes."""
+    pack = op.attributes.get("packed_element", 1)
+    return pack if isinstance(pack, int) else 1
+
+
+def _translate(call: Call) -> tuple[Vector, ...]:
+    pack = pack_of(call.op)
+    if pack & (pack - 1) or pack > 64:
+        raise ConstraintError(f"pack = {pack}, which is not a power of two up to 64")
+    operands, width = _whole_instances(call, pack)
+    lanes = Lanes(call.lanes.builder, width // pack)
+    constraints = parse_constraints(str(call.op.attributes.get("constraints", "")))
+    inputs = [
+        register
+        for operand, value in zip(call.op.operands, operands, strict=True)
+        for register in _filled(operand, value, pack)
+    ]
+    arguments = _arguments(constraints, inputs)
+    machine = Machine(lanes, arguments, HANDLERS, SPECIAL)
+    machine.run(parse(str(call.op.attributes.get("asm_string", ""))))
+    outputs = arguments[: len(constraints.outputs)]
+    written = [_written(machine, i, r, lanes) for i, r in enumerate(outputs)]
+    return _results(call, written, pack, width)
+
+
+def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
+    """The operands, repeated where there are fewer lanes than one instance computes."""
+    width = call.lanes.width
+    if width >= pack:
+        return list(call.operands), width
+    type = call.op.results[0].type
+    if isinstance(type, ir.TensorType) and type.numel > width:
+        # Other elements than these belong to the instance.
+        raise ConstraintError(f"{pack} elements packed, where {width} are computed at once")
+    lanes = Lanes(call.lanes.builder, pack)
+    chosen = [lane % width for lane in range(pack)]
+    return [
+        lanes.value(lanes.builder.shuffle(v.text, v.scalar, width, chosen), v.scalar)
+        for v in call.operands
+    ], pack
+
+
+def _filled(operand: ir.Value, value: Vector, pack: int) -> list[Vector]:
+    type = ir.element_type(operand.type)
+    if element_bits(type) < 8 and pack > 1:
+        raise ConstraintError(f"{pack} elements of {type} in a register")
+    return fill(value, type, pack)
+
+
+def _arguments(constraints: Constraints, inputs: list[Vector]) -> list[Register]:
+    if len(inputs) != len(constraints.inputs):
+        raise ConstraintError(
+            f"{len(constraints.inputs)} input constraints for {len(inputs)} registers of operands"
+        )
+    outputs = [Register(bits) for bits in constraints.outputs]
+    registers = list(outputs)
+    for i, (value, bits) in enumerate(zip(inputs, constraints.inputs, strict=True)):
+        size = BITS[value.scalar]
+        if size > bits:
+            raise ConstraintError(f"a register of {bits} bits for an operand of {size}")
+        register = outputs[constraints.tied[i]] if i in constraints.tied else Register(bits)
+        register.value = value.cast("zext", f"i{bits}")
+        registers.append(register)
+    return registers
+
+
+def _written(machine: Machine, index: int, register: Register, lanes: Lanes) -> Vector:
+    if register.value is not None:
+        return register.value
+    if machine.executed and all(opcode in WITHOUT_RESULT for opcode in machine.executed):
+        # `bar.sync 0;` has to name an output, which nobody reads.
+        return lanes.constant(0, f"i{register.bits}")
+    raise ConstraintError(f"output ${index} is never written")
+
+
+def _results(call: Call, written: list[Vector], pack: int, width: int) -> tuple[Vector, ...]:
+    types = [ir.element_type(result.type) for result in call.op.results]
+    counts = [pack // per_register(type, pack) for type in types]
+    if sum(counts) != len(written):
+        raise ConstraintError(
+            f"{len(written)} output constraints for {sum(counts)} registers of results"
+        )
+    results = []
+    for type, count in zip(types, counts, strict=True):
+        registers, written = written[:count], written[count:]
+        share = per_register(type, pack)
+        if any(BITS[r.scalar] < share * element_bits(type) for r in registers):
+            raise ConstraintError(f"an output register too small for {share} of {type}")
+        if element_bits(type) < 8 and pack > 1:
+            raise ConstraintError(f"{pack} elements of {type} in a register")
+        value = empty(registers, type, pack, Lanes(call.lanes.builder, width))
+        if width > call.lanes.width:
+            text = value.lanes.builder.shuffle(
+                value.text, value.scalar, width, range(call.lanes.width)
+            )
+            value = call.lanes.value(text, value.scalar)
+        results.append(value.as_float(register_type(type)))
+    return tuple(results)

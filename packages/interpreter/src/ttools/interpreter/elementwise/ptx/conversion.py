@@ -1,0 +1,228 @@
+"""`cvt`: between all numbers, and pairs of floats packed into a register.
+
+A conversion is described by its modifiers without the types; a float type here may be one of the
+narrow ones, whose pairs (`e4m3x2`) are a register's two bytes.  Of two sources the first becomes
+the upper part ("cvt" in the PTX ISA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.interpreter.elementwise.casts import float_to_integer
+from ttools.interpreter.elementwise.directed import directed
+from ttools.interpreter.elementwise.floating import maximum_number, minimum_number
+from ttools.interpreter.elementwise.formats import Rounding, convert, narrow
+from ttools.interpreter.elementwise.ptx.floating import ROUNDINGS, flush, rectify, saturate
+from ttools.interpreter.elementwise.ptx.forms import Modifiers, count
+from ttools.interpreter.elementwise.ptx.machine import Machine, RefusedPtxError
+from ttools.interpreter.elementwise.ptx.narrow import NARROW
+from ttools.interpreter.elementwise.ptx.syntax import Instruction
+from ttools.interpreter.elementwise.ptx.types import TYPES, PtxType
+from ttools.interpreter.elementwise.vector import Vector
+from ttools.interpreter.ir import FloatType
+
+_TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_UNTYPED = ("pred", "b8", "b16", "b32", "b64")
+_PAIR_OF = {"f16x2": "f16", "bf16x2": "bf16"}
+
+
+def _convert(machine: Machine, instruction: Instruction) -> None:
+    """`cvt`, by the kinds of its last two type names."""
+    words = instruction.modifiers
+    if len(words) >= 2:
+        target, source = words[-2:]
+        modifiers = Modifiers(
+            Instruction("cvt", words[:-2], instruction.operands, None, instruction.text)
+        )
+        if target in NARROW or source in NARROW:
+            NARROW[target if target in NARROW else source](machine, modifiers, instruction)
+            return
+        if target in _PAIR_OF and source == "f32":
+            _pair(machine, modifiers, instruction, target)
+            return
+        if target in TYPES and source in TYPES:
+            _scalar(machine, modifiers, instruction, TYPES[target], TYPES[source])
+            return
+    raise RefusedPtxError("")
+
+
+def _scalar(
+    machine: Machine,
+    modifiers: Modifiers,
+    instruction: Instruction,
+    target: PtxType,
+    source: PtxType,
+) -> None:
+    if any(type.parts > 1 or type.name in _UNTYPED for type in (target, source)):
+        raise RefusedPtxError("")
+    destination, operand = count(instruction, 2)
+    value = machine.read(operand, source, low=True)
+    rule = _RULES[source.is_float, target.is_float]
+    result = rule(modifiers, value, source, target)
+    modifiers.end()
+    machine.write(destination, target, result, extend=True)
+
+
+# ---- integers
+def _integers(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxType) -> Vector:
+    if modifiers.flag("sat"):
+        return _clamp_integer(value, source, target)
+    if target.bits < source.bits:
+        return value.cast("trunc", target.scalar)
+    return value.cast("sext" if source.signed else "zext", target.scalar)
+
+
+def _clamp_integer(value: Vector, source: PtxType, target: PtxType) -> Vector:
+    """Through a size that holds both types' ends."""
+    if max(source.bits, target.bits) == 64 and source.signed != target.signed:
+        raise RefusedPtxError("modifier .sat between 64-bit types")
+    wide = value.cast("sext" if source.signed else "zext", "i64")
+    low = -(1 << (target.bits - 1)) if target.signed else 0
+    high = (1 << (target.bits - target.signed)) - 1
+    if target.bits < 64 or source.bits < 64:
+        signed = source.signed or source.bits < 64
+        if signed:
+            wide = wide.maximum(low)
+        if target.bits < 64:
+            wide = wide.minimum(high, signed=signed)
+    return wide.cast("trunc", target.scalar)
+
+
+def _to_float(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxType) -> Vector:
+    mode = ROUNDINGS[modifiers.choice(*ROUNDINGS) or "rn"]
+    opcode = "sitofp" if source.signed else "uitofp"
+    if target.bits == 16:
+        if mode != "rn" or target.is_bf16 or source.bits > 32:
+            raise RefusedPtxError("")
+        # Whatever f32 does not hold exactly is an infinity of f16.
+        result = value.cast(opcode, "float").cast("fptrunc", "half")
+    elif mode == "rn":
+        result = value.cast(opcode, target.scalar)
+    else:
+        result = directed(opcode, mode, value, result=target.scalar)
+    return saturate(result) if modifiers.flag("sat") else result
+
+
+# ---- floats
+def _to_integral(modifiers: Modifiers, value: Vector) -> Vector | None:
+    mode = modifiers.choice(*_TO_INTEGRAL)
+    if mode is None:
+        return None
+    return value.lanes.intrinsic(_TO_INTEGRAL[mode], value)
+
+
+def _to_integer(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxType) -> Vector:
+    if source.scalar == "half":
+        value = value.cast("fpext", "float")
+    if source.scalar == "float" and modifiers.flag("ftz"):
+        value = flush(value)
+    integral = _to_integral(modifiers, value)
+    if integral is None:
+        raise RefusedPtxError("without a rounding mode")
+    modifiers.flag("sat")  # Conversions to integers saturate anyway.
+    if target.bits > 8:
+        return float_to_integer(integral, target.scalar, signed=target.signed)
+    wide = float_to_integer(integral, "i32", signed=target.signed)
+    low, high = (-128, 127) if target.signed else (0, 255)
+    if target.signed:
+        wide = wide.maximum(low)
+    return wide.minimum(high, signed=target.signed).cast("trunc", "i8")
+
+
+def _mlir(type: PtxType) -> FloatType:
+    return FloatType(type.name)
+
+
+def _floats(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxType) -> Vector:
+    if source.scalar == "float" and not source.is_bf16 and modifiers.flag("ftz"):
+        value = flush(value)
+    if source == target:
+        if value.scalar == "half":
+            wide = value.cast("fpext", "float")
+            result = (_to_integral(modifiers, wide) or wide).cast("fptrunc", "half")
+        else:
+            result = _to_integral(modifiers, value) or value
+    else:
+        result = _rounded(modifiers, value, source, target)
+    if target.bits == 16 and modifiers.flag("relu"):
+        result = rectify(result)
+    return saturate(result) if modifiers.flag("sat") else result
+
+
+def _rounded(modifiers: Modifiers, value: Vector, source: PtxType, target: PtxType) -> Vector:
+    mode = modifiers.choice("rn", "rz", "rm", "rp")
+    if target.bits > source.bits or mode in (None, "rn"):
+        return convert(value, _mlir(source), _mlir(target))
+    if mode == "rz":
+        return convert(value, _mlir(source), _mlir(target), "rtz")
+    if target.scalar == "float" and not target.is_bf16:
+        return directed("fptrunc", ROUNDINGS[mode], value, result="float")
+    raise RefusedPtxError(f"modifier .{mode}")
+
+
+_RULES: dict[tuple[bool, bool], Callable[[Modifiers, Vector, PtxType, PtxType], Vector]] = {
+    (False, False): _integers,
+    (False, True): _to_float,
+    (True, False): _to_integer,
+    (True, True): _floats,
+}
+
+
+# ---- pairs
+def _pair(machine: Machine, modifiers: Modifiers, instruction: Instruction, name: str) -> None:
+    """`cvt.rn.bf16x2.f32 d, a, b`: a above, b below."""
+    mode: Rounding = "rtz" if modifiers.flag("rz") else "rtne"
+    modifiers.flag("rn")
+    rectifies, finite = modifiers.flag("relu"), modifiers.flag("satfinite")
+    modifiers.end()
+    destination, *operands = count(instruction, 3)
+    half, f32 = TYPES[_PAIR_OF[name]], TYPES["f32"]
+    result = None
+    for shift, operand in ((16, operands[0]), (0, operands[1])):
+        value = machine.read(operand, f32)
+        if finite:
+            largest = 65504.0 if name == "f16x2" else float.fromhex("0x1.fep127")
+            bounded = minimum_number(
+                maximum_number(value, value.coerce(-largest)), value.coerce(largest)
+            )
+            value = value.is_nan().choose(value, bounded)
+        value = narrow(rectify(value) if rectifies else value, _mlir(half), mode)
+        part = _bits(value, half).cast("zext", "i32")
+        part = part << shift if shift else part
+        result = part if result is None else result | part
+    assert result is not None
+    machine.write_bits(destination, result, TYPES["b32"])
+
+
+def _bits(value: Vector, type: PtxType) -> Vector:
+    if type.is_bf16:
+        return (value.as_int() >> 16).cast("trunc", "i16")
+    return value.as_int()
+
+
+def _pack(machine: Machine, instruction: Instruction) -> None:
+    """`cvt.pack.sat.dtype.s32{.b32} d, a, b{, c}`: a above b, above them what c has below."""
+    words = instruction.modifiers[1:]
+    if len(words) < 3 or words[0] != "sat" or words[2] != "s32" or words[3:] not in ((), ("b32",)):
+        raise RefusedPtxError("")
+    target = TYPES.get(words[1])
+    if target is None or target.is_float or target.parts > 1 or target.bits not in (8, 16):
+        raise RefusedPtxError("")
+    s32 = TYPES["s32"]
+    destination, *operands = count(instruction, 3 if len(words) == 3 else 4)
+    parts = [
+        _clamp_integer(machine.read(o, s32), s32, target).cast("zext", "i32") for o in operands[:2]
+    ]
+    result = parts[1] | (parts[0] << target.bits)
+    if len(operands) == 3 and target.bits == 8:
+        result = result | (machine.read(operands[2], TYPES["b32"]) << 16)
+    machine.write_bits(destination, result, TYPES["b32"])
+
+
+def lower_cvt(machine: Machine, instruction: Instruction) -> None:
+    """Translates `cvt` and `cvt.pack`."""
+    if instruction.modifiers[:1] == ("pack",):
+        _pack(machine, instruction)
+    else:
+        _convert(machine, instruction)

@@ -1,0 +1,131 @@
+"""The registers of inline assembly: constraints, and how elements of tensors fill registers.
+
+Each instance of the assembly computes `pack` elements.  Elements shorter than 32 bits share a
+register, as many as fit and are there, the first in the lowest bits; an operand takes as many
+registers as that needs.  Results likewise (Triton's `ElementwiseInlineAsmOpConversion`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.interpreter.elementwise.casts import bitcast
+from ttools.interpreter.elementwise.ptx.types import reshape
+from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
+from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
+
+_SIZES = {"b": 1, "c": 8, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
+_BF16 = FloatType("bf16")
+
+
+class ConstraintError(Exception):
+    """The constraints do not fit the operands, or are of a kind not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """A constraint string: bits of each output; for each input its bits, or the output it is."""
+
+    outputs: tuple[int, ...]
+    inputs: tuple[int, ...]
+    tied: dict[int, int]
+
+
+def parse_constraints(text: str) -> Constraints:
+    """Reads `=r,=r,r,0,~{memory}`.
+
+    Raises:
+        ConstraintError: for what PTX registers do not have.
+    """
+    outputs: list[int] = []
+    inputs: list[int] = []
+    tied: dict[int, int] = {}
+    for item in (part.strip() for part in text.split(",")):
+        if not item or item.startswith("~"):
+            continue
+        if item.startswith("="):
+            outputs.append(_size(item[1:].lstrip("&"), text))
+        elif item.isdigit() and int(item) < len(outputs):
+            tied[len(inputs)] = int(item)
+            inputs.append(outputs[int(item)])
+        else:
+            inputs.append(_size(item, text))
+    return Constraints(tuple(outputs), tuple(inputs), tied)
+
+
+def _size(letter: str, text: str) -> int:
+    if letter not in _SIZES:
+        raise ConstraintError(f'constraint "{letter}" in "{text}"')
+    return _SIZES[letter]
+
+
+def element_bits(type: Type) -> int:
+    """Bits of an element as the assembly sees it."""
+    if isinstance(type, PointerType):
+        return 64
+    assert isinstance(type, IntegerType | FloatType)
+    return type.width
+
+
+def per_register(type: Type, pack: int) -> int:
+    """How many elements share a register."""
+    return min(max(32 // element_bits(type), 1), pack)
+
+
+def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
+    """The registers that hold an operand, one lane per instance; `pack` divides the width."""
+    share = per_register(type, pack)
+    bits = bitcast(value, type, IntegerType(16)) if type == _BF16 else value.as_int()
+    width = value.lanes.width
+    registers = []
+    for start in range(0, pack, share):
+        chosen = [lane for lane in range(width) if start <= lane % pack < start + share]
+        text = value.lanes.builder.shuffle(bits.text, bits.scalar, width, chosen)
+        part = Lanes(value.lanes.builder, len(chosen)).value(text, bits.scalar)
+        registers.append(reshape(part, f"i{share * element_bits(type)}"))
+    return registers
+
+
+def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vector:
+    """The result that `registers` hold, `lanes` wide, as elements of `type` in registers."""
+    share = per_register(type, pack)
+    scalar = f"i{element_bits(type)}"
+    parts = [reshape(_resized(r, share * element_bits(type)), scalar) for r in registers]
+    order = [
+        (lane % pack // share) * parts[0].lanes.width + lane // pack * share + lane % share
+        for lane in range(lanes.width)
+    ]
+    both = _concatenated(parts)
+    text = lanes.builder.shuffle(both.text, scalar, both.lanes.width, order)
+    value = lanes.value(text, scalar)
+    if type == _BF16:
+        return bitcast(value, IntegerType(16), _BF16)
+    return value
+
+
+def _resized(register: Vector, bits: int) -> Vector:
+    return register.cast("trunc" if bits < BITS[register.scalar] else "zext", f"i{bits}")
+
+
+def _concatenated(parts: list[Vector]) -> Vector:
+    """Vectors of the same width one after the other; their number is a power of two."""
+    while len(parts) > 1:
+        parts = [_pair(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _pair(a: Vector, b: Vector) -> Vector:
+    builder, width = a.lanes.builder, a.lanes.width
+    lanes = Lanes(builder, 2 * width)
+    if width == 1:
+        half = builder.emit(
+            f"insertelement {lanes.type(a.scalar)} poison, {a.type} {a.text}, i64 0"
+        )
+        return lanes.emit(
+            f"insertelement {lanes.type(a.scalar)} {half}, {a.type} {b.text}, i64 1", a.scalar
+        )
+    mask = ", ".join(f"i32 {i}" for i in range(2 * width))
+    return lanes.emit(
+        f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{2 * width} x i32> <{mask}>",
+        a.scalar,
+    )

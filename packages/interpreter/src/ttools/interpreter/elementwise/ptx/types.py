@@ -1,0 +1,140 @@
+"""PTX's types, and how the bits of a register become vectors of them.
+
+A register is a vector of integers, one per instance of the assembly.  A value of a packed type
+(`f16x2`) is a vector with as many times more lanes, so that one instruction computes all parts.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ttools.interpreter.elementwise.casts import bitcast
+from ttools.interpreter.elementwise.formats import round_any_bf16
+from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
+from ttools.interpreter.ir import FloatType, IntegerType
+
+_BF16, _I16 = FloatType("bf16"), IntegerType(16)
+
+
+@dataclass(frozen=True, slots=True)
+class PtxType:
+    """A type by its name in an instruction.
+
+    Attributes:
+        name: without the dot.
+        scalar: the LLVM type computed in; bf16 in `float`.
+        bits: of one part.
+        parts: 2 for packed types.
+        signed: of integers; untyped ones are unsigned.
+    """
+
+    name: str
+    scalar: str
+    bits: int
+    parts: int = 1
+    signed: bool = False
+
+    @property
+    def total(self) -> int:
+        """Bits of all parts: the register's size."""
+        return self.bits * self.parts
+
+    @property
+    def is_float(self) -> bool:
+        return self.scalar in ("half", "float", "double")
+
+    @property
+    def is_bf16(self) -> bool:
+        return self.name.startswith("bf16")
+
+
+def _integers() -> list[PtxType]:
+    types = [
+        PtxType(f"{kind}{bits}", f"i{bits}", bits, signed=kind == "s")
+        for kind in "bus"
+        for bits in (8, 16, 32, 64)
+    ]
+    packed = [PtxType(f"{kind}16x2", "i16", 16, 2, kind == "s") for kind in "us"]
+    return [PtxType("pred", "i1", 1), *types, *packed]
+
+
+def _floats() -> list[PtxType]:
+    return [
+        *(PtxType(f"f{b}", s, b) for b, s in ((16, "half"), (32, "float"), (64, "double"))),
+        PtxType("bf16", "float", 16),
+        PtxType("f16x2", "half", 16, 2),
+        PtxType("bf16x2", "float", 16, 2),
+        PtxType("f32x2", "float", 32, 2),
+    ]
+
+
+#: Types by name.  Conversions have further ones of their own.
+TYPES: dict[str, PtxType] = {type.name: type for type in (*_integers(), *_floats())}
+
+
+def reshape(value: Vector, scalar: str) -> Vector:
+    """The bits of every register as parts of type `scalar`: more, or fewer, lanes."""
+    width = value.lanes.width * BITS[value.scalar] // BITS[scalar]
+    lanes = Lanes(value.lanes.builder, width)
+    source, target = value.type, lanes.type(scalar)
+    if source == target:
+        return value
+    return lanes.emit(f"bitcast {source} {value.text} to {target}", scalar)
+
+
+def from_bits(bits: Vector, type: PtxType) -> Vector:
+    """A register's bits as a value of `type`."""
+    if type.parts > 1:
+        bits = reshape(bits, f"i{type.bits}")
+    if type.is_bf16:
+        return bitcast(bits, _I16, _BF16)
+    return bits.as_float(type.scalar) if type.is_float else bits
+
+
+def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
+    """A value of `type` as a register's bits; bf16 is rounded."""
+    bits = bitcast(round_any_bf16(value), _BF16, _I16) if type.is_bf16 else value.as_int()
+    if type.parts == 1:
+        return bits
+    name = f"i{type.total}"
+    return lanes.emit(f"bitcast {bits.type} {bits.text} to {lanes.type(name)}", name)
+
+
+def literal_bits(text: str, type: PtxType) -> int | None:
+    """The bits of a literal used as a value of `type`; None where PTX does not define it.
+
+    See "Constants" in the PTX ISA: `0f` and `0d` give a float's bits; other floats are doubles
+    that are rounded to the type; integers have no float meaning.
+    """
+    sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
+    prefix = body[:2].lower()
+    if prefix in ("0f", "0d"):
+        size = 32 if prefix == "0f" else 64
+        bits = int(body[2:], 16) ^ (1 << (size - 1) if sign < 0 else 0)
+        if type.is_bf16 or type.parts > 1 or type.scalar == "half":
+            return None
+        if type.bits == size:
+            return bits
+        if prefix == "0f" and type.scalar == "double":
+            return int(*struct.unpack("<Q", struct.pack("<d", _float_of(bits))))
+        return None
+    if "." in body or ("e" in body.lower() and prefix != "0x"):
+        if type.scalar == "float" and type.parts == 1 and not type.is_bf16:
+            return int(*struct.unpack("<I", struct.pack("<f", sign * float(body))))
+        if type.scalar == "double":
+            return int(*struct.unpack("<Q", struct.pack("<d", sign * float(body))))
+        return None
+    if type.is_float:
+        return None
+    return (sign * _integer(body.rstrip("U"))) & ((1 << type.total) - 1)
+
+
+def _float_of(bits: int) -> float:
+    return float(*struct.unpack("<f", struct.pack("<I", bits)))
+
+
+def _integer(text: str) -> int:
+    if text[:2].lower() in ("0x", "0b"):
+        return int(text, 0)
+    return int(text, 8 if len(text) > 1 and text.startswith("0") else 10)
