@@ -1,0 +1,148 @@
+"""The process that runs FlagGems' operators: reads numbers of operators, answers with outcomes.
+
+Started by `flag_gems.py`, which survives it. FlagGems finds no CPU; it is told that the machine has
+an NVIDIA GPU, for which the device map lets the CPU stand in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from tools.libraries.outcomes import Outcome, first_line
+
+TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 2e-2}
+
+
+def main() -> None:
+    """Answers every line of the input with a line of JSON."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print is not an answer
+    os.environ.setdefault("GEMS_VENDOR", "nvidia")
+
+    from ttools.core.device_map import map_devices
+    from ttools.interpreter import interpret
+
+    with interpret(), map_devices({"cuda": "cpu"}):
+        from tools.libraries.flag_gems_operators import OPERATORS
+
+        for line in sys.stdin:
+            operator = OPERATORS[int(line)]
+            answers.write(json.dumps([asdict(outcome) for outcome in run(operator)]) + "\n")
+            answers.flush()
+
+
+def run(operator: Any) -> list[Outcome]:
+    """One outcome for each of the operator's types."""
+    outcomes = []
+    for dtype in operator.types:
+        begin = time.perf_counter()
+        verdict, reason = judge(operator, dtype)
+        kind = str(dtype).removeprefix("torch.")
+        seconds = time.perf_counter() - begin
+        outcomes.append(Outcome(f"{label(operator)}[{kind}]", verdict, reason, seconds))
+    return outcomes
+
+
+def label(operator: Any) -> str:
+    """The operator's name with its keywords."""
+    return " ".join([operator.name, *(f"{name}={value}" for name, value in operator.keywords)])
+
+
+def judge(operator: Any, dtype: Any) -> tuple[str, str]:
+    """Runs both and compares: a verdict and a reason."""
+    import torch
+
+    from ttools.interpreter import interpret
+
+    flag_gems = _import_flag_gems()
+    torch.manual_seed(0)
+    arguments = operator.arguments(dtype, "cuda")
+    keywords = dict(operator.keywords)
+    packet, _, overload = operator.aten.partition(".")
+    reference = getattr(torch.ops.aten, packet)
+    if overload:
+        reference = getattr(reference, overload)
+    expected = reference(*_cloned(arguments), **keywords)
+    try:
+        with interpret() as run:
+            actual = getattr(flag_gems.ops, operator.name)(*arguments, **keywords)
+    except Exception as error:  # noqa: BLE001 (any error of the library is an outcome)
+        return explain(error)
+    if not any(stats.launches for stats in run.stats):
+        return "refused", "launches no Triton kernel"
+    tolerance = TOLERANCES[str(dtype).removeprefix("torch.")]
+    return compare(_listed(actual)[: operator.results], _listed(expected), tolerance)
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """The verdict on an error, by what first caused it."""
+    from triton.compiler.errors import CompilationError
+
+    from ttools.core.errors import UnsupportedError
+
+    verdict = "failed"
+    while True:
+        if isinstance(error, UnsupportedError):
+            return "unsupported", first_line(str(error))
+        if isinstance(error, CompilationError):
+            verdict = "refused"
+        cause = error.__cause__ or error.__context__
+        if cause is None:
+            break
+        error = cause
+    if isinstance(error, CompilationError):
+        return verdict, first_line(f"Triton: {error.error_message}")
+    return verdict, first_line(f"{type(error).__name__}: {error}")
+
+
+def _import_flag_gems() -> Any:
+    with contextlib.redirect_stdout(sys.stderr):
+        import importlib
+
+        return importlib.import_module("flag_gems")
+
+
+def _cloned(values: Any) -> Any:
+    import torch
+
+    if isinstance(values, torch.Tensor):
+        return values.clone()
+    if isinstance(values, (list, tuple)):
+        return type(values)(_cloned(value) for value in values)
+    return values
+
+
+def compare(actual: Any, expected: Any, tolerance: float) -> tuple[str, str]:
+    """The verdict on results: tensors or sequences of them."""
+    import torch
+
+    pairs = list(zip(_listed(actual), _listed(expected), strict=False))
+    for ours, theirs in pairs:
+        if theirs is None or ours is None:
+            continue
+        try:
+            torch.testing.assert_close(
+                torch.as_tensor(ours).double() if not theirs.is_complex() else ours,
+                theirs.double() if not theirs.is_complex() else theirs,
+                rtol=tolerance,
+                atol=tolerance,
+                equal_nan=True,
+            )
+        except AssertionError as error:
+            lines = [line for line in str(error).splitlines() if line]
+            return "wrong", first_line("; ".join(lines[1:3]) or lines[0])
+    return "pass", ""
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+if __name__ == "__main__":
+    main()
