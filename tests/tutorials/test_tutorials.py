@@ -69,7 +69,7 @@ def test_persistent_matmul_up_to_its_profile(tmp_path: Path) -> None:
     assert done.stdout.count("Persistent: ✅") >= 2
     assert "❌" not in done.stdout
     # Triton's profiler has no CPU to profile.
-    assert done.returncode == 0 or "No profiler registered" in done.stderr
+    assert done.returncode == 0 or "proton.start(" in done.stderr
 
 
 def test_the_tests_of_the_attention_tutorial(tmp_path: Path) -> None:
