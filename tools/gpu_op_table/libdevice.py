@@ -1,8 +1,8 @@
 """Rows of `triton.language.extra.libdevice`.
 
 Bounds of inexact functions are the largest errors that the CUDA C++ Programming Guide documents
-("Mathematical Functions"), plus 2 ulp (f64: 3) for the engine's own. In f32 Triton lets libdevice flush
-denormals, so operands are normal and results below the smallest normal number may differ.
+("Mathematical Functions"), plus 2 ulp (f64: 3) for the engine's own. In f32 Triton lets libdevice
+flush denormals, so operands are normal and results below the smallest normal number may differ.
 """
 
 from __future__ import annotations
