@@ -280,4 +280,51 @@ def _programs() -> list[PtxCase]:
     return cases
 
 
-CASES = [*_integers(), *_other_sizes(), *_floats(), *_conversions(), *_programs()]
+#: Upstream's conversions of its e4m3b15 format, whose elements four share a register.
+_FROM_B15 = """{ .reg .b32 a<2>, b<2>; prmt.b32 a0, 0, $2, 0x5746; and.b32 b0, a0, 0x7f007f00;
+and.b32 b1, a0, 0x00ff00ff; and.b32 a1, a0, 0x00800080; shr.b32  b0, b0, 1;
+add.u32 b1, b1, a1; lop3.b32 $0, b0, 0x80008000, a0, 0xf8; shl.b32 $1, b1, 7; }"""
+_TO_B15 = """{ .reg .b32 a<2>, b<2>; .reg .b32 m; mov.b32 m, 0x3F003F00;
+and.b32 a0, $1, 0x7fff7fff; and.b32 a1, $2, 0x7fff7fff; min.f16x2 a0, a0, m;
+min.f16x2 a1, a1, m; mad.lo.u32 a0, a0, 2, 0x00800080; mad.lo.u32 a1, a1, 2, 0x00800080;
+lop3.b32 b0, $1, 0x80008000, a0, 0xea; lop3.b32 b1, $2, 0x80008000, a1, 0xea;
+prmt.b32 $0, b0, b1, 0x7531; }"""
+
+
+def _idioms() -> list[PtxCase]:
+    cases = [
+        PtxCase(asm=_FROM_B15, constraints="=r,=r,r", inputs=("i8",), outputs=("f16",), pack=4),
+        PtxCase(asm=_TO_B15, constraints="=r,r,r", inputs=("f16",), outputs=("i8",), pack=4),
+        _one("prmt.b32 $0, $2, $3, 0x5140; prmt.b32 $1, $2, $3, 0x7362;", "rrr", "i8 i8", "i16"),
+    ]
+    # Two outputs of two bytes each, from four bytes of each input.
+    cases[-1] = PtxCase(
+        asm=cases[-1].asm, constraints="=r,=r,r,r", inputs=("i8", "i8"), outputs=("i16",), pack=4
+    )
+    for op, letters, inputs, output in (
+        ("slct.f32.f32 $0, $1, $2, $3;", "ffff", "f32 f32 f32", "f32"),
+        ("mov.b64 $0, {$1, $2};", "lrr", "i32 i32", "i64"),
+        ("{ .reg .b32 t; mov.b64 {_, t}, $1; mov.b32 $0, t; }", "rl", "i64", "i32"),
+        ("sad.u16 $0, $1, $2, $1;", "hhh", "i16 i16", "i16"),
+        ("cvt.rzi.f16.f16 $0, $1;", "hh", "f16", "f16"),
+        ("cvt.f64.f32 $0, $1;", "df", "f32", "f64"),
+        ("cvt.rn.f64.s64 $0, $1;", "dl", "i64", "f64"),
+        ("cvt.rn.f16.f64 $0, $1;", "hd", "f64", "f16"),
+        ("cvt.u16.u32 $0, $1;", "hr", "i32", "i16"),
+        ("cvt.u64.u32 $0, $1;", "lr", "i32", "i64"),
+        ("cvt.ftz.rni.s32.f32 $0, $1;", "rf", "f32", "i32"),
+        ("fma.rn.bf16 $0, $1, $2, $1;", "hhh", "bf16 bf16", "bf16"),
+        ("min.NaN.f16 $0, $1, $2;", "hhh", "f16 f16", "f16"),
+        ("max.bf16 $0, $1, $2;", "hhh", "bf16 bf16", "bf16"),
+        ("fma.rn.ftz.f32 $0, $1, 0f2F800000, 0f2F000000;", "ff", "f32", "f32"),
+        ("add.f32 $0, $1, 1.5;", "ff", "f32", "f32"),
+        ("add.f32 $0, $1, 0f3FC00000; // with a comment", "ff", "f32", "f32"),
+        ("and.b32 $0, $1, 0b1010; or.b32 $0, $0, 017; xor.b32 $0, $0, -5;", "rr", "i32", "i32"),
+        ("dp4a.s32.u32 $0, $1, $2, 7;", "rrr", "i32 i32", "i32"),
+        ("cvt.rn.f32.u8 $0, $1;", "fr", "i32", "f32"),
+    ):
+        cases.append(_one(op, letters, inputs, output))
+    return cases
+
+
+CASES = [*_idioms(), *_integers(), *_other_sizes(), *_floats(), *_conversions(), *_programs()]

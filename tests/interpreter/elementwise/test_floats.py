@@ -305,3 +305,15 @@ def test_contraction_is_asked_for_and_only_for_sums_and_products() -> None:
                 name=f"arith.{op}", operands=("f32",) * 2, results=("f32",), contract=contract
             )
             assert ("contract" in build_ir(case)) == (contract and contracted)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.startswith("f8")])
+def test_sign_of_fp8(kind: str) -> None:
+    """The FNUZ kinds have neither -0 nor a NaN without the sign bit."""
+    bits = np.arange(256, dtype=np.uint8)
+    x = bits.view(TYPES[kind])
+    unsigned_zero = kind.endswith("FNUZ")
+    for name, flipped in (("arith.negf", bits ^ 0x80), ("math.absf", bits & 0x7F)):
+        actual = apply(name, [kind], [kind], x).view(np.uint8)
+        kept = unsigned_zero & ((bits & 0x7F) == 0)
+        np.testing.assert_array_equal(actual, np.where(kept, bits, flipped))

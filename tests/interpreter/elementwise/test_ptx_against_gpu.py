@@ -49,3 +49,7 @@ def test_same_as_an_h200(case: PtxCase) -> None:
             same |= np.abs(wide - wanted) <= case.tolerance * np.maximum(np.abs(wanted), 1e-3)
         where = np.flatnonzero(~same)[:5]
         assert same.all(), f"elements, actual, GPU: {where, actual[where], expected[where]}"
+
+
+def test_every_case_is_recorded_once() -> None:
+    assert len({case.asm for case in CASES}) == len(CASES) == len(RECORDS)

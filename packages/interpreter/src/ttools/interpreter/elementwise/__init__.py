@@ -44,8 +44,13 @@ _LOWERINGS: dict[str, Lowering] = {
 }
 
 
-# What handles values of 8-bit float types; nothing computes with them.
-_ANY_FLOAT = frozenset(CASTS) | {"arith.select", "tt.elementwise_inline_asm"}
+# What handles values of 8-bit float types; as on a GPU nothing computes with them.
+_ANY_FLOAT = frozenset(CASTS) | {
+    "arith.select",
+    "arith.negf",
+    "math.absf",
+    "tt.elementwise_inline_asm",
+}
 
 
 def is_elementwise(name: str) -> bool:

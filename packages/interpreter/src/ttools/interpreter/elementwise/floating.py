@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.interpreter.elementwise.formats import convert, round_bf16
+from ttools.interpreter.elementwise.formats import FP8, convert, round_bf16
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType
 
@@ -102,7 +102,23 @@ def _clamp(call: Call) -> Vector:
 
 # ---- roots and others
 def _lower_negf(call: Call) -> Vector:
-    return -call.operands[0]
+    (value,) = call.operands
+    return value ^ _fp8_sign(value, call) if str(call.source) in FP8 else -value
+
+
+def _lower_absf(call: Call) -> Vector:
+    (value,) = call.operands
+    if str(call.source) in FP8:
+        return value ^ (value & _fp8_sign(value, call))
+    return value.abs()
+
+
+def _fp8_sign(value: Vector, call: Call) -> Vector:
+    """The sign bit, in the bits of an fp8; none where it would say NaN (0x80 of the FNUZ kinds)."""
+    sign = value.coerce(-128)
+    if not FP8[str(call.source)].unsigned_zero:
+        return sign
+    return (value & 0x7F).compare("eq", 0).choose(value.coerce(0), sign)
 
 
 def _lower_sqrt(call: Call) -> Vector:
@@ -161,7 +177,7 @@ FLOATING: dict[str, Lowering] = {
     "arith.minimumf": _unrounded(minimum),
     "tt.clampf": _clamp,
     "math.clampf": _unrounded(lambda x, low, high: minimum(maximum(x, low), high)),
-    "math.absf": lambda call: call.operands[0].abs(),
+    "math.absf": _lower_absf,
     **{
         f"math.{name}": _to_integral(name)
         for name in ("floor", "ceil", "trunc", "round", "roundeven")
