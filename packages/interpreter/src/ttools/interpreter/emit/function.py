@@ -25,7 +25,6 @@ from ttools.interpreter.emit.chunk import (
     uniform,
 )
 from ttools.interpreter.emit.exchange import opposite
-from ttools.interpreter.emit.integers import Integers
 from ttools.interpreter.emit.llvm import (
     Builder,
     byte_size,
@@ -36,6 +35,7 @@ from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.emit.module import EmitOptions, Site
 from ttools.interpreter.emit.schedule import Plan
 from ttools.interpreter.emit.slot import Slot
+from ttools.interpreter.emit.slot_access import SlotAccess
 from ttools.interpreter.emit.strides import memory_order, tile_order
 from ttools.interpreter.emit.transpose import can_transpose, fill_transposed
 from ttools.interpreter.ir import (
@@ -86,7 +86,7 @@ class Callee:
     arena_bytes: int
 
 
-class Emitter(Integers):
+class Emitter(SlotAccess):
     """State of one function being emitted."""
 
     def __init__(self, b: Builder, plan: Plan, options: EmitOptions, sites: list[Site]) -> None:
@@ -151,81 +151,9 @@ class Emitter(Integers):
         slot = Slot("%arena", 0, shape, element, widened)
         return Slot("%arena", self.allocate(slot.nbytes), shape, element, widened)
 
-    def slot_address(self, slot: Slot, at: Coords) -> str:
-        """The address of lane 0's element of `at`."""
-        index = self.b.linear.get((slot.shape, at))
-        if index is not None:
-            return self._element_address(slot, index, slot.offset)
-        index = "0"
-        constant = slot.offset
-        for axis, stride in zip(at, slot.strides, strict=True):
-            index = self.iadd("i32", index, self.imul("i32", axis.base, str(stride)))
-            constant += axis.lanes[0] * stride * slot.stored_bytes
-        return self._element_address(slot, index, constant)
-
-    def _element_address(self, slot: Slot, index: str, constant: int) -> str:
-        pointer = slot.base
-        if constant:
-            pointer = self.b.emit(f"getelementptr inbounds i8, ptr {pointer}, i64 {constant}")
-        if index == "0":
-            return pointer
-        wide = self.b.emit(f"zext i32 {index} to i64") if index.startswith("%") else index
-        return self.b.emit(f"getelementptr inbounds {slot.stored_type}, ptr {pointer}, i64 {wide}")
-
-    def read_slot(self, slot: Slot, at: Coords) -> Chunk:
-        """Reads the elements at `at`: a vector load, a scalar, or a gather within the tile."""
-        width = at[0].width if at else 1
-        offsets = slot.lane_offsets(at)
-        stored, b = slot.stored_type, self.b
-        address = self.slot_address(slot, at)
-        if not any(offsets):
-            raw = b.emit(f"load {stored}, ptr {address}, align {slot.stored_bytes}")
-            return uniform(slot.element, slot.from_stored(b, raw, 1), width)
-        vec = vector_type(stored, width)
-        if offsets == tuple(range(width)):
-            raw = b.emit(f"load {vec}, ptr {address}, align {slot.stored_bytes}")
-            return Vector(slot.element, width, slot.from_stored(b, raw, width))
-        first = min(offsets)
-        span = max(offsets) - first + 1
-        if span <= width and span & (span - 1) == 0:
-            return self._read_shuffled(slot, address, offsets, first, span)
-        raw = "poison"
-        loaded: dict[int, str] = {}
-        for lane, offset in enumerate(offsets):
-            if offset not in loaded:
-                p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
-                loaded[offset] = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
-            raw = b.emit(f"insertelement {vec} {raw}, {stored} {loaded[offset]}, i64 {lane}")
-        return Vector(slot.element, width, slot.from_stored(b, raw, width))
-
-    def _read_shuffled(
-        self, slot: Slot, address: str, offsets: tuple[int, ...], first: int, span: int
-    ) -> Chunk:
-        """Lanes that repeat or permute a short run: one vector load and a shuffle."""
-        b, stored, width = self.b, slot.stored_type, len(offsets)
-        p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {first}")
-        vec = vector_type(stored, span)
-        run = b.emit(f"load {vec}, ptr {p}, align {slot.stored_bytes}")
-        raw = b.shuffle(run, stored, span, [n - first for n in offsets])
-        return Vector(slot.element, width, slot.from_stored(b, raw, width))
-
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
         """Writes a chunk to the elements at `at` of a slot."""
-        width = chunk.width
-        offsets = slot.lane_offsets(at)
-        stored, b = slot.stored_type, self.b
-        value = slot.to_stored(b, self.vector(chunk), width)
-        address = self.slot_address(slot, at)
-        if offsets == tuple(range(width)):
-            b.do(
-                f"store {vector_type(stored, width)} {value}, ptr {address}, "
-                f"align {slot.stored_bytes}"
-            )
-            return
-        for lane, offset in enumerate(offsets):
-            p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
-            item = b.emit(f"extractelement {vector_type(stored, width)} {value}, i64 {lane}")
-            b.do(f"store {stored} {item}, ptr {p}, align {slot.stored_bytes}")
+        self.write_elements(slot, at, self.vector(chunk), chunk.width)
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> str:

@@ -17,6 +17,12 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.exchange import exchanged, is_only_exchanged
 from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.emit.regularity import (
+    VIEWS,
+    increments,
+    is_index_arithmetic,
+    is_regular,
+)
 from ttools.interpreter.ir import Block, Operation, Value
 
 #: Results of these are always stored: the operation itself fills a whole tile.
@@ -45,9 +51,6 @@ ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "cf.br": None,
     "cf.cond_br": None,
 }
-#: Operations that only rename coordinates: as cheap as their operand.
-VIEWS = {"tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.trans", "tt.make_range"}
-VIEWS |= {"arith.constant", "tt.split", "tt.join", "tt.unsplat", "ttg.convert_layout", "ub.poison"}
 #: Worth storing when used by more than one operation.
 COSTLY = 8
 #: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
@@ -176,9 +179,9 @@ class _Planner:
             argument, yielded = body.arguments[1 + n], body.terminator.operands[n]
             if not result.is_tensor:
                 continue
-            increments = _increments(argument, yielded) if self.fused else None
-            if increments is not None:
-                self.plan.increments[argument] = increments
+            found = increments(argument, yielded) if self.fused else None
+            if found is not None:
+                self.plan.increments[argument] = found
                 continue
             self.plan.store(argument)
             self.plan.store(yielded)
@@ -231,10 +234,10 @@ class _Planner:
         if op is not None and op.name != "scf.for":
             cost = sum(self.cost(v) for v in op.operands)
             if op.name == "tt.load":
-                cost = 2 if _is_regular(op.operands[0]) else 24
+                cost = 2 if is_regular(op.operands[0]) else 24
             elif op.name == "tt.gather":
                 cost += 8
-            elif op.name not in VIEWS and not _is_index_arithmetic(op):
+            elif op.name not in VIEWS and not is_index_arithmetic(op):
                 cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
         self._cost[value] = cost
         return cost
@@ -300,75 +303,6 @@ def _writes_after_reading(op: Operation, position: int) -> bool:
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"
-
-
-def _increments(argument: Value, yielded: Value) -> tuple[Value, ...] | None:
-    """The uniform addends that turn `argument` into `yielded`, or None if there is more to it."""
-    addends: list[Value] = []
-    value = yielded
-    while value is not argument:
-        op = value.defining_op
-        if op is None or op.name not in ("tt.addptr", "arith.addi"):
-            return None
-        first, second = op.operands
-        if op.name == "arith.addi" and is_uniform(first) and not is_uniform(second):
-            first, second = second, first
-        if not is_uniform(second):
-            return None
-        addends.append(second)
-        value = first
-    return tuple(addends)
-
-
-def is_uniform(value: Value) -> bool:
-    """Whether all elements of a tensor are the same by construction."""
-    if not value.is_tensor:
-        return True
-    op = value.defining_op
-    if op is None:
-        return False
-    if op.name == "tt.splat":
-        return True
-    if op.name == "arith.constant":
-        constant = op.attributes["value"]
-        return getattr(constant, "is_splat", False)
-    if op.name in ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"):
-        return is_uniform(op.operands[0])
-    return elementwise.is_elementwise(op.name) and all(is_uniform(v) for v in op.operands)
-
-
-_AFFINE = {
-    "arith.addi",
-    "arith.subi",
-    "arith.muli",
-    "arith.extsi",
-    "arith.extui",
-    "arith.trunci",
-    "arith.remsi",
-    "arith.remui",
-    "tt.addptr",
-    "arith.andi",
-    "arith.ori",
-    "arith.cmpi",
-}
-
-
-def _is_index_arithmetic(op: Operation) -> bool:
-    return op.name in ("tt.addptr", "arith.addi", "arith.muli") and _is_regular(op.results[0])
-
-
-def _is_regular(value: Value, depth: int = 0) -> bool:
-    """Whether a pointer or index is built of ranges and uniform values only."""
-    op = value.defining_op
-    if not value.is_tensor or depth > 24:
-        return not value.is_tensor
-    if op is None:
-        return True  # carried: judged by its initial value elsewhere
-    if op.name in VIEWS:
-        return all(_is_regular(v, depth + 1) for v in op.operands)
-    if op.name in _AFFINE:
-        return all(_is_regular(v, depth + 1) for v in op.operands)
-    return is_uniform(value)
 
 
 def _inside_combine(op: Operation) -> bool:
