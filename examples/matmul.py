@@ -79,16 +79,16 @@ def main() -> dict[str, torch.Tensor]:
     a = torch.randn(200, 100, device=device)
     b = torch.randn(150, 100, device=device).T
     results = {}
-    # Products of these types are exact in f32, so only the order of the sums differs from torch.
-    for dtype, out_dtype in (
-        (torch.float32, torch.float32),
-        (torch.float16, torch.float16),
-        (torch.float8_e5m2, torch.float32),
+    # Products of narrow types are exact in f32, so mostly the order of the sums differs from torch;
+    # the fp8 tensor cores of a Hopper GPU also keep fewer bits of the sums.
+    for dtype, out_dtype, tolerance in (
+        (torch.float32, torch.float32, 1e-4),
+        (torch.float16, torch.float16, 1e-2),
+        (torch.float8_e5m2, torch.float32, 2e-2),
     ):
         x, y = a.to(dtype), b.to(dtype)
         out = matmul(x, y, out_dtype)
         expected = (x.double() @ y.double()).to(out_dtype)
-        tolerance = 1e-2 if out_dtype is torch.float16 else 1e-4
         torch.testing.assert_close(out, expected, rtol=tolerance, atol=tolerance)
         results[str(dtype)] = out
     fused = matmul(a, b, torch.float32, squared_relu=True)

@@ -25,10 +25,10 @@ from ttools.interpreter import interpret  # noqa: E402
 pytestmark = pytest.mark.gpu
 
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
-# Products on tensor cores round f32 inputs to tf32; the engine does not.
+# Tensor cores round f32 inputs to tf32 and keep fewer bits of fp8 sums; the engine does neither.
 TOLERANCES = {
     torch.float64: (1e-12, 1e-12),
-    torch.float32: (5e-3, 5e-3),
+    torch.float32: (2e-2, 2e-2),
     torch.float16: (4e-3, 4e-3),
     torch.bfloat16: (2e-2, 2e-2),
 }
