@@ -301,3 +301,26 @@ def test_comparisons(kind: str) -> None:
         for predicate in (name, number):
             got = apply("arith.cmpi", [kind, kind], ["i1"], a, b, predicate=predicate)
             assert got.astype(bool).tolist() == expected, name
+
+
+@pytest.mark.parametrize("op", ["divsi", "divui", "remsi", "remui"])
+@pytest.mark.parametrize("large", [False, True])
+def test_division_of_64_bit_integers_by_size(op: str, large: bool) -> None:
+    """Up to 51 bits they are divided as doubles, eight at once; one larger one, and none is."""
+    rng = np.random.default_rng(7)
+    size = np.exp2(rng.uniform(0, 50, (2, 4096)))
+    a, b = np.minimum(size, 2.0**50 - 1).astype(np.int64)
+    a[:64] = b[:64] * rng.integers(1, 3, 64)
+    a[64:96] = b[64:96] * 2 - 1
+    a = np.minimum(a, 2**50 - 1)
+    if op.endswith("si"):
+        a, b = (v * rng.choice([-1, 1], v.shape) for v in (a, b))
+        a[100] = -(2**50)
+    if large:
+        a[::8], b[1::8] = 2**50, 2**62 + 1
+        a[3::16] = 2**63 - 1
+    quotient = np.array([abs(int(x)) // abs(int(y)) for x, y in zip(a, b, strict=True)])
+    quotient *= np.sign(a) * np.sign(b)
+    expected = quotient if op.startswith("div") else a - quotient * b
+    actual = apply(f"arith.{op}", ["i64"] * 2, ["i64"], a, b, width=8)
+    np.testing.assert_array_equal(actual, expected)

@@ -50,7 +50,7 @@ def _division(op: ir.Operation) -> int:
     divisor = op.operands[1].defining_op
     if divisor is not None and divisor.name == "arith.constant":
         return 5
-    return 160 if ir.element_type(op.results[0].type) == ir.IntegerType(64) else 30
+    return 60 if ir.element_type(op.results[0].type) == ir.IntegerType(64) else 30
 
 
 def _float_cast(source: ir.Type, target: ir.Type) -> int:

@@ -5,7 +5,8 @@ half for an i64 that fits it) and its remainder the dividend; INT_MIN / -1 wraps
 
 Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless
 it is an integer, a quotient of n-bit integers differs from every integer by more than 2^-n of
-itself, and the format's rounding error is smaller.
+itself, and the format's rounding error is smaller.  Vectors of 64 bits are too where every operand
+has at most 51 bits, which is asked at run time: CPUs divide 64-bit integers one by one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ def quotient(a: Vector, b: Vector, *, signed: bool) -> Vector:
         wide = quotient(_extend(a, "i8", signed), _extend(b, "i8", signed), signed=signed)
         return wide.cast("trunc", "i1")
     name = "sdiv" if signed else "udiv"
-    body = _divide_native if a.lanes.width == 1 or BITS[a.scalar] == 64 else _divide_float
+    body = _divide_float
+    if a.lanes.width == 1:
+        body = _divide_native
+    elif BITS[a.scalar] == 64:
+        body = _divide_wide
     return a.lanes.function(name, a.scalar, lambda x, y: body(x, y, signed), a, b)
 
 
@@ -77,6 +82,38 @@ def _divide_native(a: Vector, b: Vector, signed: bool) -> Vector:
         # GPUs divide in 32 bits where both operands fit them.
         ones = a.compare("ult", 1 << 32).choose(b.coerce(0xFFFFFFFF), ones)
     return zero.choose(ones, value)
+
+
+#: An integer of up to 51 bits added to this gives the bits of a double: itself and 1.5 * 2^52.
+_MAGIC = 0x4338000000000000
+_LIMIT = 1 << 50
+
+
+def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
+    """Vectors of 64 bits: as doubles if all operands are small, else by the CPU's division."""
+    lanes, builder = a.lanes, a.lanes.builder
+    if signed:
+        large = (a + _LIMIT) | (b + _LIMIT)
+        large = large.compare("uge", 2 * _LIMIT)
+    else:
+        large = (a | b).compare("uge", _LIMIT)
+    unfit = large | b.compare("eq", 0)
+    builder.cond_branch(unfit.any_lane(), "large", "small")
+    builder.start("large")
+    native = _divide_native(a, b, signed)
+    builder.branch("done")
+    builder.start("small")
+    ratio = _small_to_double(a) / _small_to_double(b)
+    # Toward zero: adding the magic number rounds to nearest.
+    whole = lanes.intrinsic("trunc", ratio)
+    quick = (whole + 1.5 * 2.0**52).as_int() - _MAGIC
+    builder.branch("done")
+    builder.start("done")
+    return lanes.emit(f"phi {a.type} [{native.text}, %large], [{quick.text}, %small]", a.scalar)
+
+
+def _small_to_double(value: Vector) -> Vector:
+    return (value + _MAGIC).as_float("double") - 1.5 * 2.0**52
 
 
 def _divide_float(a: Vector, b: Vector, signed: bool) -> Vector:
