@@ -36,7 +36,11 @@ from number_formats import (
     to_torch,
 )
 
-pytestmark = pytest.mark.usefixtures("schedule")
+pytestmark = [
+    pytest.mark.usefixtures("schedule"),
+    # NumPy warns of the special values that these tests are about.
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 ARITHMETIC_FLOATS = (F64, F32, F16, BF16)
 

@@ -32,7 +32,11 @@ from number_formats import (
     to_torch,
 )
 
-pytestmark = pytest.mark.usefixtures("schedule")
+pytestmark = [
+    pytest.mark.usefixtures("schedule"),
+    # NumPy warns of the special values that these tests are about.
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
 
 
 def run(source: Format, target: Format, values: Array, rounding: str = "") -> Array:
