@@ -264,6 +264,39 @@ def test_four_bit_integers_to_float16() -> None:
             np.testing.assert_array_equal(halves[part, :, half], expected)
 
 
+@triton.jit
+def mixing_kernel(x, out, M: tl.constexpr, N: tl.constexpr):
+    rows, columns = tl.arange(0, M), tl.arange(0, N)
+    values = tl.load(x + rows[:, None] * N + columns[None, :])
+    sums = tl.inline_asm_elementwise(
+        "mul.lo.u32 $0, $1, 0x01010101;", "=r,r", [values], dtype=tl.int8, is_pure=True, pack=4
+    )
+    tl.store(out + columns[:, None] * M + rows[None, :], tl.trans(sums))
+
+
+@pytest.mark.xfail(strict=True, reason="the emitter walks the tile as its user does")
+def test_neighbours_share_a_register_however_they_are_used() -> None:
+    x = torch.randint(0, 16, (8, 32), dtype=torch.int8)
+    out = torch.zeros(32, 8, dtype=torch.int8)
+    mixing_kernel[(1,)](x, out, M=8, N=32)
+    expected = np.cumsum(x.numpy().reshape(8, 8, 4), -1, dtype=np.int8).reshape(8, 32)
+    np.testing.assert_array_equal(out.numpy(), expected.T)
+
+
+@triton.jit
+def storing_kernel(out, N: tl.constexpr):
+    pointers = out + tl.arange(0, N)
+    tl.inline_asm_elementwise(
+        "st.global.b32 [$1], 1;", "=r,l", [pointers], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@pytest.mark.xfail(strict=True, reason="the emitter drops assembly whose results nobody uses")
+def test_effects_are_refused_though_nobody_uses_the_result() -> None:
+    with pytest.raises(UnsupportedError, match=r"st\.global\.b32"):
+        storing_kernel[(1,)](torch.zeros(32, dtype=torch.int32), N=32)
+
+
 # ---- what is refused
 @pytest.mark.parametrize(
     ("text", "sentence"),
