@@ -162,11 +162,24 @@ def zero_literal(type: str) -> str:
     return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
 
 
+#: How far ahead of a contiguous access its line is asked for. Kernels do much work per cache line,
+#: so that few loads are in flight; measured alike from 1024 to 4096.
+_PREFETCH_BYTES = 2048
+
+
+def _prefetch(e: Emitter, address: str, *, write: bool) -> None:
+    """Hints at the line that a later program or iteration will want; never faults."""
+    ahead = e.b.emit(f"getelementptr i8, ptr {address}, i64 {_PREFETCH_BYTES}")
+    flags = [("i32", "1" if write else "0"), ("i32", "3"), ("i32", "1")]
+    e.b.intrinsic("llvm.prefetch.p0", "void", [("ptr", ahead), *flags])
+
+
 def _load_contiguous(
     e: Emitter, base: str, stored: str, width: int, mask: str | None, other: str | None
 ) -> str:
     b, vec = e.b, vector_type(stored, width)
     address = b.emit(f"inttoptr i64 {base} to ptr")
+    _prefetch(e, address, write=False)
     if mask is None:
         return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
     return b.intrinsic(
@@ -256,6 +269,7 @@ def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) ->
         assert isinstance(pointer, Affine)
         address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
         vec = vector_type(stored, width)
+        _prefetch(e, address, write=True)
         if mask_ssa is None:
             b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
         else:
