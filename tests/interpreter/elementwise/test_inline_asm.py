@@ -274,7 +274,6 @@ def mixing_kernel(x, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(out + columns[:, None] * M + rows[None, :], tl.trans(sums))
 
 
-@pytest.mark.xfail(strict=True, reason="the emitter walks the tile as its user does")
 def test_neighbours_share_a_register_however_they_are_used() -> None:
     x = torch.randint(0, 16, (8, 32), dtype=torch.int8)
     out = torch.zeros(32, 8, dtype=torch.int8)
@@ -291,7 +290,6 @@ def storing_kernel(out, N: tl.constexpr):
     )
 
 
-@pytest.mark.xfail(strict=True, reason="the emitter drops assembly whose results nobody uses")
 def test_effects_are_refused_though_nobody_uses_the_result() -> None:
     with pytest.raises(UnsupportedError, match=r"st\.global\.b32"):
         storing_kernel[(1,)](torch.zeros(32, dtype=torch.int32), N=32)

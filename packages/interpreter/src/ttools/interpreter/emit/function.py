@@ -245,7 +245,8 @@ class Emitter(SlotAccess):
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
         elements = [element_type(r.type) for r in op.results]
-        if all(isinstance(c, Affine) and c.is_uniform for c in chunks):
+        uniform_operands = all(isinstance(c, Affine) and c.is_uniform for c in chunks)
+        if uniform_operands and elementwise.is_lanewise(op):
             bases = [c.base for c in chunks if isinstance(c, Affine)]
             results = elementwise.lower(self.b, op, 1, bases)
             return [uniform(t, r, width) for t, r in zip(elements, results, strict=True)]

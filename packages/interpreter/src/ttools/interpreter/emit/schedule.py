@@ -163,6 +163,11 @@ class _Planner:
     def _scaled_operands(self, op: Operation) -> None:
         self._store_all([v for n, v in enumerate(op.operands) if n != 2])
 
+    def _inline_assembly(self, op: Operation) -> None:
+        """Effects happen once and in order; elements that share a register are lowered together."""
+        if elementwise.has_effects(op) or not elementwise.is_lanewise(op):
+            self._store_all([v for v in op.results if v.is_tensor])
+
     def _block_arguments(self, op: Operation) -> None:
         for block in op.regions[0].blocks:
             self._store_all(block.arguments)
@@ -291,6 +296,7 @@ class _Planner:
 _FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
     "tt.dot_scaled": _Planner._scaled_operands,
     "tt.load": _Planner._load,
+    "tt.elementwise_inline_asm": _Planner._inline_assembly,
     "tt.func": _Planner._block_arguments,
     "scf.for": _Planner._carry,
     "scf.while": _Planner._yields,

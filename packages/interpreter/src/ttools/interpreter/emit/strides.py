@@ -38,6 +38,9 @@ def tile_order(value: Value, stored: Callable[[Value], bool]) -> tuple[int, ...]
         stored: whether a tile is read from its slot, row-major, rather than computed.
     """
     rank = len(shape_of(value.type))
+    op = value.defining_op
+    if op is not None and op.name == "tt.elementwise_inline_asm":
+        return None  # neighbours in row-major order may share a register
     axis = _fastest_axis(value, stored, 0, True)
     if rank < 2 or axis is None or axis == rank - 1:
         return None
