@@ -10,6 +10,8 @@ import pytest
 
 # Tests are imported without packages; the modules they share lie beside them.
 sys.path.insert(0, str(Path(__file__).parent))
+# And the tools that some of them test, in the repository's root.
+sys.path.append(str(Path(__file__).parents[2]))
 
 
 @pytest.fixture
