@@ -37,7 +37,7 @@ ONE_INPUT: dict[str, tuple[Callable[[Array], Array], tuple[int, ...]]] = {
     "tl.ravel(x)": (lambda x: x.ravel(), (8, 4, 4)),
     "x.reshape(4, 8, 16).trans(0, 2, 1).reshape(64, 8)": (
         lambda x: x.reshape(4, 8, 16).transpose(0, 2, 1).reshape(64, 8), (32, 16)),
-    "tl.flip(x)": (lambda x: x[::-1], (64,)),
+    "tl.flip(x, -1)": (lambda x: x[::-1], (64,)),
     "tl.flip(x, 0)": (lambda x: x[::-1], (8, 16)),
     "tl.flip(x, 1)": (lambda x: x[:, ::-1], (8, 16)),
     "tl.flip(x, 1) + x": (lambda x: x[:, ::-1] + x, (4, 8, 2)),
