@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sys
 import time
 from importlib.metadata import version
@@ -114,12 +115,14 @@ def conform(options: argparse.Namespace, console: Console) -> Report:
         outcomes = _run(first, setup, chosen, options.jobs, console)
     finally:
         remove_scratch(scratch)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     failed = {tests / name: reason for name, reason in first.failed_files.items()}
     return Report(
         settings=describe(options),
         functions=_results(cases, outcomes),
         not_imported={name: why for file, why in failed.items() for name in files.get(file, ())},
         seconds=time.perf_counter() - begin,
+        cpu_seconds=used.ru_utime + used.ru_stime,
     )
 
 

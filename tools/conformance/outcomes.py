@@ -70,9 +70,12 @@ def _unsupported(error: BaseException) -> str | None:
     return str(getattr(error, "what", error))
 
 
+_NO_GPU = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|no NVIDIA driver")
+
+
 def _calls_cuda(error: BaseException) -> str | None:
     """A call from the test, not from the engine, that ends in torch.cuda."""
-    if "Torch not compiled with CUDA" in str(error):  # in the output of a script that the test ran
+    if _NO_GPU.search(str(error)):  # also in the output of a script that the test ran
         return CALLS_CUDA
     caller = ""
     for frame in traceback.extract_tb(error.__traceback__):

@@ -53,12 +53,14 @@ class Report:
         functions: results in the order of the checkout.
         not_imported: functions in files that cannot be imported, with the reason.
         seconds: wall time.
+        cpu_seconds: time on all CPUs, which other programs on the machine do not lengthen much.
     """
 
     settings: Mapping[str, str]
     functions: Sequence[FunctionResult]
     not_imported: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -73,12 +75,12 @@ class Report:
         total = sum(function.cases for function in self.functions)
         others = ", ".join(f"{status} {counts[status]:,}" for status in STATUSES[1:])
         unjudged = len(self.functions) - len(functions)
-        minutes = self.seconds / 60
+        minutes = f"{self.seconds / 60:.1f} minutes, {self.cpu_seconds / 60:.1f} of CPU time"
         lines = [
             f"Functions with every judged case passing: {_share(passing, len(functions))}.",
             f"Functions of which no case can be judged: {unjudged}.",
             f"Cases passing: {_share(counts['pass'], judged)} of those judged; {others}.",
-            f"Run: {len(self.outcomes):,} of {total:,} cases in {minutes:.1f} minutes.",
+            f"Run: {len(self.outcomes):,} of {total:,} cases in {minutes}.",
         ]
         if self.not_imported:
             lines.append(f"Functions in files that cannot be imported: {len(self.not_imported)}.")
@@ -143,6 +145,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "settings": dict(report.settings),
         "seconds": round(report.seconds, 1),
+        "cpu_seconds": round(report.cpu_seconds, 1),
         "summary": report.summary(),
         "not_imported": dict(report.not_imported),
         "functions": [
