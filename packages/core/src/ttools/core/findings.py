@@ -1,0 +1,130 @@
+"""Findings: defects in the user's kernel, as plain data, and how they add up over a run.
+
+Owns what a finding says. Must not know how one is found (an engine's events), nor how one is
+written (`reports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ttools.core.location import SourceLocation
+
+Severity = Literal["error", "warning", "note"]
+#: From the gravest to the least.
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """The kernel argument at fault.
+
+    Attributes:
+        name: of the kernel's parameter.
+        dtype: of an element, as torch names it without the module: `float32`.
+        shape: of the tensor passed; None if it has none (a raw address).
+        strides: in elements, one per dimension.
+        offset: of the first element in its storage, in elements.
+        storage_bytes: size of the whole storage; None if unknown.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    storage_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Related:
+    """Another place that takes part in a defect: the other access of a race, an origin."""
+
+    message: str
+    location: SourceLocation | None = None
+    program: tuple[int, int, int] | None = None
+    lane: tuple[int, ...] | None = None
+    iteration: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One defect site, with its first witness.
+
+    Attributes:
+        kind: machine-readable kind: `oob_load`, `race` …
+        check: the check that found it: `memcheck` …
+        severity: see `SEVERITIES`.
+        message: one line, naming access and argument, without the location.
+        kernel: name of the kernel.
+        argument: the argument at fault, if one can be named.
+        location: of the operation; its `callers` are the inlined call stack.
+        program: coordinates of the first witness's program.
+        lane: of the witness in its tile, one index per axis; `()` for a scalar.
+        shape: of that tile.
+        iteration: zero-based turn of each enclosing loop, outermost first.
+        variables: name and value of the variables that led to it, in the lane.
+        notes: further facts, one line each: `the access is 288 bytes past its end`.
+        count: lanes affected over the whole run, exactly.
+        programs: programs affected; 0 if not counted.
+        related: other places concerned.
+        launch: `file:line` of the launch in host code.
+        config: the autotuner's configuration, `BLOCK` → 128.
+        help: what to do about it.
+    """
+
+    kind: str
+    check: str
+    severity: Severity
+    message: str
+    kernel: str
+    argument: Argument | None = None
+    location: SourceLocation | None = None
+    program: tuple[int, int, int] | None = None
+    lane: tuple[int, ...] | None = None
+    shape: tuple[int, ...] = ()
+    iteration: tuple[int, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    count: int = 1
+    programs: int = 0
+    related: tuple[Related, ...] = ()
+    launch: str | None = None
+    config: Mapping[str, Any] | None = field(default=None, hash=False)
+    help: str | None = None
+
+    @property
+    def site(self) -> tuple[object, ...]:
+        """What makes two findings the same defect."""
+        argument = self.argument.name if self.argument else ""
+        return (self.kind, self.severity, self.kernel, self.location, argument)
+
+
+def merge(findings: Iterable[Finding]) -> list[Finding]:
+    """One finding per site, in order of appearance: the first witness, the sum of the counts."""
+    merged: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        first = merged.get(finding.site)
+        if first is None:
+            merged[finding.site] = finding
+        else:
+            merged[finding.site] = replace(
+                first,
+                count=first.count + finding.count,
+                programs=first.programs + finding.programs,
+            )
+    return list(merged.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchEntry:
+    """One line of a report's list of launches; equal launches are counted together."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    count: int = 1
+    seconds: float = 0.0
+    location: str | None = None
+    config: Mapping[str, Any] | None = field(default=None, hash=False)

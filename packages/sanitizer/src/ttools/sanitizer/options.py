@@ -1,0 +1,74 @@
+"""What a sanitizer run checks: the names of checks and kinds, and the options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.core.errors import UsageError
+from ttools.core.findings import Severity
+
+#: Checks and the kinds each reports, with their severity.
+CHECKS: dict[str, dict[str, Severity]] = {
+    "memcheck": {
+        "oob_load": "error",
+        "oob_store": "error",
+        "oob_atomic": "error",
+        "view_oob": "warning",
+        "misaligned": "error",
+        "use_after_free": "error",
+    },
+    "racecheck": {"overlapping_store": "error", "race": "error", "intra_program_race": "warning"},
+    "initcheck": {"uninit_read": "error"},
+    "overflow": {"int_overflow": "error"},
+    "hints": {"bad_hint": "error"},
+    "deadlock": {"deadlock": "error"},
+    "numeric": {"nan": "warning", "inf": "warning", "div_by_zero": "warning"},
+}
+#: What a check could not judge; belongs to every check.
+UNSUPPORTED = "unsupported"
+DEFAULT_CHECKS = ("memcheck", "racecheck", "initcheck", "overflow", "hints", "deadlock")
+#: Names that users of other tools type.
+ALIASES = {"asan": "memcheck", "tsan": "racecheck", "msan": "initcheck"}
+
+
+def parse_checks(names: Iterable[str]) -> frozenset[str]:
+    """Checks by name, alias, comma-separated list, `all` or `default`.
+
+    Raises:
+        UsageError: naming the unknown check and the known ones.
+    """
+    chosen: set[str] = set()
+    for name in (part.strip() for text in names for part in text.split(",")):
+        if name == "all":
+            chosen |= set(CHECKS)
+        elif name in ("", "default"):
+            chosen |= set(DEFAULT_CHECKS)
+        elif ALIASES.get(name, name) in CHECKS:
+            chosen.add(ALIASES.get(name, name))
+        else:
+            known = ", ".join([*CHECKS, *ALIASES, "default", "all"])
+            raise UsageError(f"there is no check `{name}`; choose from {known}")
+    return frozenset(chosen or DEFAULT_CHECKS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanitizeOptions:
+    """What to check, and how grave a view's bounds are.
+
+    Attributes:
+        checks: names of `CHECKS`.
+        view_bounds: severity of leaving the elements of the view passed, inside its storage.
+        threads: how many threads run programs; None for torch's number.
+        seed: of the second, shuffled run of launches whose programs synchronise.
+        max_findings: at most so many findings are kept; counts stay exact.
+        all_configs: run every configuration of autotuned kernels.
+    """
+
+    checks: frozenset[str] = frozenset(DEFAULT_CHECKS)
+    view_bounds: Literal["error", "warning", "off"] = "warning"
+    threads: int | None = None
+    seed: int = 0
+    max_findings: int = 100
+    all_configs: bool = False
