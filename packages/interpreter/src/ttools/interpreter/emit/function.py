@@ -136,8 +136,8 @@ class Emitter(SlotAccess):
 
     def slot(self, value: Value) -> Slot:
         """The slot of a stored value, made on first use."""
-        value = self.plan.shares.get(value, value)
-        value = self.plan.shares.get(value, value)
+        while value in self.plan.shares:
+            value = self.plan.shares[value]
         slot = self.slots.get(value)
         if slot is None:
             assert isinstance(value.type, TensorType)

@@ -17,6 +17,7 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import byte_size, register_type
 from ttools.interpreter.emit.module import CallbackKind, Site
 from ttools.interpreter.emit.slot import Slot
+from ttools.interpreter.emit.strides import tile_order
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 
 
@@ -118,7 +119,8 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
         if isinstance(value, Slot):
             e.copy_slot(value, slot)
         else:
-            e.fill(slot, lambda at, v=value: e.evaluate(v, at))  # type: ignore[misc]
+            order = tile_order(value, e.plan.is_stored)
+            e.fill(slot, lambda at, v=value: e.evaluate(v, at), order)  # type: ignore[misc]
 
 
 def _moved(e: Emitter, argument: Value, delta: str) -> str:

@@ -14,6 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter import elementwise
+from ttools.interpreter.emit.branches import (
+    blocks_of,
+    share_results,
+    waits_for_yield,
+    yielded_twice,
+)
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.exchange import exchanged, is_only_exchanged
 from ttools.interpreter.emit.module import EmitOptions, Facts
@@ -69,7 +75,7 @@ class Plan:
         increments: loop-carried tensors that are their initial value plus uniform increments;
             maps the block argument to the addends of one iteration.
         shares: values stored in the slot of another one (a yielded value in the slot of the
-            carried one, a loop's result likewise).
+            carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
         exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
         skipped: reductions that only served exchanges, and what led from them there.
@@ -127,6 +133,8 @@ class _Planner:
             for op in ops:
                 if op.name == "scf.for":
                     self._share_carried(op)
+                elif op.name == "scf.if":
+                    share_results(op, self.plan.stored, self.plan.shares)
 
     def _find_exchanges(self, ops: Sequence[Operation]) -> None:
         for op in ops:
@@ -157,7 +165,7 @@ class _Planner:
             self.plan.store(value)
 
     def _load(self, op: Operation) -> None:
-        if not self._is_readonly(op):
+        if not (self._is_readonly(op) or (self.fused and waits_for_yield(op))):
             self.plan.store(op.result)
 
     def _scaled_operands(self, op: Operation) -> None:
@@ -177,6 +185,11 @@ class _Planner:
             if region.blocks:
                 self._store_all(region.entry.arguments)
                 self._store_all(region.entry.terminator.operands)
+
+    def _branches(self, op: Operation) -> None:
+        for block in blocks_of(op):
+            yielded = block.terminator.operands
+            self._store_all(yielded_twice(block) if self.fused else yielded)
 
     def _carry(self, op: Operation) -> None:
         body = op.regions[0].entry
@@ -300,7 +313,7 @@ _FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
     "tt.func": _Planner._block_arguments,
     "scf.for": _Planner._carry,
     "scf.while": _Planner._yields,
-    "scf.if": _Planner._yields,
+    "scf.if": _Planner._branches,
 }
 
 

@@ -1,0 +1,200 @@
+"""Tiles yielded by branches: in the result's slot, computed at the yield, or carried past it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kernel_text
+import numpy as np
+import pytest
+import torch
+from number_formats import Array
+
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.emit.schedule import Plan, make_plan
+from ttools.interpreter.ir import Operation
+from ttools.interpreter.parser import parse_module
+
+N = 32
+ROUNDS = 3
+
+#: How a program's tiles a and b (and m, what memory held) change in the two branches. Values of
+#: whole-tile operations, in every constellation: new, from outside, swapped, twice, nested.
+BRANCHES = {
+    "made in both": ("a = tl.cumsum(a, 0)\nb = tl.cumsum(b, 0)", "a = tl.flip(a)\nb = a + b"),
+    "made in one": ("a = tl.cumsum(a, 0)", "b = tl.cumsum(b, 0)"),
+    "from outside": ("a = before", "a = tl.cumsum(before, 0)\nbefore = b"),
+    "swapped": ("a, b = b, a", "a, b = tl.cumsum(b, 0), a"),
+    "twice": ("a = tl.cumsum(a + b, 0)\nb = a", "b = a"),
+    "twice, and used between": (
+        "a = tl.cumsum(a, 0)\nbefore = a * 2\nb = a",
+        "b = tl.cumsum(b, 0)\na = b\nbefore = b + a",
+    ),
+    "the same in both": ("a = before\nb = before", "a = before\nb = before"),
+    "one from the other": (
+        "a = tl.cumsum(a, 0)\nb = tl.cumsum(a - b, 0)",
+        "b = tl.cumsum(b, 0)\na = b * 3 + a",
+    ),
+    "a costly expression twice": ("a = costly(a)\nb = a + 1", "a = costly(b)\nb = a"),
+    "loads, then a store": (
+        "a = a + tl.load(m_ptr + lanes)\ntl.store(m_ptr + lanes, b)",
+        "a = b - tl.load(m_ptr + (N - 1 - lanes)) * 2",
+    ),
+    "a load after a store": (
+        "tl.store(m_ptr + lanes, a)\ntl.debug_barrier()\nb = b + tl.load(m_ptr + (N - 1 - lanes))",
+        "b = tl.load(m_ptr + lanes)\na = a + b",
+    ),
+    "a load used twice": (
+        "a = tl.load(m_ptr + lanes)\nb = a * a",
+        "b = tl.load(m_ptr + lanes)\nb = b * b",
+    ),
+    "a load before an atomic": (
+        "a = a + tl.load(m_ptr + lanes)\ntl.atomic_add(m_ptr + (N - 1 - lanes), a & 5)",
+        "b = tl.atomic_add(m_ptr + lanes, a & 3) + tl.load(m_ptr + (lanes ^ 1)) * 0",
+    ),
+    "a loop": (
+        "for i in range(turn + 1):\n    a = tl.cumsum(a, 0) & 127\n    b, before = before, b",
+        "for i in range(turn):\n    b = tl.cumsum(b, 0) & 127 + a",
+    ),
+    "nested": (
+        "if turn == 1:\n    a, b = tl.flip(a), before\nelse:\n    b = tl.flip(a)\na += b",
+        "if turn == 0:\n    a, b = tl.cumsum(b, 0), tl.cumsum(a, 0)\nelse:\n    a = b",
+    ),
+    "nested, yielded twice": (
+        "if turn == 0:\n    a = tl.cumsum(a, 0)\n    b = a\nelse:\n    b = tl.flip(b)\nbefore = b",
+        "if turn == 1:\n    before = tl.cumsum(b, 0)\nb = before\na = before",
+    ),
+}  # fmt: skip
+
+_HEAD = f"""
+@triton.jit
+def costly(x):
+    return (x * 7 & 1023) // 3 * 5 // 7
+
+@triton.jit
+def kernel(out_ptr, m_ptr, bits, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    m_ptr += tl.program_id(0) * N
+    out_ptr += tl.program_id(0) * 4 * N
+    a, b = lanes.to(tl.int64) + 1, lanes.to(tl.int64) * 5 % 9
+    before = tl.cumsum(a * b, 0)
+    for turn in range({ROUNDS}):
+        if (bits >> turn) & 1:
+"""
+
+
+def kernel_of(then: str, otherwise: str) -> str:
+    """A kernel that takes one of two branches in each of some turns and stores all it has."""
+    lines = [f"            {line}" for line in then.splitlines()] + ["        else:"]
+    lines += [f"            {line}" for line in otherwise.splitlines()]
+    for n, name in enumerate(["a", "b", "before", "tl.load(m_ptr + lanes)"]):
+        lines.append(f"    tl.store(out_ptr + {n} * N + lanes, {name})")
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def costly(x: Array) -> Array:
+    return (x * 7 & 1023) // 3 * 5 // 7
+
+
+class _Language:
+    """What the branches' text means in NumPy, where `m_ptr + lanes` is an array of indices."""
+
+    def __init__(self) -> None:
+        self.memory = np.arange(N) * 3 - 7
+
+    def load(self, index: Array) -> Array:
+        return self.memory[index]
+
+    def store(self, index: Array, value: Array) -> None:
+        self.memory[index] = value
+
+    def atomic_add(self, index: Array, value: Array) -> Array:
+        old = self.memory[index]
+        self.memory[index] += value
+        return old
+
+    def cumsum(self, x: Array, axis: int) -> Array:
+        return x.cumsum(axis)
+
+    def flip(self, x: Array) -> Array:
+        return x[::-1]
+
+    def debug_barrier(self) -> None:
+        """The programs of this oracle have one thread."""
+
+
+def expected(then: str, otherwise: str, bits: int) -> Array:
+    """What a program stores, by NumPy."""
+    language, lanes = _Language(), np.arange(N)
+    a, b = lanes + 1, lanes * 5 % 9
+    names: dict[str, Any] = {"a": a, "b": b, "before": np.cumsum(a * b)}
+    names |= {"tl": language, "lanes": lanes, "m_ptr": 0, "N": N, "costly": costly}
+    for turn in range(ROUNDS):
+        names["turn"] = turn
+        exec(then if bits >> turn & 1 else otherwise, names)  # the text is ours
+    return np.stack([names["a"], names["b"], names["before"], language.memory])
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.parametrize("bits", range(2**ROUNDS))
+def test_against_numpy(name: str, bits: int) -> None:
+    then, otherwise = BRANCHES[name]
+    kernel = kernel_text.kernel(kernel_of(then, otherwise))
+    out = torch.zeros(2, 4, N, dtype=torch.int64)
+    memory = torch.arange(N).mul(3).sub(7).repeat(2, 1).contiguous()
+    kernel[(2,)](out, memory, bits, N=N)
+    wanted = expected(then, otherwise, bits)
+    np.testing.assert_array_equal(out[0], wanted)
+    np.testing.assert_array_equal(out[1], wanted)
+
+
+# ---- what the plan decides
+
+
+def planned(then: str, otherwise: str) -> tuple[Operation, Plan]:
+    """The first `scf.if` of a kernel, and how the kernel is scheduled."""
+    kernel = kernel_text.kernel(kernel_of(then, otherwise))
+    memory = torch.arange(N).mul(3).sub(7)
+    compiled = kernel[(1,)](torch.zeros(4, N, dtype=torch.int64), memory, 1, N=N)
+    function = parse_module(str(compiled.asm["ttir"])).kernel
+    conditional = next(op for op in function.walk() if op.name == "scf.if")
+    return conditional, make_plan(function, Facts(), EmitOptions(), Provenance(function))
+
+
+@pytest.mark.usefixtures("native")
+def test_values_made_in_a_branch_live_in_the_result() -> None:
+    conditional, plan = planned("a = tl.cumsum(a, 0)", "b = tl.cumsum(b, 0)")
+    sharing = {plan.shares.get(v) for r in conditional.regions for v in r.entry.terminator.operands}
+    assert set(conditional.results) <= sharing
+
+
+@pytest.mark.usefixtures("native")
+def test_values_from_outside_keep_their_slot() -> None:
+    conditional, plan = planned("a = before\ntl.store(m_ptr, 1)", "b = before")
+    for region in conditional.regions:
+        for value in region.entry.terminator.operands:
+            assert plan.shares.get(value) not in conditional.results
+
+
+@pytest.mark.usefixtures("native")
+@pytest.mark.parametrize(
+    ("then", "waits"),
+    [
+        ("a = a + tl.load(m_ptr + lanes)", True),
+        ("a = a + tl.load(m_ptr + lanes)\ntl.store(m_ptr + lanes, b)", False),
+        ("a = a + tl.load(m_ptr + lanes)\ntl.atomic_add(m_ptr, 1)", False),
+        ("a = a + tl.load(m_ptr + lanes)\ntl.debug_barrier()", False),
+        ("a = a + tl.load(m_ptr + lanes, volatile=True)", False),
+        ("a = tl.load(m_ptr + lanes)\nb = a * a", False),
+        ("a = tl.cumsum(tl.load(m_ptr + lanes), 0)", False),
+        ("if turn == 1:\n    tl.store(m_ptr, 1)\na = tl.load(m_ptr + lanes)", True),
+        ("a = tl.load(m_ptr + lanes)\nif turn == 1:\n    tl.store(m_ptr, 1)", False),
+    ],
+)
+def test_which_loads_wait(then: str, waits: bool) -> None:
+    conditional, plan = planned(then, "b = a")
+    loads = [op for op in conditional.walk() if op.name == "tt.load"]
+    assert len(loads) == 1
+    assert plan.is_stored(loads[0].results[0]) != waits
