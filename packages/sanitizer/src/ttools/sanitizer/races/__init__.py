@@ -1,0 +1,31 @@
+"""Races of a launch, from records of its accesses and synchronisation; see docs/design/races.md."""
+
+from ttools.sanitizer.races.judge import find_conflicts
+from ttools.sanitizer.races.log import RaceLog
+from ttools.sanitizer.races.records import (
+    ACCESS,
+    ACQUIRE,
+    RELEASE,
+    RMW,
+    SCALAR,
+    SYNC,
+    AccessRef,
+    Conflict,
+    Overlaps,
+    Site,
+)
+
+__all__ = [
+    "ACCESS",
+    "ACQUIRE",
+    "AccessRef",
+    "Conflict",
+    "Overlaps",
+    "RELEASE",
+    "RMW",
+    "RaceLog",
+    "SCALAR",
+    "SYNC",
+    "Site",
+    "find_conflicts",
+]

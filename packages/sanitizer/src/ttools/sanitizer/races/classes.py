@@ -1,0 +1,41 @@
+"""Which kinds of access may not meet: the rule of conflict, as tables over sites."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ttools.sanitizer.races.records import Bools, Ints, Site
+
+LOAD, STORE, ATOMIC, POLL = 1, 2, 4, 8
+"""Plain load, plain store, atomic, volatile load: bits, so that a set of them is a number."""
+
+_CLASSES = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
+
+MAY_CONFLICT = np.zeros(16, np.bool_)
+"""Whether a set of classes holds two that conflict, or a store, which conflicts with itself."""
+MAY_CONFLICT[[s for s in range(16) if s & STORE or (s & ATOMIC and s & LOAD)]] = True
+
+
+def classes_of(sites: Sequence[Site]) -> Ints:
+    """The class of each site."""
+    return np.array(
+        [POLL if site.kind == "load" and site.volatile else _CLASSES[site.kind] for site in sites],
+        np.int64,
+    )
+
+
+def clashes(classes: Ints) -> Bools:
+    """Pairs of sites that conflict where different programs meet: one writes, not both atomic."""
+    pairs = classes[:, None] | classes[None, :]
+    return np.asarray(MAY_CONFLICT[pairs])
+
+
+def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
+    """Pairs (earlier plain store, later access) of which a tile is one, in program order.
+
+    A scalar access is made by one thread and a tile by many; two scalars are left alone.
+    """
+    tile = np.array([site.numel > 1 for site in sites], np.bool_)
+    either = tile[:, None] | tile[None, :]
+    later = np.triu(np.ones((len(sites), len(sites)), np.bool_), 1)
+    return np.asarray(either & later & np.equal(classes, STORE)[:, None])

@@ -1,0 +1,172 @@
+"""Conflicts between programs of a launch that synchronises: meetings that no release orders.
+
+In each cell the accesses are laid out in an order that extends happens-before. If every access is
+ordered after the last store before it, every store after all accesses since the store before it,
+and every run of loads after the run of atomics before it and the other way round, then all
+conflicting pairs are ordered; so only those pairs are asked about. The claim is for the order run.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ttools.sanitizer.races.classes import ATOMIC, LOAD, POLL, STORE
+from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.keys import changes, order_by, ranges
+from ttools.sanitizer.races.overlap import Cells
+from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site
+from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
+
+
+def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks) -> Rows:
+    """Conflicts that the order does not exclude.
+
+    Args:
+        records: Sorted by start.
+        sites: In program order.
+        classes: Of each site.
+        clocks: Of the launch.
+    """
+    cells = Cells(records["start"], records["end"])
+    moment = clocks.moments(records["program"], records["epoch"].astype(np.int64))
+    judge = _Judge(records, sites, classes, clocks, moment)
+    # Stores first: where a program stores and loads in one moment, either order would do.
+    rank = np.zeros(16, np.int64)
+    rank[[STORE, LOAD, ATOMIC, POLL]] = range(4)
+    site = records["site"]
+    parts = []
+    for cell, index in cells.blocks(np.arange(len(records))):
+        order = order_by(
+            cell,
+            moment[index],
+            records["program"][index],
+            rank[classes[site[index]]],
+            site[index],
+            records["epoch"][index],
+            records["lane"][index],
+        )
+        cell, index = cell[order], index[order]
+        for first, second in _candidates(cell, index, judge):
+            row, kind, release = judge.verdicts(index[first], index[second])
+            where = cell[first[row]]
+            parts.append(
+                Rows(
+                    kind,
+                    cells.cuts[where],
+                    cells.cuts[where + 1],
+                    index[first[row]],
+                    index[second[row]],
+                    release,
+                )
+            )
+    return join(parts)
+
+
+class _Judge:
+    """Says of two records, the first one laid out before the second, whether they conflict."""
+
+    def __init__(
+        self,
+        records: Records,
+        sites: Sequence[Site],
+        classes: Ints,
+        clocks: Clocks,
+        moment: Ints,
+    ) -> None:
+        self.moment = moment
+        self.program: Ints = records["program"]
+        self.kind = classes[records["site"]]
+        self._epoch: Ints = records["epoch"]
+        self._barrier: Ints = records["barrier"]
+        self._clocks = clocks
+        forms = [site.shape for site in sites]
+        self._form = np.array([forms.index(form) for form in forms], np.int64)
+        self._site: Ints = records["site"]
+        self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self._site]
+
+    def verdicts(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+        """Which pairs conflict, of what kind, and at the site of which release (or -1)."""
+        foreign = np.flatnonzero(self.program[first] != self.program[second])
+        first, second = first[foreign], second[foreign]
+        release = self._clocks.latest_releases(self.program[first], self.moment[second])
+        syncs = self._clocks.syncs[release]
+        ordered = (release >= 0) & (syncs["epoch"] >= self._epoch[first])
+        published = ~self._tile[first] | (self._barrier[first] < syncs["barrier"])
+        # A tile of releases is made by the threads that made a tile of accesses of its shape.
+        own_lane = (syncs["flags"] & SCALAR) == 0
+        published |= own_lane & (self._form[syncs["site"]] == self._form[self._site[first]])
+        both = self.kind[first] & self.kind[second]
+        kind = np.where(both == STORE, OVERLAPPING_STORE, RACE)
+        kind = np.where(ordered, INTRA_PROGRAM, kind)
+        at = np.where(ordered, syncs["site"], -1)
+        bad = ~(ordered & published)
+        return foreign[bad], kind[bad], at[bad]
+
+    def orders_all(self, before: Ints, after: Ints) -> Bools:
+        """For each record of `after` whether one known version orders all of `before`.
+
+        False is no verdict: the pairs have to be looked at.
+        """
+        barrier = np.where(self._tile[before], self._barrier[before], -1)
+        columns = (self.program[before], self._epoch[before], barrier)
+        needed = self._clocks.requirement(zip(*(c.tolist() for c in columns), strict=True))
+        moments = self.moment[after].tolist()
+        return np.array([self._clocks.meets(moment, needed) for moment in moments], np.bool_)
+
+
+def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of positions to ask about; see the module's docstring."""
+    kind = judge.kind[index]
+    count = len(cell)
+    head = np.maximum.accumulate(np.where(changes(cell), np.arange(count), 0))
+    stored = np.where(kind == STORE, np.arange(count), -1)
+    # The last store before each position, and the first one after it.
+    before = np.maximum.accumulate(np.append(-1, stored))[:-1]
+    follows = np.flatnonzero(before >= head)
+    yield before[follows], follows
+    stored = np.where(kind == STORE, np.arange(count), count)
+    after = np.append(np.minimum.accumulate(stored[::-1])[::-1], count)[1:]
+    leads = np.flatnonzero((kind != STORE) & (after < count))
+    leads = leads[cell[after[leads]] == cell[leads]]
+    yield leads, after[leads]
+    yield from _between_runs(cell, index, judge)
+
+
+def _between_runs(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of a load and an atomic in neighbouring runs of loads and of atomics."""
+    position = np.flatnonzero(judge.kind[index] != POLL)
+    kind = judge.kind[index[position]]
+    run = np.flatnonzero(changes(cell[position], kind))
+    length = np.diff(np.append(run, len(position)))
+    one, two = run[:-1], run[1:]
+    facing = (kind[one] | kind[two]) == (LOAD | ATOMIC)
+    facing &= cell[position[one]] == cell[position[two]]
+    product = length[:-1] * length[1:]
+    small = product <= 4 * (length[:-1] + length[1:])
+    few = np.flatnonzero(facing & small)
+    pair, owner = ranges(np.zeros(len(few), np.int64), product[few])
+    which = few[owner]
+    yield (
+        position[one[which] + pair // length[which + 1]],
+        position[two[which] + pair % length[which + 1]],
+    )
+    stop = run + length
+    for left in np.flatnonzero(facing & ~small).tolist():
+        first = position[run[left] : stop[left]]
+        second = position[run[left + 1] : stop[left + 1]]
+        yield from _between_long_runs(first, second, index, judge)
+
+
+def _between_long_runs(
+    first: Ints, second: Ints, index: Ints, judge: _Judge
+) -> Iterator[tuple[Ints, Ints]]:
+    """The product of two runs, without what one look at the whole first run settles.
+
+    Where pairs have to be looked at one by one, those of one access of the second run at a time,
+    and no more once a conflict was found: one is enough to report the cell.
+    """
+    for later in second[~judge.orders_all(index[first], index[second])]:
+        others = np.full(len(first), later)
+        yield first, others
+        if len(judge.verdicts(index[first], index[others])[0]):
+            return

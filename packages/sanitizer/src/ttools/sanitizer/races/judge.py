@@ -1,0 +1,174 @@
+"""From records to conflicts: chooses the analyses that apply and puts their rows into words."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ttools.sanitizer.races.classes import classes_of
+from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.happens_before import ordered_rows
+from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.overlap import overlapping
+from ttools.sanitizer.races.records import (
+    ACCESS,
+    KINDS,
+    SEVERITY,
+    SYNC,
+    AccessRef,
+    Bools,
+    Conflict,
+    Ints,
+    Overlaps,
+    Record,
+    Records,
+    Site,
+)
+from ttools.sanitizer.races.rows import OVERLAPPING_STORE, Rows, join
+from ttools.sanitizer.races.threads import thread_rows, thread_suspects
+from ttools.sanitizer.races.unordered import suspects, unordered_rows
+
+MAX_RANGES = 4096
+"""Byte ranges kept in `Overlaps`."""
+
+
+def find_conflicts(
+    accesses: Records, sites: Sequence[Site], syncs: Records | None = None
+) -> list[Conflict]:
+    """The races of one launch, one `Conflict` for each kind and unordered pair of sites.
+
+    Args:
+        accesses: `ACCESS` records in any order.
+        sites: What `site` indexes, in program order.
+        syncs: `SYNC` records in any order.
+
+    Returns:
+        Sorted by kind, then sites.
+
+    Raises:
+        ValueError: A record names a site that does not exist.
+    """
+    if len(accesses) and not 0 <= accesses["site"].min() <= accesses["site"].max() < len(sites):
+        raise ValueError(f"an access record names a site outside the {len(sites)} given")
+    records = _overlapping_records(accesses)
+    if len(records) == 0:
+        return []
+    classes = classes_of(sites)
+    clocks = Clocks(np.empty(0, SYNC) if syncs is None else syncs)
+    parts: list[Rows] = []
+    chosen = np.flatnonzero(suspects(records, classes))
+    if len(chosen):
+        shared = records[chosen]
+        if len(clocks.syncs):
+            rows = ordered_rows(shared, sites, classes, clocks)
+        else:
+            rows = unordered_rows(shared, classes)
+        parts.append(_reindexed(rows, chosen))
+    chosen = np.flatnonzero(thread_suspects(records, sites, classes))
+    if len(chosen):
+        parts.append(_reindexed(thread_rows(records[chosen], sites, classes), chosen))
+    rows = join(parts)
+    return [_conflict(each, records, sites) for each in _by_pair(rows, records)]
+
+
+def _overlapping_records(accesses: Records) -> Records:
+    """The records that share a byte with another one, sorted by start."""
+    start, end = accesses["start"], accesses["end"]
+    order = order_by(start)
+    chosen = overlapping(start[order], end[order])
+    records = accesses[order[chosen]]
+    return np.asarray(records, ACCESS)
+
+
+def _reindexed(rows: Rows, index: Ints) -> Rows:
+    return Rows(
+        rows.kind, rows.start, rows.end, index[rows.first], index[rows.second], rows.release
+    )
+
+
+def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
+    """The rows of each kind and unordered pair of sites, by address."""
+    one, two = records["site"][rows.first], records["site"][rows.second]
+    low, high = np.minimum(one, two), np.maximum(one, two)
+    order = order_by(rows.kind, low, high, rows.start)
+    heads = np.flatnonzero(changes(rows.kind[order], low[order], high[order]))
+    for part in np.split(order, heads[1:]) if len(heads) else ():
+        yield rows.take(part)
+
+
+def _conflict(rows: Rows, records: Records, sites: Sequence[Site]) -> Conflict:
+    witness = rows.take(np.array([_lowest(rows, records)]))
+    address = int(witness.start[0])
+    indices = (int(witness.first[0]), int(witness.second[0]))
+    first, second = (_reference(records, index, address, sites) for index in indices)
+    size = sites[second.site].size
+    begin, end = _union(rows.start, rows.end)
+    pair = np.array([first.site, second.site])
+    kind = KINDS[rows.kind[0]]
+    overlaps = None
+    if rows.kind[0] == OVERLAPPING_STORE:
+        kept_begin, kept_end = begin[:MAX_RANGES], end[:MAX_RANGES]
+        overlaps = Overlaps(
+            tuple(zip(kept_begin.tolist(), kept_end.tolist(), strict=True)),
+            tuple(_programs(records, pair, kept_begin, kept_end).tolist()),
+            cut=len(begin) > MAX_RANGES,
+        )
+    return Conflict(
+        kind=kind,
+        severity=SEVERITY[kind],
+        first=first,
+        second=second,
+        start=address,
+        end=min(_end_of_element(records[index], address, sites) for index in indices),
+        count=_elements(begin, end, size, int(records["start"][indices[1]]) % size),
+        programs=len(_programs(records, pair, begin, end)),
+        missing_barrier_site=int(witness.release[0]) if witness.release[0] >= 0 else None,
+        overlaps=overlaps,
+    )
+
+
+def _lowest(rows: Rows, records: Records) -> int:
+    """The row of the lowest pair of programs, and of these of the lowest address."""
+    one, two = records["program"][rows.first], records["program"][rows.second]
+    left = np.arange(len(rows))
+    for column in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
+        values = column[left]
+        left = left[values == values.min()]
+    return int(left[0])
+
+
+def _reference(records: Records, index: int, address: int, sites: Sequence[Site]) -> AccessRef:
+    record = records[index]
+    site = int(record["site"])
+    lane = int(record["lane"]) + (address - int(record["start"])) // sites[site].size
+    return AccessRef(site, int(record["program"]), lane, address, int(record["epoch"]))
+
+
+def _end_of_element(record: Record, address: int, sites: Sequence[Site]) -> int:
+    size = sites[int(record["site"])].size
+    start = int(record["start"])
+    return start + ((address - start) // size + 1) * size
+
+
+def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Disjoint ranges that cover the same bytes; adjacent ones are merged."""
+    reach = np.maximum.accumulate(end)
+    fresh = np.ones(len(start), np.bool_)
+    np.greater(start[1:], reach[:-1], out=fresh[1:])
+    heads = np.flatnonzero(fresh)
+    return start[heads], reach[np.append(heads[1:], len(start)) - 1]
+
+
+def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
+    """Elements at addresses `phase` modulo `size` that disjoint ranges touch."""
+    first, last = (start - phase) // size, (end - 1 - phase) // size
+    reach = np.append(first[:1] - 1, last[:-1])
+    return int((last - np.maximum(first - 1, reach)).sum())
+
+
+def _programs(records: Records, pair: Ints, start: Ints, end: Ints) -> Ints:
+    """The programs that touch disjoint ranges at one of two sites."""
+    at: Bools = (records["site"] == pair[0]) | (records["site"] == pair[1])
+    chosen = np.flatnonzero(at)
+    begin, stop = records["start"][chosen], records["end"][chosen]
+    touches = np.searchsorted(start, stop) > np.searchsorted(end, begin, "right")
+    return distinct(records["program"][chosen[touches]])

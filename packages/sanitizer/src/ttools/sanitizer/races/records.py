@@ -1,0 +1,149 @@
+"""What the race analysis reads and what it answers: records of accesses and synchronisation, sites.
+
+Owns the layout of the records that a checked launch produces and the `Conflict` that comes out.
+Knows nothing of how either is produced.
+"""
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records: TypeAlias = NDArray[np.void]
+"""A structured array of `ACCESS` or `SYNC`."""
+Record: TypeAlias = np.void
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+ACCESS = np.dtype(
+    [
+        ("start", np.int64),
+        ("end", np.int64),
+        ("program", np.int64),
+        ("seq", np.int64),
+        ("site", np.int32),
+        ("lane", np.int32),
+        ("epoch", np.int32),
+        ("barrier", np.int32),
+    ]
+)
+"""One run of adjacent bytes `[start, end)` that `program` accessed at `site`.
+
+`lane` is the row-major lane of the run's first element, and the elements are consecutive lanes.
+`epoch` and `barrier` count the sync records and the block barriers that the program had made
+before. `seq` is a lower bound of the time in a launch that synchronises; the analysis derives
+order from `epoch` and needs no time.
+"""
+
+SYNC = np.dtype(
+    [
+        ("address", np.int64),
+        ("end", np.int64),
+        ("program", np.int64),
+        ("seq", np.int64),
+        ("site", np.int32),
+        ("epoch", np.int32),
+        ("barrier", np.int32),
+        ("flags", np.int32),
+    ]
+)
+"""One executed lane of a synchronising atomic or volatile load; `seq` is the true memory order.
+
+`epoch` is the record's index within its program: accesses up to that epoch happened before it.
+"""
+
+ACQUIRE, RELEASE, RMW, SCALAR = 1, 2, 4, 8
+"""Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW."""
+
+AccessKind: TypeAlias = Literal["load", "store", "atomic"]
+ConflictKind: TypeAlias = Literal["overlapping_store", "race", "intra_program_race"]
+Severity: TypeAlias = Literal["error", "warning"]
+
+KINDS: tuple[ConflictKind, ...] = ("overlapping_store", "race", "intra_program_race")
+SEVERITY: dict[ConflictKind, Severity] = {
+    "overlapping_store": "error",
+    "race": "error",
+    "intra_program_race": "warning",
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """One memory operation of the kernel; a launch lists its sites in program order.
+
+    Args:
+        kind: What the operation does.
+        size: Bytes of one element.
+        shape: Of the tile; `()` for a scalar access.
+        op: Whatever a report needs to name the operation.
+        volatile: Of a load: it never conflicts with an atomic.
+    """
+
+    kind: AccessKind
+    size: int
+    shape: tuple[int, ...] = ()
+    op: Any = field(default=None, compare=False)
+    volatile: bool = False
+
+    @property
+    def numel(self) -> int:
+        """Elements of the tile; 1 for a scalar access."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class AccessRef:
+    """One element access: where in the kernel, by whom, and at which address."""
+
+    site: int
+    program: int
+    lane: int
+    address: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """The bytes that several stores wrote: what a replay needs to compare the values.
+
+    Args:
+        ranges: Disjoint `(start, end)` in ascending order; not all of them if `cut`.
+        programs: Every program that stores into `ranges` at one of the two sites.
+        cut: Whether ranges were left out.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    programs: tuple[int, ...]
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """All conflicts of one kind between two sites.
+
+    Args:
+        kind: What is wrong.
+        severity: As far as addresses tell; equal values make an `overlapping_store` a note.
+        first: The witness: the access of the earlier site, or in a launch that synchronises the
+            access that came first.
+        second: The access it conflicts with.
+        start: First byte that both witnesses touch.
+        end: End of the bytes that the two elements share from there on.
+        count: Distinct elements in conflict, of the size of the second site's.
+        programs: Programs that touch bytes in conflict at one of the two sites.
+        missing_barrier_site: The release that would need a barrier before it, if there is one.
+        overlaps: Of an `overlapping_store`, what a replay needs.
+    """
+
+    kind: ConflictKind
+    severity: Severity
+    first: AccessRef
+    second: AccessRef
+    start: int
+    end: int
+    count: int
+    programs: int
+    missing_barrier_site: int | None = None
+    overlaps: Overlaps | None = None

@@ -1,0 +1,75 @@
+"""Races inside one program: a tile is stored and touched again by other threads with no barrier.
+
+Which thread holds an element is a matter of layout, which is not known before a kernel is compiled
+for a GPU. The rule used here is that two operations on tiles of the same shape (not counting
+dimensions of one) and element size give a lane to the same thread; any other pair does not.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ttools.sanitizer.races.classes import thread_clashes
+from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.overlap import meetings
+from ttools.sanitizer.races.records import Bools, Ints, Records, Site
+from ttools.sanitizer.races.rows import INTRA_PROGRAM, Rows
+
+
+def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:
+    """Records at sites whose addresses reach into those of a site that they may clash with."""
+    site = records["site"]
+    first = np.full(len(sites), np.iinfo(np.int64).max)
+    last = np.full(len(sites), np.iinfo(np.int64).min)
+    np.minimum.at(first, site, records["start"])
+    np.maximum.at(last, site, records["end"])
+    touching = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
+    pairs = thread_clashes(sites, classes) & touching
+    concerned = np.logical_or(pairs.any(0), pairs.any(1))
+    return np.asarray(np.asarray(concerned)[site])
+
+
+def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
+    """Every pair of sites at which different threads of one program meet between two barriers.
+
+    Args:
+        records: Sorted by start.
+        sites: In program order.
+        classes: Of each site.
+    """
+    # One copy of the address space for each stretch of a program between two barriers: only ranks
+    # of bounds are copied, so that the copies fit into 64 bits.
+    cuts = np.unique(np.concatenate([records["start"], records["end"]]))
+    order = order_by(records["program"], records["barrier"], records["start"], records["epoch"])
+    within = records[order]
+    space = np.cumsum(changes(within["program"], within["barrier"])) - 1
+    base = space * len(cuts)
+    found = meetings(
+        base + np.searchsorted(cuts, within["start"]),
+        base + np.searchsorted(cuts, within["end"]),
+        within["site"],
+        _threads(within, sites),
+        thread_clashes(sites, classes),
+    )
+    count = len(found.start)
+    return Rows(
+        np.full(count, INTRA_PROGRAM),
+        cuts[found.start % len(cuts)],
+        cuts[found.end % len(cuts)],
+        order[found.first],
+        order[found.second],
+        np.full(count, -1),
+    )
+
+
+def _threads(records: Records, sites: Sequence[Site]) -> Ints:
+    """Equal for two records that touch the same byte exactly if the same thread does it."""
+    form = [(site.size, *(extent for extent in site.shape if extent > 1)) for site in sites]
+    known = sorted(set(form))
+    layout = np.array([known.index(each) for each in form], np.int64)[records["site"]]
+    size = np.array([site.size for site in sites], np.int64)[records["site"]]
+    origin = records["start"] - records["lane"].astype(np.int64) * size
+    order = order_by(layout, origin)
+    who = np.empty(len(records), np.int64)
+    who[order] = np.cumsum(changes(layout[order], origin[order]))
+    return who
