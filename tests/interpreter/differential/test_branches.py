@@ -58,7 +58,7 @@ BRANCHES = {
         "for i in range(turn):\n    b = tl.cumsum(b, 0) & 127 + a",
     ),
     "nested": (
-        "if turn == 1:\n    a, b = tl.flip(a), before\nelse:\n    b = tl.flip(a)\na += b",
+        "if turn == 1:\n    a, b = tl.flip(a), before\nelse:\n    b = tl.flip(a)\na = a + b",
         "if turn == 0:\n    a, b = tl.cumsum(b, 0), tl.cumsum(a, 0)\nelse:\n    a = b",
     ),
     "nested, yielded twice": (
