@@ -15,8 +15,9 @@ def test_help_lists_what_exists(ttools: Run) -> None:
     done = ttools("--help")
     assert done.returncode == 0
     assert "interpret" in done.stdout
+    assert "sanitize" in done.stdout
     assert "doctor" in done.stdout
-    for absent in ("sanitize", "profile", "tune", "inspect", "record"):
+    for absent in ("profile", "tune", "inspect", "record"):
         assert absent not in done.stdout
 
 
@@ -31,7 +32,7 @@ def test_version(ttools: Run) -> None:
     assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
 
 
-@pytest.mark.parametrize("command", ["interpret", "doctor"])
+@pytest.mark.parametrize("command", ["interpret", "sanitize", "doctor"])
 def test_commands_have_help(ttools: Run, command: str) -> None:
     done = ttools(command, "--help")
     assert done.returncode == 0

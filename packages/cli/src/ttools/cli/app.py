@@ -13,16 +13,18 @@ from ttools.cli import exit_codes
 from ttools.cli.console import stdout, tell_error
 from ttools.cli.doctor import doctor_command
 from ttools.cli.interpret import interpret_command
+from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 app = typer.Typer(
     name="ttools",
-    help="Run Triton kernels on the CPU.",
+    help="Run and check Triton kernels on the CPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("interpret", cls=TargetCommand)(interpret_command)
+app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("doctor")(doctor_command)
 
 
@@ -41,7 +43,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Run Triton kernels on the CPU."""
+    """Run and check Triton kernels on the CPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

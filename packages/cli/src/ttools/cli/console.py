@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,12 @@ from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, Usage
 # Of what no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_FINDING_STYLES = {
+    **{rf"(?m)(?<=: ){kind}\[\w+\]:": style for kind, style in _STYLES.items()},
+    r"(?m)^ {6}\| [ \t]*\^+$": "bold green",
+    r"(?m)^ +\d+ \|": "dim",
+    r"(?m)^  help:": "bold cyan",
+}
 
 
 def stdout() -> Console:
@@ -66,6 +73,29 @@ def write_json(data: Any, output: Path | None, fallback: Console) -> None:
     else:
         with _opened(output) as file:
             file.write(text + "\n")
+
+
+def write_text(text: str, output: Path | None) -> None:
+    """Writes a report to a file, or to standard output as it is."""
+    if output is not None:
+        with _opened(output) as file:
+            file.write(text)
+        return
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def write_findings(text: str) -> None:
+    """Writes the text report to standard output, coloured where that is a terminal."""
+    console = stdout()
+    if not console.is_terminal:
+        write_text(text, None)
+        return
+    coloured = Text(text)
+    for pattern, style in _FINDING_STYLES.items():
+        coloured.highlight_regex(pattern, style)
+    console.print(coloured, soft_wrap=True, end="")
 
 
 def write_table(table: Table, output: Path) -> None:

@@ -14,6 +14,8 @@ import typer
 _REPORT = "Report"
 _LAUNCH = "Launch"
 _TTIR = "Launching a .ttir file"
+_CHECKS = "Checks"
+_SUPPRESS = "Suppression"
 
 
 class Engine(str, Enum):
@@ -35,6 +37,33 @@ class ReportFormat(str, Enum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class FindingsFormat(str, Enum):
+    """How findings are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    JUNIT = "junit"
+    GITHUB = "github"
+    HTML = "html"
+
+
+class Severity(str, Enum):
+    """How grave a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class ViewBounds(str, Enum):
+    """How grave it is to leave a tensor's elements inside its storage."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    OFF = "off"
 
 
 class DeviceMap(str, Enum):
@@ -134,6 +163,96 @@ OutputOption = Annotated[
         help="Write the report to a file.",
         show_default=False,
         rich_help_panel=_REPORT,
+    ),
+]
+
+FindingsFormatOption = Annotated[
+    FindingsFormat,
+    typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
+]
+FailOnOption = Annotated[
+    Severity,
+    typer.Option(
+        "--fail-on", help="Exit with 1 on findings from this on.", rich_help_panel=_REPORT
+    ),
+]
+RequireLaunchesOption = Annotated[
+    bool,
+    typer.Option(
+        "--require-launches",
+        help="Exit with 1 when no kernel was launched.",
+        rich_help_panel=_REPORT,
+    ),
+]
+
+CheckOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--check",
+        metavar="CHECKS",
+        help="memcheck, racecheck, initcheck, overflow, hints, deadlock, numeric, all or default; "
+        "repeatable, or separated by commas.",
+        rich_help_panel=_CHECKS,
+    ),
+]
+CheckedOnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="KERNEL",
+        help="Run and check kernels of this name only; repeatable.",
+        rich_help_panel=_CHECKS,
+    ),
+]
+AllConfigsOption = Annotated[
+    bool,
+    typer.Option(
+        "--all-configs", help="Run every config of autotuned kernels.", rich_help_panel=_CHECKS
+    ),
+]
+ViewBoundsOption = Annotated[
+    ViewBounds,
+    typer.Option(
+        "--view-bounds",
+        help="Severity of leaving a tensor's elements inside its storage.",
+        rich_help_panel=_CHECKS,
+    ),
+]
+MaxFindingsOption = Annotated[
+    int,
+    typer.Option(
+        "--max-findings",
+        min=1,
+        metavar="N",
+        help="Keep at most so many findings.",
+        rich_help_panel=_CHECKS,
+    ),
+]
+SuppressionsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--suppressions",
+        metavar="FILE",
+        help="Rules for findings that do not count, as TOML; repeatable.",
+        rich_help_panel=_SUPPRESS,
+    ),
+]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="Findings that are known and do not count.",
+        show_default=False,
+        rich_help_panel=_SUPPRESS,
+    ),
+]
+UpdateBaselineOption = Annotated[
+    bool,
+    typer.Option(
+        "--update-baseline",
+        help="Write this run's findings to the baseline.",
+        rich_help_panel=_SUPPRESS,
     ),
 ]
 

@@ -7,9 +7,10 @@ belong to the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ttools.core.findings import Finding
 from ttools.core.location import SourceLocation, excerpt
 
 
@@ -95,6 +96,18 @@ class KernelError(_LocatedError):
         location: The operation that failed.
         help: What the user can do about it.
     """
+
+
+class FindingsError(TtoolsError):
+    """A sanitizer run was asked to fail on findings, and has some; the text is the report.
+
+    Attributes:
+        findings: those that are grave enough.
+    """
+
+    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)
 
 
 @contextmanager

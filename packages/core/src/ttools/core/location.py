@@ -44,34 +44,46 @@ def excerpt(location: SourceLocation) -> str:
         One or two lines without a trailing newline, in the style
         `   12 |     x = tl.load(p)` / `      |         ^^^^^^^^^^`.
     """
-    text = _source_line(location.file, location.line)
+    text = source_line(location.file, location.line)
     if not text.strip():
         return ""
     lines = [f"{location.line:5} | {text}"]
-    if 1 <= location.column <= len(text):
-        end = _expression_end(location, text)
+    if found := extent(location):
+        first, end = found
         # Tabs are kept so that the carets line up whatever the terminal's tab width.
-        pad = "".join("\t" if char == "\t" else " " for char in text[: location.column - 1])
-        lines.append(f"{'':5} | {pad}{'^' * max(1, end - location.column + 1)}")
+        pad = "".join("\t" if char == "\t" else " " for char in text[: first - 1])
+        lines.append(f"{'':5} | {pad}{'^' * (end - first)}")
     return "\n".join(lines)
 
 
-def _source_line(file: str, line: int) -> str:
+def source_line(file: str, line: int) -> str:
+    """A line of a file without its end and trailing blanks; `""` if it cannot be read."""
     linecache.checkcache(file)
     return linecache.getline(file, line).rstrip()
 
 
-def _expression_end(location: SourceLocation, text: str) -> int:
-    """The 1-based column of the last character of the expression at `location`, on its line."""
+def extent(location: SourceLocation) -> tuple[int, int] | None:
+    """The part of its line that `location` means, in 1-based columns of characters.
+
+    Returns:
+        The column of the first character and the one after the last; of an expression of several
+        lines the part on its first line, of an unknown extent one character. None if there is no
+        such column.
+    """
+    text = source_line(location.file, location.line)
+    # ast counts columns in UTF-8 bytes and Triton passes them on.
+    encoded = text.encode(errors="replace")
+    if not 1 <= location.column <= len(encoded):
+        return None
+    first = _characters(encoded[: location.column - 1]) + 1
     starts = _expression_ends("".join(linecache.getlines(location.file)))
-    # ast counts columns in UTF-8 bytes, Triton passes them on, so both ends are bytes.
-    found = starts.get((location.line, location.column - 1))
-    if found is None:
-        return location.column
-    end_line, end_byte = found
-    if end_line != location.line:
-        return len(text)
-    return len(text.encode()[:end_byte].decode(errors="ignore"))
+    end_line, end_byte = starts.get((location.line, location.column - 1), (location.line, 0))
+    end = _characters(encoded[:end_byte] if end_line == location.line else encoded) + 1
+    return first, max(end, first + 1)
+
+
+def _characters(text: bytes) -> int:
+    return len(text.decode(errors="ignore"))
 
 
 @lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Literal
 
-from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.errors import FindingsError, KernelError, TtoolsError, UsageError
 
 _CODE_FILE = "<string>"
 _NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
@@ -67,8 +67,8 @@ def run_target(target: Target) -> int:
 
     Raises:
         UsageError: There is no such file or module.
-        TtoolsError: The script let one pass, except a `KernelError`, which counts as the
-            script's own failure.
+        TtoolsError: The script let one pass, except a `KernelError` or `FindingsError`,
+            which count as the script's own failure.
     """
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
@@ -199,7 +199,7 @@ def _execute(program: _Program, module: ModuleType) -> int:
         code = 0
     except SystemExit as error:
         code = _exit_code(error.code)
-    except KernelError as error:
+    except (KernelError, FindingsError) as error:
         code = _report(error)
     except TtoolsError as error:
         if place := _users_place(error):

@@ -85,6 +85,7 @@ def interpret(
     programs: str | None = None,
     first_config: bool = False,
     schedule: Literal["fused", "materialised"] = "fused",
+    observer: object | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -99,6 +100,8 @@ def interpret(
         programs: which programs run, as in `0,5:8,last,random:64`; all by default.
         first_config: autotuners take their first configuration without timing any.
         schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
+        observer: runs each launch with instruments of its choice, see `observation`.
+        observer: what watches the launches, such as a sanitizer's session.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -124,6 +127,7 @@ def interpret(
             ),
             schedule=schedule,
             first_config=first_config,
+            observer=observer,
         )
     )
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.stats import KernelStats
+
+if TYPE_CHECKING:
+    pass
 
 
 class Run:
@@ -23,6 +26,7 @@ class Run:
         launch_options: how its programs run.
         schedule: how its kernels are compiled.
         first_config: whether autotuners take their first configuration without timing any.
+        observer: what watches its launches, if anything does.
 
     Attributes:
         stats: one entry per kernel, in the order of first launch or compilation.
@@ -36,11 +40,14 @@ class Run:
         launch_options: LaunchOptions,
         schedule: Literal["fused", "materialised"],
         first_config: bool,
+        observer: object | None = None,
     ) -> None:
+        self.observer = observer
         self.selects = selects
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule
         self.first_config = first_config
+        self.observer = observer
         self.stats: list[KernelStats] = []
         self.warnings: list[str] = []
         self._by_kernel: dict[str, KernelStats] = {}

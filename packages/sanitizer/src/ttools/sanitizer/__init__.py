@@ -1,4 +1,27 @@
-"""Will find defects in Triton kernels: out-of-bounds accesses, races, uninitialised values.
+"""Finds defects in Triton kernels: out-of-bounds accesses, races, uninitialised values.
 
-Not built yet: this package has no public API.
+    with ttools.sanitizer.sanitize() as report:
+        kernel[grid](...)
+    report.raise_for_findings()
+
+The public names are resolved on first use: the pytest plugin lives in this package, and a test
+run that does not use it must not import torch or Triton for it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.api import Sanitization, sanitize
+
+__all__ = ["Sanitization", "sanitize"]
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name when it is first asked for (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ttools.sanitizer import api
+
+    return getattr(api, name)

@@ -53,6 +53,17 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     return frozenset(chosen or DEFAULT_CHECKS)
 
 
+def is_active(checks: Iterable[str], name: str) -> bool:
+    """Whether a run of `checks` reports findings that go by `name`, a kind or a check.
+
+    A name that no check knows counts as active: whoever wrote it should hear that it matches
+    nothing.
+    """
+    active = set(checks)
+    known = any(name == check or name in kinds for check, kinds in CHECKS.items())
+    return not known or any(name == check or name in CHECKS[check] for check in active)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SanitizeOptions:
     """What to check, and how grave a view's bounds are.

@@ -6,6 +6,7 @@ Owns the life of the checks. Must not know how findings are written.
 from __future__ import annotations
 
 from ttools.core.findings import Finding, LaunchEntry
+from ttools.core.reports.tensor_map import TensorMap
 from ttools.sanitizer.options import SanitizeOptions
 
 
@@ -16,9 +17,11 @@ class Session:
         options: what is checked.
         findings: merged by site, in order of appearance.
         launches: what ran.
+        maps: which programs touched what of the tensors that findings concern.
     """
 
     def __init__(self, options: SanitizeOptions) -> None:
         self.options = options
         self.findings: list[Finding] = []
         self.launches: list[LaunchEntry] = []
+        self.maps: list[TensorMap] = []

@@ -1,0 +1,142 @@
+"""`ttools sanitize`: runs a script, a module, code or a `.ttir` file, and checks its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ttools.cli import exit_codes, options
+from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
+from ttools.cli.progress import progress
+from ttools.cli.work import Work, read_work, run_work, take_over_from_upstream
+from ttools.core.errors import KernelError, TtoolsError, UsageError
+
+if TYPE_CHECKING:
+    from ttools.core.reports.report import Report
+    from ttools.sanitizer import Sanitization
+
+_NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
+
+
+def sanitize_command(
+    words: options.WordsArgument = None,
+    module: options.ModuleOption = None,
+    code: options.CodeOption = None,
+    check: options.CheckOption = None,
+    only: options.CheckedOnlyOption = None,
+    all_configs: options.AllConfigsOption = False,
+    view_bounds: options.ViewBoundsOption = options.ViewBounds.WARNING,
+    max_findings: options.MaxFindingsOption = 100,
+    suppressions: options.SuppressionsOption = None,
+    baseline: options.BaselineOption = None,
+    update_baseline: options.UpdateBaselineOption = False,
+    form: options.FindingsFormatOption = options.FindingsFormat.TEXT,
+    output: options.OutputOption = None,
+    fail_on: options.FailOnOption = options.Severity.ERROR,
+    require_launches: options.RequireLaunchesOption = False,
+    threads: options.ThreadsOption = None,
+    device_map: options.DeviceMapOption = None,
+    first_config: options.FirstConfigOption = False,
+    grid: options.GridOption = None,
+    arg: options.ArgOption = None,
+) -> None:
+    """Find memory defects, races and uninitialised values in Triton kernels.
+
+    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
+    script's own if that is not 0; else 1 when there are findings from --fail-on on; 2 is a wrong
+    use of this command, 3 a failure of ttools.
+    """
+    work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
+    if update_baseline and baseline is None:
+        raise UsageError("--update-baseline needs --baseline FILE")
+    require_folder(output, baseline)
+    take_over_from_upstream("ttools sanitizes")
+    from ttools.sanitizer import sanitize
+
+    checked = sanitize(
+        checks=check or "default",
+        only=only or None,
+        view_bounds=view_bounds.value,
+        threads=threads,
+        all_configs=all_configs,
+        first_config=first_config,
+        max_findings=max_findings,
+        suppressions=suppressions or (),
+        baseline=None if update_baseline else baseline,
+    )
+    status, failure = _run(work, checked, device_map)
+    for warning in checked.warnings:
+        say("warning", warning)
+    report = checked.report(target=str(work), exit_code=status, fail_on=fail_on.value)
+    _write(report, form.value, output)
+    if failure is not None:
+        raise failure
+    _tell_limits(checked, max_findings)
+    if update_baseline and baseline is not None:
+        report = _update(baseline, report)
+    raise typer.Exit(status or _judge(report, require_launches))
+
+
+def _run(
+    work: Work, checked: Sanitization, device_map: options.DeviceMap | None
+) -> tuple[int | None, TtoolsError | None]:
+    """Runs it; a failure of ours must not lose what was found before it."""
+    try:
+        with checked, progress(lambda: _state(checked)):
+            return run_work(work, device_map), None
+    except UsageError:
+        raise
+    except KernelError as error:
+        # Of a .ttir file: in a script it is an exception of the script's.
+        tell_error(error)
+        return exit_codes.FINDINGS, None
+    except TtoolsError as error:
+        return None, error
+
+
+def _state(checked: Sanitization) -> str:
+    from ttools.core.reports.report import counted, launches_summary
+
+    findings = counted(len(checked.session.findings), "finding")
+    return f"checked {launches_summary(checked.launches)}: {findings}"
+
+
+def _write(report: Report, form: str, output: Path | None) -> None:
+    from ttools.core.reports.registry import write_report
+    from ttools.core.reports.report import summary
+
+    text = write_report(report, form)
+    if output is None and form == "text":
+        write_findings(text)
+        return
+    write_text(text, output)
+    if not report.launches:
+        say("note", _NO_LAUNCH)
+    elif output is not None:
+        say("note", f"{summary(report)}; see {output}")
+
+
+def _tell_limits(checked: Sanitization, max_findings: int) -> None:
+    if len(checked.session.findings) >= max_findings:
+        say("note", f"only {max_findings} findings are kept (--max-findings); there may be more")
+
+
+def _judge(report: Report, require_launches: bool) -> int:
+    """The exit status of a run whose script ended well."""
+    if require_launches and not report.launches:
+        say("error", f"{_NO_LAUNCH} (--require-launches)")
+        return exit_codes.FINDINGS
+    return exit_codes.FINDINGS if report.failing else exit_codes.OK
+
+
+def _update(baseline: Path, report: Report) -> Report:
+    """Writes the findings to the baseline; returns the report without them."""
+    from ttools.core.baseline import write_baseline
+    from ttools.core.reports.report import counted
+
+    count = write_baseline(report.findings, baseline)
+    say("note", f"{baseline} now holds {counted(count, 'finding')}, which no longer count")
+    return replace(report, findings=())

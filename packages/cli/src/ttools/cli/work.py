@@ -1,0 +1,83 @@
+"""What a command runs: a script, module or code, or a launch of a `.ttir` file.
+
+Owns reading it from the command line and running it, on this machine's devices or on the CPU in
+their stead. Must not know what the command does with the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ttools.cli.console import say
+from ttools.cli.options import DeviceMap
+from ttools.cli.targets import read_target, ttir_path
+from ttools.cli.ttir import Launch, read_launch, run_launch
+from ttools.core.device_map import map_devices
+from ttools.core.environment import gpu_usable
+from ttools.core.errors import UsageError
+from ttools.core.script import Target, run_target
+
+Work = Launch | Target
+
+
+def read_work(
+    words: Sequence[str],
+    *,
+    module: str | None,
+    code: str | None,
+    grid: str | None,
+    arguments: Sequence[str],
+    dump_outputs: Path | None = None,
+) -> Work:
+    """What the command line names.
+
+    Raises:
+        UsageError: It names nothing that can be run, or gives a script the options of a launch.
+    """
+    named = module is None and code is None
+    ttir = ttir_path(words) if named else None
+    if ttir is not None:
+        return read_launch(ttir, grid, arguments)
+    _refuse_without_ttir({"--grid": grid, "--arg": arguments, "--dump-outputs": dump_outputs})
+    return read_target(words, module, code)
+
+
+def _refuse_without_ttir(values: dict[str, object]) -> None:
+    given = [name for name, value in values.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} is for .ttir files; a script launches its own grids")
+
+
+def run_work(work: Work, device_map: DeviceMap | None, dump_outputs: Path | None = None) -> int:
+    """Runs it and returns its exit status."""
+    if isinstance(work, Launch):
+        return run_launch(work, dump_outputs)
+    with _devices(device_map):
+        return run_target(work)
+
+
+def take_over_from_upstream(instead: str) -> None:
+    """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated.
+
+    Args:
+        instead: what ttools does instead, as in `ttools interprets`.
+    """
+    if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
+        say("note", f"TRITON_INTERPRET is set; it is unset for this run, {instead} instead")
+
+
+@contextmanager
+def _devices(choice: DeviceMap | None) -> Iterator[None]:
+    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU."""
+    if choice is DeviceMap.OFF or (choice is None and gpu_usable()):
+        yield
+        return
+
+    def announce() -> None:
+        say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")
+
+    with map_devices({"cuda": "cpu"}, on_first_use=None if choice else announce):
+        yield

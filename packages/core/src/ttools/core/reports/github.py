@@ -1,0 +1,41 @@
+"""The report as workflow commands, which GitHub shows as annotations on the changed lines.
+
+Owns their escaping, which GitHub describes as "workflow commands for GitHub Actions".
+"""
+
+from __future__ import annotations
+
+from ttools.core.findings import Finding, Severity
+from ttools.core.location import extent
+from ttools.core.reports.report import Report, summary
+from ttools.core.reports.text import affected_text, witness_text
+
+_COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
+
+
+def write(report: Report) -> str:
+    """A command per finding, and the summary as a plain line of the log."""
+    commands = [_command(finding, report) for finding in report.findings]
+    return "\n".join([*commands, summary(report).translate(_DATA)]) + "\n"
+
+
+def _command(finding: Finding, report: Report) -> str:
+    properties: dict[str, object] = {}
+    if finding.location is not None:
+        properties["file"] = report.path(finding.location.file)
+        if finding.location.line:
+            properties["line"] = finding.location.line
+        if columns := extent(finding.location):
+            # GitHub ignores columns unless the lines agree; its endColumn is the last one.
+            properties["endLine"] = finding.location.line
+            properties["col"] = columns[0]
+            properties["endColumn"] = columns[1] - 1
+    properties["title"] = f"{finding.check}: {finding.kind} in {finding.kernel}"
+    texts = [finding.message, witness_text(finding), *finding.notes, affected_text(finding)]
+    if finding.help:
+        texts.append(f"help: {finding.help}")
+    listed = ",".join(f"{name}={str(v).translate(_PROPERTY)}" for name, v in properties.items())
+    message = "\n".join(filter(None, texts)).translate(_DATA)
+    return f"::{_COMMANDS[finding.severity]} {listed}::{message}"

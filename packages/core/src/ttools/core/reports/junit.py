@@ -1,0 +1,84 @@
+"""The report as JUnit XML, which CI systems show as tests.
+
+Owns how findings become test cases: a suite per kernel, a case per finding, and one that passes
+for a kernel with nothing to tell. Findings below the failing severity pass and keep their text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from ttools.core.findings import Finding
+from ttools.core.reports.report import Report, at_least, counted
+from ttools.core.reports.text import finding_text
+from ttools.core.suppressions import Suppressed
+
+# What XML 1.0 cannot hold, even escaped.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class _Case(TestCase):
+    """A test case with its place: not in the schema, but what CI systems link a failure to."""
+
+    file = Attr()
+    line = Attr()
+
+
+def write(report: Report) -> str:
+    """The report as one `<testsuites>` document."""
+    document = JUnitXml("ttools")
+    launched = [entry.kernel for entry in report.launches]
+    found = [finding.kernel for finding in report.findings]
+    hidden = [entry.finding.kernel for entry in report.suppressed]
+    for kernel in dict.fromkeys([*launched, *found, *hidden]):
+        document.add_testsuite(_suite(kernel, report))
+    document.update_statistics()
+    return f"{document.tostring().decode()}\n"
+
+
+def _suite(kernel: str, report: Report) -> TestSuite:
+    suite = TestSuite(_clean(kernel) or "suppressions")
+    cases = [_case(finding, report) for finding in report.findings if finding.kernel == kernel]
+    cases += [_skipped(e, report) for e in report.suppressed if e.finding.kernel == kernel]
+    runs = [entry for entry in report.launches if entry.kernel == kernel]
+    case = TestCase("launches", _clean(kernel), sum(entry.seconds for entry in runs))
+    launches = sum(entry.count for entry in runs)
+    case.system_out = f"{counted(launches, 'launch', 'launches')} checked"
+    for each in [*([case] if runs else []), *cases]:
+        suite.add_testcase(each)
+    return suite
+
+
+def _case(finding: Finding, report: Report) -> TestCase:
+    case = _named(finding, report)
+    text = _clean(finding_text(finding, report.root))
+    if at_least(finding.severity, report.fail_on):
+        failure = Failure(_clean(finding.message), finding.kind)
+        failure.text = text
+        case.result = [failure]
+    else:
+        case.system_out = text
+    return case
+
+
+def _skipped(entry: Suppressed, report: Report) -> TestCase:
+    case = _named(entry.finding, report)
+    case.result = [Skipped(_clean(f"suppressed: {entry.reason}"))]
+    return case
+
+
+def _named(finding: Finding, report: Report) -> TestCase:
+    place = ""
+    if finding.location is not None:
+        place = f" at {report.path(finding.location.file)}:{finding.location.line}"
+    case = _Case(_clean(f"{finding.kind}{place}"), _clean(finding.kernel), 0)
+    if finding.location is not None:
+        case.file = _clean(report.path(finding.location.file))
+        case.line = str(finding.location.line)
+    return case
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

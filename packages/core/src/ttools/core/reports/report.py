@@ -1,0 +1,87 @@
+"""What a report is about: the findings of a run, its launches, and the script's own status.
+
+Owns the facts that every writer needs and how they are counted and placed. Must not know how any
+writer words them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.reports.tensor_map import TensorMap
+from ttools.core.suppressions import Suppressed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One run, ready to be written.
+
+    Attributes:
+        findings: those that count.
+        launches: what ran, equal launches together.
+        suppressed: those that were found and do not count.
+        maps: who touched what of the tensors concerned.
+        target: what was run, as the user named it.
+        exit_code: of the user's script; None if no script was run.
+        fail_on: findings from this severity on fail the run.
+        root: the folder that paths are shown relative to.
+    """
+
+    findings: tuple[Finding, ...]
+    launches: tuple[LaunchEntry, ...] = ()
+    suppressed: tuple[Suppressed, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+    target: str = ""
+    exit_code: int | None = None
+    fail_on: Severity = "error"
+    root: Path = field(default_factory=Path.cwd)
+
+    @property
+    def failing(self) -> tuple[Finding, ...]:
+        """The findings that fail the run."""
+        return tuple(f for f in self.findings if at_least(f.severity, self.fail_on))
+
+    def path(self, file: str) -> str:
+        """A file as it is shown: relative to `root` when inside, else as it was recorded."""
+        return shown_path(file, self.root)
+
+
+def at_least(severity: Severity, threshold: Severity) -> bool:
+    """Whether a severity is as grave as a threshold, or graver."""
+    return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
+
+
+def shown_path(file: str, root: Path) -> str:
+    """A file relative to `root` when it is inside, else as it was recorded."""
+    try:
+        return str(Path(file).relative_to(root))
+    except ValueError:
+        return file
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """`1 lane`, `1,024 lanes`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def summary(report: Report) -> str:
+    """The run in a line: `2 errors, 1 warning in 3 kernels, 17 launches`."""
+    severities = Counter(finding.severity for finding in report.findings)
+    found = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
+    ran = launches_summary(report.launches)
+    hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
+    if not report.launches and not found:
+        return f"no Triton kernel was launched, so nothing was checked{hidden}"
+    return f"{found or 'no finding'} in {ran}{hidden}"
+
+
+def launches_summary(launches: Iterable[LaunchEntry]) -> str:
+    """`3 kernels, 17 launches`."""
+    entries = list(launches)
+    kernels = {entry.kernel for entry in entries}
+    total = sum(entry.count for entry in entries)
+    return f"{counted(len(kernels), 'kernel')}, {counted(total, 'launch', 'launches')}"

@@ -1,0 +1,160 @@
+"""The report as SARIF 2.1.0, which code scanning and editors read.
+
+Owns the mapping to SARIF's objects: kinds are rules, related accesses are related locations, the
+inlined call stack is a stack, suppressions are suppressions. Columns count Unicode characters.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ttools.core.findings import Finding, Related
+from ttools.core.kinds import KINDS
+from ttools.core.location import SourceLocation, extent, source_line
+from ttools.core.reports.json import finding_data
+from ttools.core.reports.report import Report
+from ttools.core.reports.text import finding_text
+from ttools.core.suppressions import Suppressed
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_ROOT_ID = "SRCROOT"
+_LEVELS = {"error": "error", "warning": "warning", "note": "note"}
+_IN_SOURCE = {"inline": "inSource", "file": "external", "baseline": "external"}
+
+
+def write(report: Report) -> str:
+    """The report as a log with one run."""
+    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
+    return json.dumps(log, indent=2, default=str) + "\n"
+
+
+def _run(report: Report) -> dict[str, Any]:
+    findings = [*report.findings, *(entry.finding for entry in report.suppressed)]
+    rules = list(dict.fromkeys(finding.kind for finding in findings))
+    results = [_result(finding, rules, report.root) for finding in report.findings]
+    for entry in report.suppressed:
+        results.append(_result(entry.finding, rules, report.root) | _suppressions(entry))
+    return {
+        "tool": {
+            "driver": {
+                "name": "ttools",
+                "version": _version(),
+                "rules": [_rule(kind, findings) for kind in rules],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_ROOT_ID: {"uri": report.root.absolute().as_uri() + "/"}},
+        "invocations": [_invocation(report)],
+        "results": results,
+    }
+
+
+def _version() -> str:
+    try:
+        return version("ttools-core")
+    except PackageNotFoundError:
+        return "0"
+
+
+def _rule(kind: str, findings: list[Finding]) -> dict[str, Any]:
+    first = next(finding for finding in findings if finding.kind == kind)
+    return {
+        "id": kind,
+        "shortDescription": {"text": KINDS.get(kind, first.message)},
+        "properties": {"tags": [first.check]},
+    }
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    invocation: dict[str, Any] = {"executionSuccessful": report.exit_code in (None, 0)}
+    if report.exit_code is not None:
+        invocation["exitCode"] = report.exit_code
+    if report.target:
+        invocation["commandLine"] = report.target
+    return invocation
+
+
+def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.kind,
+        "ruleIndex": rules.index(finding.kind),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "occurrenceCount": max(1, finding.count),
+        "locations": [_location(finding.location, root, kernel=finding.kernel)],
+        "properties": {"text": finding_text(finding, root), **_witness(finding)},
+    }
+    if related := [_related(each, index, root) for index, each in enumerate(finding.related)]:
+        result["relatedLocations"] = related
+    if finding.location is not None and finding.location.callers:
+        result["stacks"] = [_stack(finding.location, finding.kernel, root)]
+    return result
+
+
+def _message(finding: Finding) -> str:
+    text = f"{finding.message} (kernel `{finding.kernel}`)"
+    return f"{text}. Help: {finding.help}" if finding.help else text
+
+
+def _witness(finding: Finding) -> dict[str, Any]:
+    """What SARIF has no place for."""
+    data = finding_data(finding)
+    names = ("program", "lane", "iteration", "variables", "notes", "argument", "launch", "config")
+    return {name: data[name] for name in names if data[name] not in (None, [], {})}
+
+
+def _location(
+    location: SourceLocation | None, root: Path, kernel: str | None = None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if location is not None:
+        physical: dict[str, Any] = {"artifactLocation": _artifact(location.file, root)}
+        if location.line > 0:
+            physical["region"] = _region(location)
+        found["physicalLocation"] = physical
+    if kernel is not None:
+        found["logicalLocations"] = [{"name": kernel, "kind": "function"}]
+    return found
+
+
+def _region(location: SourceLocation) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": location.line}
+    if columns := extent(location):
+        region["startColumn"], region["endColumn"] = columns
+    if text := source_line(location.file, location.line):
+        region["snippet"] = {"text": text}
+    return region
+
+
+def _artifact(file: str, root: Path) -> dict[str, str]:
+    path = Path(file)
+    if not path.is_absolute():
+        return {"uri": quote(file)}
+    if path.is_relative_to(root):
+        return {"uri": quote(path.relative_to(root).as_posix()), "uriBaseId": _ROOT_ID}
+    return {"uri": path.as_uri()}
+
+
+def _related(related: Related, index: int, root: Path) -> dict[str, Any]:
+    location = _location(related.location, root)
+    return {"id": index, "message": {"text": related.message}, **location}
+
+
+def _stack(location: SourceLocation, kernel: str, root: Path) -> dict[str, Any]:
+    """The inlined calls, innermost first; Triton records no names of inlined functions."""
+    places = [location, *location.callers]
+    frames = [{"location": _location(place, root)} for place in places]
+    frames[-1]["location"]["logicalLocations"] = [{"name": kernel, "kind": "function"}]
+    return {"frames": frames}
+
+
+def _suppressions(entry: Suppressed) -> dict[str, Any]:
+    return {
+        "suppressions": [
+            {"kind": _IN_SOURCE[entry.by], "status": "accepted", "justification": entry.reason}
+        ]
+    }

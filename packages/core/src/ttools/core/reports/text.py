@@ -1,0 +1,167 @@
+"""The report as a compiler would print it; see the house style for the look of a finding.
+
+Owns the words and lines. Colour is the console's business: the text has none.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ttools.core.findings import Argument, Finding, Related
+from ttools.core.location import SourceLocation, excerpt
+from ttools.core.reports.report import Report, counted, shown_path, summary
+
+
+def write(report: Report) -> str:
+    """Every finding, then the summary, separated by empty lines."""
+    blocks = [finding_text(finding, report.root) for finding in report.findings]
+    return "\n\n".join([*blocks, summary(report)]) + "\n"
+
+
+def finding_text(finding: Finding, root: Path) -> str:
+    """One finding as a block of lines.
+
+    Args:
+        finding: what to tell.
+        root: the folder that paths are shown relative to.
+    """
+    place = f"kernel {finding.kernel}"
+    if finding.location is not None:
+        place = place_text(finding.location, root)
+    lines = [f"{place}: {finding.severity}[{finding.check}]: {finding.message}"]
+    if finding.location is not None:
+        lines += filter(None, [excerpt(finding.location)])
+        lines += (f"  called from {place_text(c, root)}" for c in finding.location.callers)
+    details = [witness_text(finding), *_argument_lines(finding), config_text(finding)]
+    lines += (f"  {line}" for line in details if line)
+    for related in finding.related:
+        lines += related_lines(related, root)
+    lines += (f"  {line}" for line in (_extent_line(finding, root), _help_line(finding)) if line)
+    return "\n".join(lines)
+
+
+def place_text(location: SourceLocation, root: Path) -> str:
+    """`file:line:column`, as far as known."""
+    parts = [shown_path(location.file, root)]
+    parts += [str(part) for part in (location.line, location.column) if part]
+    return ":".join(parts)
+
+
+def witness_text(finding: Finding) -> str:
+    """`program (3, 0, 0), lane [1000] of [1024]: offs = 4072, mask = none`."""
+    parts = _who(finding)
+    if finding.lane and finding.shape:
+        parts[-1] += f" of [{_numbers(finding.shape)}]"
+    variables = ", ".join(f"{name} = {value}" for name, value in finding.variables)
+    return ": ".join(filter(None, [", ".join(parts), variables]))
+
+
+def argument_text(argument: Argument) -> str:
+    """`x_ptr: float32[4000] (16,000 bytes)`; what is not plain about its layout is added."""
+    if argument.shape is None:
+        type_text = argument.dtype or "a raw address"
+    else:
+        type_text = f"{argument.dtype}[{_numbers(argument.shape)}]"
+    text = f"{argument.name}: {type_text}"
+    if not is_dense(argument):
+        text += f" with strides ({_numbers(argument.strides or ())})"
+    if argument.storage_bytes is None:
+        return text
+    if argument.offset == 0 and is_whole(argument):
+        return f"{text} ({argument.storage_bytes:,} bytes)"
+    offset = f" at element {argument.offset:,}" if argument.offset else ""
+    return f"{text}{offset} of a storage of {argument.storage_bytes:,} bytes"
+
+
+def is_dense(argument: Argument) -> bool:
+    """Whether the strides are those of a C-contiguous tensor of this shape, or unknown."""
+    if argument.shape is None or argument.strides is None or 0 in argument.shape:
+        return True
+    expected = 1
+    for size, stride in zip(reversed(argument.shape), reversed(argument.strides), strict=False):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def is_whole(argument: Argument) -> bool:
+    """Whether a dense tensor fills its storage."""
+    size = 1
+    for extent in argument.shape or ():
+        size *= extent
+    return is_dense(argument) and size * itemsize(argument.dtype) == argument.storage_bytes
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of an element of a dtype, by the first number in its name: `float8_e5m2` has 1."""
+    bits = re.search(r"\d+", dtype)
+    return int(bits[0]) // 8 if bits else 1
+
+
+def related_lines(related: Related, root: Path) -> list[str]:
+    """Another place of the same defect, with its own source line."""
+    place = f"{place_text(related.location, root)}: " if related.location else ""
+    who = ", ".join(_who(related))
+    lines = [f"  {place}{related.message}" + (f": {who}" if who else "")]
+    if related.location is not None:
+        lines += filter(None, [excerpt(related.location)])
+    return lines
+
+
+def _who(witness: Finding | Related) -> list[str]:
+    parts = []
+    if witness.program is not None:
+        parts.append(f"program ({_numbers(witness.program)})")
+    if witness.iteration:
+        turns = _numbers(witness.iteration)
+        parts.append(f"iteration {turns if len(witness.iteration) == 1 else f'({turns})'}")
+    if witness.lane:
+        parts.append(f"lane [{_numbers(witness.lane)}]")
+    return parts
+
+
+def _argument_lines(finding: Finding) -> list[str]:
+    """The argument with the first fact behind it, then the others, a line each."""
+    notes = list(finding.notes)
+    if finding.argument is None:
+        return notes
+    return ["; ".join([argument_text(finding.argument), *notes[:1]]), *notes[1:]]
+
+
+def config_text(finding: Finding) -> str:
+    """`config: BLOCK=128, num_warps=4` of an autotuned kernel, else nothing."""
+    values = ", ".join(f"{name}={value}" for name, value in (finding.config or {}).items())
+    return f"config: {values}" if values else ""
+
+
+def _extent_line(finding: Finding, root: Path) -> str:
+    """`launched from bench.py:40; 24 lanes in 1 program are affected`."""
+    launched = ""
+    if finding.launch is not None:
+        file, colon, line = finding.launch.rpartition(":")
+        launched = f"launched from {shown_path(file, root)}{colon}{line}"
+    return "; ".join(filter(None, [launched, affected_text(finding)]))
+
+
+def affected_text(finding: Finding) -> str:
+    """`24 lanes in 1 program are affected`; scalars have no lanes, so their programs count."""
+    if finding.shape:
+        where = f" in {counted(finding.programs, 'program')}" if finding.programs else ""
+        verb = "is" if finding.count == 1 else "are"
+        return f"{counted(finding.count, 'lane')}{where} {verb} affected"
+    times = f"{finding.count:,} times" if finding.count > max(1, finding.programs) else ""
+    if not finding.programs:
+        return times
+    verb = "is" if finding.programs == 1 else "are"
+    text = f"{counted(finding.programs, 'program')} {verb} affected"
+    return ", ".join(filter(None, [text, times]))
+
+
+def _help_line(finding: Finding) -> str:
+    return f"help: {finding.help}" if finding.help else ""
+
+
+def _numbers(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values))

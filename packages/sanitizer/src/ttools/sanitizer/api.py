@@ -1,0 +1,218 @@
+"""`sanitize()`: checks the Triton kernels that run while it is active.
+
+The public face of the sanitizer. Owns what the arguments may be and what a run offers its user;
+checking is the session's business, writing the report writers'.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar
+
+from ttools.core.baseline import Baseline
+from ttools.core.errors import FindingsError, UsageError
+from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.inline_suppressions import InlineSuppressions
+from ttools.core.reports.registry import write_report
+from ttools.core.reports.report import Report, at_least, summary
+from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
+from ttools.interpreter.api import Interpretation, interpret
+from ttools.sanitizer.options import SanitizeOptions, is_active, parse_checks
+from ttools.sanitizer.session import Session
+
+__all__ = ["Sanitization", "sanitize"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Sanitization:
+    """A sanitizer run, as a context manager and as a decorator; made by `sanitize`.
+
+    It may be entered several times; what it finds adds up.
+
+    Attributes:
+        session: the run behind it, whose findings no suppression has been applied to.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        interpretation: Interpretation,
+        suppressions: Sequence[Path] = (),
+        baseline: Path | None = None,
+    ) -> None:
+        self.session = session
+        self._interpretation = interpretation
+        self._suppressions = tuple(suppressions)
+        self._baseline = baseline
+        self._sources()  # a file that cannot be read is told before the run
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far, one finding per defect site, less what is suppressed."""
+        return list(self.report().findings)
+
+    @property
+    def launches(self) -> list[LaunchEntry]:
+        """What was launched so far, equal launches together."""
+        return list(self.session.launches)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of launches that completed."""
+        return self._interpretation.warnings
+
+    def report(
+        self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
+    ) -> Report:
+        """The run so far as data for the report writers, suppressions applied.
+
+        Args:
+            target: what was run, as the user named it.
+            exit_code: of the user's script.
+            fail_on: from which severity on findings count as failures.
+        """
+        options = self.session.options
+        launches = self.launches
+        ran = Ran(launches=launches, active=functools.partial(is_active, options.checks))
+        kept, hidden = apply(list(self.session.findings), self._sources(), ran)
+        return Report(
+            findings=tuple(kept),
+            launches=tuple(launches),
+            suppressed=tuple(hidden),
+            maps=tuple(self.session.maps),
+            target=target,
+            exit_code=exit_code,
+            fail_on=fail_on,
+        )
+
+    def to(self, form: str) -> str:
+        """The report as `text`, `json`, `sarif`, `junit`, `github` or `html`.
+
+        Raises:
+            UsageError: there is no such format.
+        """
+        return write_report(self.report(), form)
+
+    def raise_for_findings(self, severity: Severity = "error") -> None:
+        """Fails if there are findings of at least this severity.
+
+        Raises:
+            FindingsError: its text is the report of all findings.
+        """
+        if severity not in SEVERITIES:
+            raise UsageError(f"severity={severity!r}: must be one of {', '.join(SEVERITIES)}")
+        report = self.report()
+        grave = [f for f in report.findings if at_least(f.severity, severity)]
+        if grave:
+            raise FindingsError(write_report(report, "text").rstrip(), grave)
+
+    def _sources(self) -> list[Source]:
+        """Fresh ones for each report: they count what they have been used for."""
+        files = [SuppressionFile(path) for path in self._suppressions]
+        baselines = [] if self._baseline is None else [Baseline(self._baseline)]
+        return [InlineSuppressions(), *files, *baselines]
+
+    def __enter__(self) -> Sanitization:
+        self._interpretation.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._interpretation.__exit__(kind, error, traceback)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorates a function, during whose calls the run is active."""
+
+        @functools.wraps(function)
+        def sanitized(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return sanitized
+
+    def __repr__(self) -> str:
+        return f"<Sanitization: {summary(self.report())}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page, in a frame that keeps its style and script apart."""
+        page = html.escape(self.to("html"), quote=True)
+        return (
+            f'<iframe srcdoc="{page}" title="ttools sanitize" width="100%" height="600"'
+            ' style="border:0" sandbox="allow-scripts"></iframe>'
+        )
+
+
+def sanitize(
+    *,
+    checks: str | Iterable[str] = "default",
+    only: Sequence[str] | Callable[[str], bool] | None = None,
+    view_bounds: Literal["error", "warning", "off"] = "warning",
+    threads: int | None = None,
+    seed: int = 0,
+    all_configs: bool = False,
+    first_config: bool = False,
+    max_findings: int = 100,
+    suppressions: str | Path | Sequence[str | Path] = (),
+    baseline: str | Path | None = None,
+) -> Sanitization:
+    """Runs Triton kernels on the CPU while the returned context is active, and checks them.
+
+    Accesses that a check finds out of bounds are not made, so the process survives and outputs
+    are computed. Nothing is raised for a finding; see `Sanitization.raise_for_findings`.
+
+    Args:
+        checks: names of checks, also comma-separated; `default` and `all` are sets of them.
+        only: names of the kernels to run and check, or a predicate on names; all by default.
+        view_bounds: severity of leaving the elements of a tensor inside its storage.
+        threads: how many threads run the programs of a launch; as many as torch uses by default.
+        seed: of the second, shuffled run of launches whose programs synchronise.
+        all_configs: run every configuration of autotuned kernels.
+        first_config: autotuners take their first configuration without timing any.
+        max_findings: keep at most so many findings; counts stay exact.
+        suppressions: files of rules for findings that do not count.
+        baseline: a file of findings that are known and do not count.
+
+    Returns:
+        The run: a context manager and a decorator.
+
+    Raises:
+        UsageError: an argument makes no sense.
+
+    Example:
+        >>> with sanitize() as report:
+        ...     softmax(x)
+        >>> report.raise_for_findings()
+    """
+    if view_bounds not in ("error", "warning", "off"):
+        raise UsageError(f"view_bounds={view_bounds!r}: must be one of error, warning, off")
+    if all_configs and first_config:
+        raise UsageError("all_configs and first_config exclude each other")
+    options = SanitizeOptions(
+        checks=parse_checks([checks] if isinstance(checks, str) else checks),
+        view_bounds=view_bounds,
+        threads=threads,
+        seed=seed,
+        max_findings=max_findings,
+        all_configs=all_configs,
+    )
+    session = Session(options)
+    interpretation = interpret(
+        only=only, threads=threads, seed=seed, first_config=first_config, observer=session
+    )
+    files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
+    return Sanitization(
+        session,
+        interpretation,
+        suppressions=[Path(file) for file in files],
+        baseline=None if baseline is None else Path(baseline),
+    )
