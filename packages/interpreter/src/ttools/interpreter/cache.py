@@ -24,7 +24,15 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter import jit
-from ttools.interpreter.emit.module import ABI_VERSION, EmitOptions, EmittedModule, Facts, Site
+from ttools.interpreter.emit.module import (
+    ABI_VERSION,
+    EmitOptions,
+    EmittedModule,
+    Facts,
+    ProbeSite,
+    Shown,
+    Site,
+)
 from ttools.interpreter.launch import Kernel
 from ttools.interpreter.object_store import Entry, ObjectStore, object_store
 
@@ -175,6 +183,7 @@ def _from_json(data: dict[str, Any]) -> EmittedModule:
             "llvm_ir": zlib.decompress(b64decode(data["llvm_ir"])).decode(),
             "parameters": tuple(data["parameters"]),
             "sites": tuple(map(_site, data["sites"])),
+            "probes": tuple(map(_probe, data["probes"])),
         }
     )
 
@@ -185,6 +194,19 @@ def _site(data: dict[str, Any]) -> Site:
         for element, shape, as_hex, signed in data["operands"]
     )
     return Site(**{**data, "location": _location(data["location"]), "operands": operands})
+
+
+def _probe(data: dict[str, Any]) -> ProbeSite:
+    return ProbeSite(
+        **{
+            **data,
+            "shape": tuple(data["shape"]),
+            "location": _location(data["location"]),
+            "lanes": tuple(map(tuple, data["lanes"])),
+            "shown": tuple(Shown(**shown) for shown in data["shown"]),
+            "attributes": tuple(map(tuple, data["attributes"])),
+        }
+    )
 
 
 def _location(data: dict[str, Any] | None) -> SourceLocation | None:

@@ -13,6 +13,7 @@ import threading
 from ttools.core.errors import KernelError
 from ttools.interpreter import printing
 from ttools.interpreter.emit.module import CallbackKind, EmittedModule, Site
+from ttools.interpreter.monitor import Monitor
 
 #: Offset of the abort flag in `Launch`.
 ABORT = 36
@@ -27,9 +28,12 @@ class Callbacks:
     the error for `raise_first`.
     """
 
-    def __init__(self, emitted: EmittedModule, grid: Program, launch: int) -> None:
+    def __init__(
+        self, emitted: EmittedModule, grid: Program, launch: int, monitor: Monitor | None = None
+    ) -> None:
         self._emitted = emitted
         self._grid = grid
+        self._monitor = monitor
         self.launch = launch
         self._lock = threading.Lock()
         self._failure: tuple[int, Site, int] | None = None
@@ -60,6 +64,10 @@ class Callbacks:
             if kind in (CallbackKind.ASSERT, CallbackKind.BAD_ADDRESS):
                 self._fail(program, self._emitted.sites[site], payload)
                 return 1
+            if self._monitor is not None and kind == CallbackKind.EVENT:
+                self._monitor.witness(program, site, payload)
+            elif self._monitor is not None and kind == CallbackKind.DRAIN:
+                self._monitor.drain(payload)
             return 0
         except BaseException as error:  # noqa: BLE001 - raised again when the launch has ended
             with self._lock:

@@ -21,6 +21,7 @@ from ttools.interpreter.arena import Arena
 from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
 from ttools.interpreter.emit.module import CallbackKind, EmittedModule
 from ttools.interpreter.jit import NativeCode
+from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.native_runtime import PENDING, native_runtime
 from ttools.interpreter.pool import default_threads, pool
 from ttools.interpreter.selection import Grid, Order, arrange
@@ -78,7 +79,7 @@ class Kernel:
         self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
         self.pack_into = self._layout.pack_into
         self.launch_bytes = self._layout.size
-        self.calls_back = bool(emitted.sites)
+        self.calls_back = bool(emitted.sites or emitted.probes)
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
 
@@ -135,6 +136,7 @@ def run(
     params: Sequence[int],
     grid: Sequence[int],
     options: LaunchOptions = _DEFAULT,
+    monitor: Monitor | None = None,
 ) -> LaunchReport:
     """Runs the programs of `grid` and returns when all have ended.
 
@@ -143,6 +145,7 @@ def run(
         params: raw 64-bit values of the parameters, in order.
         grid: one to three extents.
         options: which programs run, in which order, on how many threads.
+        monitor: receives what an instrumented kernel observes; its address is the last parameter.
 
     Raises:
         UsageError: the grid, the selection or an option makes no sense.
@@ -167,7 +170,7 @@ def run(
         _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
         if not kernel.calls_back:
             return _execute(kernel, scratch, count, options, None)
-        with Callbacks(kernel.emitted, extents, scratch.address) as callbacks:
+        with Callbacks(kernel.emitted, extents, scratch.address, monitor) as callbacks:
             report = _execute(kernel, scratch, count, options, callbacks)
         callbacks.raise_first()
         return report

@@ -64,6 +64,15 @@ def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -
     return map(_printf_f, _floats(address, element, count))
 
 
+def element_value(address: int, element: str) -> int | float | bool:
+    """The Python value of the element of a type, as MLIR writes it, at an address."""
+    match = re.fullmatch(r"i(\d+)", element)
+    if match is None:
+        return next(_floats(address, element, 1))
+    value = next(_integers(address, int(match[1]), 1, signed=True))
+    return bool(value) if match[1] == "1" else value
+
+
 def _hex(values: Iterator[int], width: int) -> Iterator[str]:
     digits = max(1, width // 4)
     return (f"0x{value:0{digits}x}" for value in values)

@@ -21,6 +21,7 @@ from ttools.interpreter.backend.variants import Variants, emit_options
 from ttools.interpreter.facts import FactFinder
 from ttools.interpreter.interpretation import selecting_run
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
+from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.parser import parse_module
 
 if TYPE_CHECKING:
@@ -104,13 +105,28 @@ def run_ttir_file(
     facts = FactFinder(variants.effects, plan.pointers).facts(values)
     schedule = run.schedule if run else "fused"
     options = emit_options(schedule=schedule, fp_fusion=True, debug=True)
-    kernel = variants.kernel(facts, options, run)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
-        params = plan.pack(values)
         if run is None:
-            launch.run(kernel, params, grid)
+            launch.run(variants.kernel(facts, options, run), plan.pack(values), grid)
         else:
-            report = launch.run(kernel, params, grid, run.launch_options)
+            if run.observer is not None:
+                report = run.observer.launch(
+                    ObservedLaunch(
+                        kernel=name,
+                        function=None,
+                        grid=grid,
+                        plan=plan,
+                        arguments=values,
+                        values=values,
+                        variants=variants,
+                        facts=facts,
+                        options=options,
+                        run=run,
+                    )
+                )
+            else:
+                kernel = variants.kernel(facts, options, run)
+                report = launch.run(kernel, plan.pack(values), grid, run.launch_options)
             run.count_launch(name, report.programs, report.seconds)
             for warning in report.warnings:
                 run.warn(str(warning))

@@ -19,6 +19,7 @@ from ttools.interpreter.backend.variants import Variants, emit_options
 from ttools.interpreter.emit.module import EmitOptions
 from ttools.interpreter.facts import FactFinder
 from ttools.interpreter.interpretation import Run, active_run
+from ttools.interpreter.observation import ObservedLaunch
 
 _DEFAULT = launch.LaunchOptions()
 
@@ -34,6 +35,7 @@ class CPULauncher:
     def __init__(self, src: Any, metadata: Any) -> None:
         # The symbol differs from the function's name where @triton.jit was given `repr=`.
         function = getattr(src, "fn", None)
+        self._function = function
         self._name = str(metadata.name if function is None else function.__name__)
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
         self._fp_fusion = bool(metadata.enable_fp_fusion)
@@ -91,10 +93,27 @@ class CPULauncher:
             values = copies.replace(values)
             copies.keep(variants.effects)
         assert self._facts is not None  # set by _load
-        kernel = variants.kernel(self._facts.facts(values), self._emit_options(run), run)
-        params = self._plan.pack(values)
+        facts, options = self._facts.facts(values), self._emit_options(run)
         try:
-            report = launch.run(kernel, params, grid, run.launch_options if run else _DEFAULT)
+            if run is not None and run.observer is not None:
+                report = run.observer.launch(
+                    ObservedLaunch(
+                        kernel=self._name,
+                        function=self._function,
+                        grid=grid,
+                        plan=self._plan,
+                        arguments=self._plan.flatten(arguments),
+                        values=values,
+                        variants=variants,
+                        facts=facts,
+                        options=options,
+                        run=run,
+                    )
+                )
+            else:
+                kernel = variants.kernel(facts, options, run)
+                params = self._plan.pack(values)
+                report = launch.run(kernel, params, grid, run.launch_options if run else _DEFAULT)
         except TtoolsError as error:
             error.add_during(f"running kernel `{self._name}` with grid {tuple(grid)}")
             raise

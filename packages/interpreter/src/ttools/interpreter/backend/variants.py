@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from ttools.core.errors import during
 from ttools.interpreter import jit
@@ -49,13 +50,20 @@ class Variants:
             self.addresses = address_sources(self._module)
         self._read_s = time.perf_counter() - start
 
-    def kernel(self, facts: Facts, options: EmitOptions, run: Run | None) -> Kernel:
+    def kernel(
+        self,
+        facts: Facts,
+        options: EmitOptions,
+        run: Run | None,
+        rewrite: Callable[[Module], None] | None = None,
+    ) -> Kernel:
         """The variant for these facts and options, compiled if need be.
 
         Args:
             facts: what the launch's arguments decide.
             options: how to emit.
             run: whose statistics take the time.
+            rewrite: applies the rewrites that the options' instruments name.
         """
         found = self._kernels.get((facts, options))
         if found is not None:
@@ -64,7 +72,7 @@ class Variants:
             found = self._kernels.get((facts, options))
             if found is None:
                 start = time.perf_counter()
-                compilation = self._compile(facts, options)
+                compilation = self._compile(facts, options, rewrite)
                 found = self._kernels[facts, options] = compilation.kernel
                 if run is not None:
                     seconds = time.perf_counter() - start + self._read_s
@@ -72,16 +80,22 @@ class Variants:
                 self._read_s = 0.0
         return found
 
-    def _compile(self, facts: Facts, options: EmitOptions) -> Compilation:
-        with during(f"compiling kernel `{self._name}` for the CPU"):
-            return get_or_compile(
-                self._ttir, facts, options, lambda: self._emit(facts, options), name=self._name
-            )
-
-    def _emit(self, facts: Facts, options: EmitOptions) -> EmittedModule:
-        # The emitter may rewrite what it is given: only the first variant takes the first parse.
+    def parse(self) -> Module:
+        """The kernel's module, the caller's to change."""
         module, self._module = self._module, None
-        return emit_kernel(module or parse_module(self._ttir), facts, options)
+        return module or parse_module(self._ttir)
+
+    def _compile(
+        self, facts: Facts, options: EmitOptions, rewrite: Callable[[Module], None] | None
+    ) -> Compilation:
+        def emit() -> EmittedModule:
+            module = self.parse()
+            if rewrite is not None:
+                rewrite(module)
+            return emit_kernel(module, facts, options)
+
+        with during(f"compiling kernel `{self._name}` for the CPU"):
+            return get_or_compile(self._ttir, facts, options, emit, name=self._name)
 
 
 def emit_options(*, schedule: str, fp_fusion: bool, debug: bool) -> EmitOptions:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import elementwise
@@ -47,6 +48,9 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+
+if TYPE_CHECKING:
+    from ttools.interpreter.emit.probe import Prober
 
 FusedRule = Callable[["Emitter", Operation, int, Coords], Chunk]
 RootRule = Callable[["Emitter", Operation], None]
@@ -106,6 +110,11 @@ class Emitter(SlotAccess):
         self.is_foreign: Callable[[Value], bool] = lambda pointer: False
         self.parameter_count = 0
         self.callees: dict[str, Callee] = {}
+        #: What the function observes of itself; its parameters, for reports, if it is the kernel.
+        self.prober: Prober | None = None
+        self.parameters: dict[Value, int] = {}
+        #: Enclosing loops, outermost first: type, counter, first value, step.
+        self.turns: list[tuple[str, str, str, str]] = []
         self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}
         self._cold = False

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
     lower_atomic,
+    lower_check,
     lower_control,
     lower_dot,
     lower_dot_scaled,
@@ -30,13 +31,17 @@ from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
 from ttools.interpreter.emit.lower_control import region_blocks
 from ttools.interpreter.emit.module import (
+    MONITOR,
     TRANSLATIONS,
     CallbackKind,
     EmitOptions,
     EmittedModule,
     Facts,
+    ProbeSite,
     Site,
 )
+from ttools.interpreter.emit.probe import Prober, ThreadProbe, monitor_of
+from ttools.interpreter.emit.probe_layout import probe_bytes
 from ttools.interpreter.emit.schedule import make_plan
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import (
@@ -44,6 +49,7 @@ from ttools.interpreter.ir import (
     IntegerType,
     Module,
     Operation,
+    PointerType,
     TensorType,
     Type,
     Value,
@@ -64,24 +70,42 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     bodies: list[str] = []
     kernel = module.kernel
     parameters = kernel.regions[0].entry.arguments
+    probes: list[ProbeSite] = []
+    numbers = _numbered(module)
     for function in _callees_first(module, kernel):
         known = facts if function is kernel else Facts(translated=facts.translated)
-        text, callee = _function(b, function, known, options, sites, callees, len(parameters))
+        prober = None
+        if options.instruments.any:
+            prober = Prober(options.instruments, known, None, probes, numbers)
+        text, callee = _function(
+            b, function, known, options, sites, callees, len(parameters), prober
+        )
         callees[str(function.attributes["sym_name"])] = callee
         bodies.append(text)
     entry = callees[str(kernel.attributes["sym_name"])]
-    bodies.append(_driver(b, entry, parameters))
+    monitor = len(parameters) + facts.translated if options.instruments.any else None
+    bodies.append(_driver(b, entry, parameters, monitor, len(probes)))
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
-        arena_bytes=max(64, entry.arena_bytes),
+        arena_bytes=max(64, entry.arena_bytes)
+        + (probe_bytes(len(probes)) if options.instruments.any else 0),
         parameters=(
             *(str(v.type) for v in parameters),
             *((TRANSLATIONS,) if facts.translated else ()),
+            *((MONITOR,) if options.instruments.any else ()),
         ),
         sites=tuple(sites),
         spins=any(site.kind == CallbackKind.SPIN for site in sites),
+        probes=tuple(probes),
+        probe_offset=entry.arena_bytes,
     )
+
+
+def _numbered(module: Module) -> dict[Operation, int]:
+    """The place of each operation in its module."""
+    operations = (op for function in module.functions.values() for op in function.walk())
+    return {op: n for n, op in enumerate(operations)}
 
 
 _ATTRS = 'attributes #0 = { nounwind "prefer-vector-width"="512" "no-trapping-math"="true" }'
@@ -117,23 +141,29 @@ def _function(
     sites: list[Site],
     callees: dict[str, Callee],
     parameter_count: int,
+    prober: Prober | None,
 ) -> tuple[str, Callee]:
     """Emits one function; its signature follows the calling convention of `tt.call`."""
     provenance = Provenance(function)
     plan = make_plan(function, facts, options, provenance)
     e = Emitter(b, plan, options, sites)
+    public = function.attributes["visibility"] == "public"
     if facts.translated:
         # What a callee is given may come from anywhere.
-        public = function.attributes["visibility"] == "public"
         e.is_foreign = lambda pointer: not public or None in provenance.of(pointer)
         e.parameter_count = parameter_count
-    e.callees = callees
+    e.callees, e.prober = callees, prober
+    if public:
+        entry = function.regions[0].entry
+        e.parameters = {value: n for n, value in enumerate(entry.arguments)}
     results = _result_types(function)
     scalars = [register_type(t) for t in results if not isinstance(t, TensorType)]
     return_type = "{ " + ", ".join(["i32", *scalars]) + " }"
     outs = [f"%out{n}" for n, t in enumerate(results) if isinstance(t, TensorType)]
     region = function.regions[0]
     signature = [_PROGRAM, *_arguments(e, function), *(f"ptr {out}" for out in outs)]
+    if prober is not None:
+        signature.insert(1, "ptr noalias %probe")
 
     def give_back(values: Sequence[Value]) -> None:
         tensors = [v for v in values if v.is_tensor]
@@ -157,6 +187,11 @@ def _function(
     symbol = f"ttools.function.{len(callees)}"
     with b.function_body() as lines:
         b.start("entry")
+        if prober is not None and public:
+            prober.provenance = provenance
+            arguments = region.entry.arguments
+            pointers = [n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)]
+            prober.bind(b, pointers, parameter_count + facts.translated)
         region_blocks(e, region.blocks)
         body = "\n".join(lines)
     text = f"define internal {return_type} @{symbol}({', '.join(signature)}) #0 {{\n{body}\n}}"
@@ -189,10 +224,20 @@ def _result_types(function: Operation) -> list[Type]:
     return []
 
 
-def _driver(b: Builder, entry: Callee, parameters: Sequence[Value]) -> str:
-    """`ttools_run`: takes programs from the shared counter until none is left."""
+def _driver(
+    b: Builder, entry: Callee, parameters: Sequence[Value], monitor: int | None, sites: int
+) -> str:
+    """`ttools_run`: takes programs from the shared counter until none is left.
+
+    Args:
+        monitor: the monitor's place among the parameters; None without instruments.
+        sites: how many probes there are.
+    """
+    probe = None if monitor is None else ThreadProbe(b, entry.arena_bytes, sites)
     with b.function_body() as lines:
         b.start("entry")
+        if probe is not None and monitor is not None:
+            probe.begin(monitor_of(b, monitor))
         params = field(b, PARAMS, "ptr")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
         grid = [field(b, GRID + 4 * k, "i32") for k in range(2)]
@@ -227,8 +272,12 @@ def _driver(b: Builder, entry: Callee, parameters: Sequence[Value]) -> str:
         py = b.emit(f"urem i64 {row}, {gy}")
         x, y, z = (b.emit(f"trunc i64 {p} to i32") for p in (px, py, pz))
         arguments = ["ptr %launch", f"i64 {program}", f"i32 {x}", f"i32 {y}", f"i32 {z}"]
-        arguments += ["ptr %arena", *values]
+        arguments += ["ptr %arena", *(("ptr %probe",) if probe else ()), *values]
+        if probe is not None:
+            probe.begin_program(program)
         answer = b.emit(f"call {entry.return_type} @{entry.symbol}({', '.join(arguments)})")
+        if probe is not None:
+            probe.end_program()
         status = b.emit(f"extractvalue {entry.return_type} {answer}, 0")
         failed = b.emit(f"icmp ne i32 {status}, 0")
         b.cond_branch(failed, "out", "finished")
@@ -237,6 +286,8 @@ def _driver(b: Builder, entry: Callee, parameters: Sequence[Value]) -> str:
         more = b.emit(f"icmp ult i64 {following}, {last}")
         b.cond_branch(more, "program", "take")
         b.start("out")
+        if probe is not None:
+            probe.end()
         b.do("ret void")
         body = "\n".join(lines)
     return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0 {{\n{body}\n}}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.emit.chunk import Coords, Vector
+from ttools.interpreter.emit.access import observed
+from ttools.interpreter.emit.chunk import Chunk, Coords, Vector
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type
 from ttools.interpreter.emit.loops import for_each_chunk, traversal
 from ttools.interpreter.emit.lower_memory import zero_literal
+from ttools.interpreter.emit.probe_layout import READS_AND_WRITES, RELEASES
 from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.emit.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
 
@@ -55,6 +58,17 @@ def atomic_cas(e: Emitter, op: Operation) -> None:
         return from_memory(e.b, old, element, 1)
 
     _each_lane(e, op, op.operands[1:3], None, one)
+
+
+def _flags_of_swap(e: Emitter, op: Operation, old: str, expected: str, element: Type) -> str:
+    """A compare-and-swap that fails only reads."""
+    b, stored = e.b, memory_type(element)
+    bits = f"i{SIZES[stored] * 8}"
+    seen, wanted = (b.bitcast(to_memory(b, v, element, 1), stored, bits) for v in (old, expected))
+    swapped = b.emit(f"icmp eq {bits} {seen}, {wanted}")
+    flags = access_flags(op)
+    failed = flags & ~(RELEASES | READS_AND_WRITES)
+    return b.emit(f"select i1 {swapped}, i32 {flags}, i32 {failed}")
 
 
 def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
@@ -114,10 +128,25 @@ def _each_lane(
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
-            active = None if mask is None else e.vector(e.operand(mask, at))
-            address = e.vector(translated(e, op, pointer, e.operand(pointer, at), active))
+            chosen = None if mask is None else e.operand(mask, at)
+            active = None if chosen is None else e.vector(chosen)
+            chunk = translated(e, op, pointer, e.operand(pointer, at), active)
             values = [e.vector(e.operand(v, at)) for v in operands]
-            old = _conditional(e, active, address, values, element, one)
+            number = 0 if e.prober is None else len(e.prober.sites)
+
+            def perform(chunk: Chunk, mask: Chunk | None) -> str:
+                def logged(address: str, operands: list[str], element: Type) -> str:
+                    with ordered(e, op, number, chunk) as flags:
+                        old = one(address, operands, element)
+                        if op.name == "tt.atomic_cas" and e.prober is not None:
+                            flags.append(_flags_of_swap(e, op, old, operands[0], element))
+                    return old
+
+                active = None if mask is None else e.vector(mask)
+                return _conditional(e, active, e.vector(chunk), values, element, logged)
+
+            type = register_type(element)
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, type, access_flags(op))
             if slot is not None:
                 e.write_slot(slot, at, Vector(element, 1, old))
             else:

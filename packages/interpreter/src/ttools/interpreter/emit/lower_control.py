@@ -68,7 +68,9 @@ def for_loop(e: Emitter, op: Operation) -> None:
     again = b.emit(f"icmp {compare} {itype} {counter}, {e.scalar(upper)}")
     b.cond_branch(again, inside, done)
     b.start(inside)
+    e.turns.append((itype, counter, e.scalar(lower), e.scalar(step)))
     e.block(Block(body.arguments, body.operations[:-1]))
+    e.turns.pop()
     yielded = body.terminator.operands
     following = [e.scalar(yielded[n]) for n in scalars]
     following += [
@@ -153,6 +155,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
         e.set_scalar(before_block.arguments[n], name)
     if waits(op):
         _spin(e, op, turns)
+    e.turns.append(("i32", turns, "1", "1"))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
     for value, argument, result in zip(passed, after_block.arguments, op.results, strict=True):
@@ -164,6 +167,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
     b.start(inside)
     store_all(e, [(v, a) for v, a, _ in pairs if v.is_tensor])
     e.block(Block(after_block.arguments, after_block.operations[:-1]))
+    e.turns.pop()
     yielded = after_block.terminator.operands
     moves = zip(yielded, before_block.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])

@@ -9,13 +9,17 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
+from ttools.interpreter.emit.access import observed
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
 from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.lower_shape import mangled
+from ttools.interpreter.emit.probe import call
 from ttools.interpreter.emit.representation import from_memory, to_memory
+from ttools.interpreter.emit.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 
@@ -69,8 +73,19 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     mask = e.operand(op.operands[1], at) if len(op.operands) > 1 else None
     other = e.operand(op.operands[2], at) if len(op.operands) > 2 else None
     pointer = translated(e, op, op.operands[0], pointer, None if mask is None else e.vector(mask))
+    element = element_type(op.result.type)
     volatile = bool(op.attributes.get("isVolatile"))
-    return load_chunk(e, pointer, element_type(op.result.type), mask, other, volatile=volatile)
+    if e.prober is None:
+        return load_chunk(e, pointer, element, mask, other, volatile=volatile)
+
+    def perform(pointer: Chunk, mask: Chunk | None) -> str:
+        with ordered(e, op, number, pointer) if volatile else nullcontext():
+            return e.vector(load_chunk(e, pointer, element, mask, other, volatile=volatile))
+
+    number, width = len(e.prober.sites), pointer.width
+    result = vector_type(register_type(element), width)
+    ssa = observed(e, op, "load", pointer, mask, at, perform, result, access_flags(op))
+    return uniform(element, ssa, 1) if width == 1 else Vector(element, width, ssa)
 
 
 def load_chunk(
@@ -246,7 +261,14 @@ def store_root(e: Emitter, op: Operation) -> None:
             chunk = e.operand(pointer, at)
             data = e.operand(value, at)
             chunk = translated(e, op, pointer, chunk, None if mask is None else e.vector(mask))
-            store_chunk(e, chunk, data, mask)
+            if e.prober is not None:
+                e.vector(data)
+
+            def perform(chunk: Chunk, mask: Chunk | None) -> str:
+                store_chunk(e, chunk, data, mask)
+                return ""
+
+            observed(e, op, "store", chunk, mask, at, perform, "")
 
     for_each_chunk(e.b, e.memory_traversal(pointer), body) if shape else body(())
 
@@ -340,3 +362,5 @@ def _scatter(
 def barrier(e: Emitter, op: Operation) -> None:
     """A program is one thread here: only the order seen by other programs matters."""
     e.b.do("fence acq_rel")
+    if e.prober is not None and e.prober.instruments.footprints:
+        call(e.b, "pass_barrier", "void")

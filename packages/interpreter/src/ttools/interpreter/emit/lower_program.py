@@ -157,6 +157,8 @@ def call(e: Emitter, op: Operation) -> None:
     frame = e.allocate(callee.arena_bytes)
     arena = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {frame}")
     arguments = ["ptr %launch", "i64 %program", "i32 %px", "i32 %py", "i32 %pz", f"ptr {arena}"]
+    if e.prober is not None:
+        arguments.append("ptr %probe")
     for value in op.operands:
         if value.is_tensor:
             arguments.append(f"ptr {_address(e, _printable(e, value))}")

@@ -13,7 +13,7 @@ from ttools.core.location import SourceLocation
 
 #: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
 #: object cache's key.
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +32,30 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Instruments:
+    """What native code observes of itself.
+
+    Attributes:
+        guards: every access is judged by the bounds of the memory it derives from; lanes outside
+            are reported and suppressed.
+        footprints: accesses to memory that the launch writes are logged by program.
+        synchronised: atomics are logged in the order in which they take effect.
+        rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
+            before anything is emitted (see `observer`).
+    """
+
+    guards: bool = False
+    footprints: bool = False
+    synchronised: bool = False
+    rewrites: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to observe."""
+        return self.guards or self.footprints or self.synchronised or bool(self.rewrites)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EmitOptions:
     """How to emit.
 
@@ -40,12 +64,14 @@ class EmitOptions:
         fp_fusion: allow a*b+c to contract into an fma, as the launch option `enable_fp_fusion`.
         debug: emit `device_assert`s and overflow checks (TRITON_DEBUG, `debug=True`).
         lanes: f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
+        instruments: what the code observes of itself.
     """
 
     schedule: Literal["fused", "materialised"] = "fused"
     fp_fusion: bool = True
     debug: bool = False
     lanes: int = 16
+    instruments: Instruments = Instruments()
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,9 @@ class MemoryEffects:
 #: Type of the extra last parameter of kernels emitted with `Facts.translated`: the address of a
 #: table, an i64 count followed by that many rows of i64 (first address, end address, offset).
 TRANSLATIONS = "!ttools.translations"
+#: Type of the extra last parameter of kernels emitted with instruments: the address of a monitor,
+#: see `native_probe`.
+MONITOR = "!ttools.monitor"
 
 
 class CallbackKind(IntEnum):
@@ -76,13 +105,16 @@ class CallbackKind(IntEnum):
 
     PRINT: an array of pointers, one per operand, to row-major data in memory representation.
     ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
-    number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address.
+    number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
+    payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full.
     """
 
     PRINT = 1
     ASSERT = 2
     SPIN = 3
     BAD_ADDRESS = 4
+    EVENT = 5
+    DRAIN = 6
 
 
 @dataclass(frozen=True)
@@ -103,6 +135,70 @@ class Site:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A value that a probe's event carries for its report.
+
+    Attributes:
+        name: the Python variable; `%3` for the kernel's parameter 3.
+        element: MLIR text of its element type.
+        offset: bytes into the payload.
+        width: how many lanes of it are there, 1 if all lanes share it.
+    """
+
+    name: str
+    element: str
+    offset: int
+    width: int
+
+
+@dataclass(frozen=True)
+class ProbeSite:
+    """One place where native code observes itself; an operation may have several.
+
+    An event's payload starts with four i64, the bits of lanes that failed one test each (see
+    `native_probe.CLASSES`), then the bits of the active lanes, then an i64 address per lane; then
+    follow the base coordinate along each axis and the turn of each enclosing loop, as i64.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`, or `check`.
+        operation: number of the operation in its function, so that probes of one can be united.
+        location: of the operation.
+        size: bytes of an element; 0 for a check.
+        shape: of the tile, `()` for a scalar.
+        lanes: per axis, the lanes' offsets from the base coordinate; the width if there is none.
+        parameter: index of the pointer parameter that the address derives from, -1 if unknown.
+        flags: bits of `native_probe.SYNC_FLAGS`.
+        loops: how many turns the payload has.
+        shown: what else it has.
+        payload: its bytes.
+        attributes: of a check: `check`, `kind`, `message`, `argument`.
+    """
+
+    kind: str
+    operation: int
+    location: SourceLocation | None
+    size: int
+    shape: tuple[int, ...]
+    lanes: tuple[tuple[int, ...], ...]
+    width: int
+    parameter: int
+    flags: int = 0
+    loops: int = 0
+    shown: tuple[Shown, ...] = ()
+    payload: int = 0
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def lane_offsets(self) -> tuple[int, ...]:
+        """Row-major distance of each lane from the base coordinates."""
+        offsets = [0] * self.width
+        stride = 1
+        for extent, lanes in zip(reversed(self.shape), reversed(self.lanes), strict=True):
+            offsets = [n + lane * stride for n, lane in zip(offsets, lanes, strict=True)]
+            stride *= extent
+        return tuple(offsets)
+
+
+@dataclass(frozen=True)
 class EmittedModule:
     """Native code as LLVM IR text and what is needed to run it.
 
@@ -113,6 +209,8 @@ class EmittedModule:
         parameters: MLIR text of each parameter's type, in the order of the 8-byte slots.
         sites: indexed by the callback's site number.
         spins: some loop waits on memory that another program writes.
+        probes: where the code observes itself.
+        probe_offset: where in the arena a thread's probe lies, see `native_probe`.
     """
 
     name: str
@@ -121,3 +219,5 @@ class EmittedModule:
     parameters: tuple[str, ...]
     sites: tuple[Site, ...] = field(default=())
     spins: bool = False
+    probes: tuple[ProbeSite, ...] = ()
+    probe_offset: int = 0

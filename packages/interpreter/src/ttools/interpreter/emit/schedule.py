@@ -99,21 +99,29 @@ def make_plan(
     function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
 ) -> Plan:
     """Schedules one `tt.func`."""
-    planner = _Planner(function, facts, provenance, fused=options.schedule == "fused")
+    planner = _Planner(
+        function,
+        facts,
+        provenance,
+        fused=options.schedule == "fused",
+        guarded=options.instruments.guards,
+    )
     planner.run()
     return planner.plan
 
 
 class _Planner:
     def __init__(
-        self, function: Operation, facts: Facts, provenance: Provenance, *, fused: bool
+        self,
+        function: Operation,
+        facts: Facts,
+        provenance: Provenance,
+        *,
+        fused: bool,
+        guarded: bool,
     ) -> None:
-        self.function, self.facts, self.provenance, self.fused = (
-            function,
-            facts,
-            provenance,
-            fused,
-        )
+        self.function, self.facts, self.provenance = function, facts, provenance
+        self.fused, self.guarded = fused, guarded
         self.plan = Plan()
         self._cost: dict[Value, int] = {}
 
@@ -129,12 +137,41 @@ class _Planner:
                 if value.is_tensor and not self.plan.is_stored(value) and self._should_store(value):
                     self.plan.store(value)
                     self._cost.pop(value, None)
+        if self.guarded:
+            self._keep_loads_in_place(ops)
         if self.fused:
             for op in ops:
                 if op.name == "scf.for":
                     self._share_carried(op)
                 elif op.name == "scf.if":
                     share_results(op, self.plan.stored, self.plan.shares)
+
+    def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
+        """Stores loads that would otherwise run later than the program says, or repeatedly.
+
+        A guarded load reports what it touches, so that it must run exactly where it stands.
+        """
+        for op in ops:
+            if op.name == "tt.load" and op.result.is_tensor and not self.plan.is_stored(op.result):
+                blocks = {id(user.parent) for user in self._evaluators(op.result)}
+                if blocks != {id(op.parent)}:
+                    self.plan.store(op.result)
+
+    def _evaluators(self, value: Value) -> list[Operation]:
+        """The operations at whose place an expression is evaluated."""
+        found: list[Operation] = []
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            for user, _ in current.uses:
+                found.append(user)
+                for result in user.results:
+                    kept = result.is_tensor and not self.plan.is_stored(result)
+                    if kept and result not in seen:
+                        seen.add(result)
+                        pending.append(result)
+        return found
 
     def _find_exchanges(self, ops: Sequence[Operation]) -> None:
         for op in ops:
@@ -253,6 +290,8 @@ class _Planner:
             cost = sum(self.cost(v) for v in op.operands)
             if op.name == "tt.load":
                 cost = 2 if is_regular(op.operands[0]) else 24
+                if self.guarded:
+                    cost = max(cost, COSTLY_REPEATED)
             elif op.name == "tt.gather":
                 cost += 8
             elif op.name not in VIEWS and not is_index_arithmetic(op):

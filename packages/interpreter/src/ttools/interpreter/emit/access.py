@@ -1,0 +1,221 @@
+"""Instrumented memory accesses: bounds judged, footprints recorded, around what others emit.
+
+The common case costs a compare and a branch per chunk: all its active lanes lie inside the memory
+that the address derives from. Otherwise the runtime judges lane by lane, those outside are reported
+and take no part in the access. Must not know how memory is accessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.emit.event import named_operands, payload_bytes, report, variables_of
+from ttools.interpreter.emit.footprint import record_chunk, record_lanes
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
+from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.emit.probe import Prober, bit_lanes, call, lane_bits, load
+from ttools.interpreter.emit.probe_layout import (
+    CACHE_BASE,
+    CACHE_BYTES,
+    OPEN_BYTES,
+    PAYLOAD_ADDRESSES,
+    PROBE_OPEN,
+)
+from ttools.interpreter.ir import IntegerType, Operation, PointerType, element_type, shape_of
+
+#: Emits the access of some addresses under a mask; returns the loaded register value, or "".
+Perform = Callable[[Chunk, "Chunk | None"], str]
+
+
+def observed(
+    e: Emitter,
+    op: Operation,
+    kind: str,
+    chunk: Chunk,
+    mask: Chunk | None,
+    at: Coords,
+    perform: Perform,
+    result: str,
+    flags: int = 0,
+) -> str:
+    """Emits `perform`, instrumented if the function is.
+
+    Args:
+        op: the operation; its first operand is the address.
+        kind: `load`, `store` or `atomic`.
+        chunk: the addresses.
+        mask: the active lanes; all if None.
+        at: where in the tile the lanes are.
+        perform: see `Perform`.
+        result: LLVM type of what `perform` returns, "" for nothing.
+        flags: of the site.
+    """
+    prober = e.prober
+    if prober is None or not (prober.instruments.guards or prober.instruments.footprints):
+        return perform(chunk, mask)
+    if isinstance(mask, Affine) and mask.base == "true" and mask.is_uniform:
+        mask = None
+    access = _Access(e, prober, op, kind, chunk, mask, at, flags)
+    if prober.instruments.guards:
+        return access.guarded(perform, result)
+    access.leave_footprint(chunk)
+    return perform(chunk, mask)
+
+
+@dataclass
+class _Access:
+    """One chunk about to be accessed."""
+
+    e: Emitter
+    prober: Prober
+    op: Operation
+    kind: str
+    chunk: Chunk
+    mask: Chunk | None
+    at: Coords
+    flags: int
+
+    def __post_init__(self) -> None:
+        pointer = self.op.operands[0]
+        element = element_type(pointer.type)
+        assert isinstance(element, PointerType)
+        self.width = self.chunk.width
+        self.leaves = self.prober.leaves_footprint(pointer)
+        self.number = len(self.prober.sites)
+        self.site = ProbeSite(
+            kind=self.kind,
+            operation=self.prober.numbers[self.op],
+            location=self.op.location,
+            size=SIZES[memory_type(element.pointee)],
+            shape=shape_of(pointer.type),
+            lanes=tuple(axis.lanes for axis in self.at),
+            width=self.width,
+            parameter=self.prober.root(pointer),
+            flags=self.flags,
+        )
+        self.prober.sites.append(self.site)
+        guards = self.prober.instruments.guards
+        self.variables = variables_of(self.e, named_operands(self.op), self.at) if guards else []
+        self.first = PAYLOAD_ADDRESSES + 8 * self.width
+        size = payload_bytes(self.first, self.at, len(self.e.turns), self.variables)
+        self.payload = self.e.allocate(size)
+
+    def guarded(self, perform: Perform, result: str) -> str:
+        e, b = self.e, self.e.b
+        inside = self._inside()
+        yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
+        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", inside), ("i1", "true")])
+        b.cond_branch(hint, yes, no)
+        b.start(yes)
+        with e.cold():
+            chunk = self.chunk
+            if isinstance(chunk, Affine) and chunk.guard is not None:
+                chunk = replace(chunk, guard=None, exact=None, ssa=None)
+            self.leave_footprint(chunk)
+            first = perform(chunk, self.mask)
+        first_block = b.block
+        b.branch(done)
+        b.start(no)
+        with e.cold():
+            bits = self._judge()
+            if self.leaves:
+                record_lanes(e, self.site, self.number, bits, self.at, self._addresses)
+            chunk = self.chunk
+            if isinstance(chunk, Affine) and chunk.guard is not None:
+                chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
+            allowed = Vector(IntegerType(1), self.width, bit_lanes(b, bits, self.width))
+            second = perform(chunk, allowed)
+        second_block = b.block
+        b.branch(done)
+        b.start(done)
+        if not result:
+            return ""
+        return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
+
+    def leave_footprint(self, chunk: Chunk) -> None:
+        if not self.leaves:
+            return
+        bits = None if self.mask is None else self._active_bits()
+        record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self._addresses)
+
+    # ---- the common case
+    def _inside(self) -> str:
+        """An i1: every active lane is aligned and inside its memory."""
+        e, b, chunk, width = self.e, self.e.b, self.chunk, self.width
+        low, bytes_ = self._bounds()
+        if isinstance(chunk, Affine):
+            first, last = min(chunk.lanes), max(chunk.lanes)
+            start = b.emit(f"add i64 {chunk.base}, {first}") if first else chunk.base
+            inside = self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
+            return inside if chunk.guard is None else b.emit(f"and i1 {inside}, {chunk.guard}")
+        low, bytes_ = (b.splat(v, "i64", width) for v in (low, bytes_))
+        fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
+        if width == 1:
+            return fits
+        vec = f"<{width} x i1>"
+        if self.mask is not None:
+            off = b.emit(f"xor {vec} {e.vector(self.mask)}, {b.splat('true', 'i1', width)}")
+            fits = b.emit(f"or {vec} {fits}, {off}")
+        return b.intrinsic(f"llvm.vector.reduce.and.v{width}i1", "i1", [(vec, fits)])
+
+    def _bounds(self) -> tuple[str, str]:
+        """Address and bytes of what may be accessed without a closer look.
+
+        Where the address comes from is not always known: then it is the memory that the runtime
+        last found the site in.
+        """
+        known = self.prober.bounds.get(self.site.parameter)
+        if known is not None:
+            return known
+        record = PROBE_OPEN + self.number * OPEN_BYTES
+        base = load(self.e.b, "%probe", record + CACHE_BASE, "i64")
+        return base, load(self.e.b, "%probe", record + CACHE_BYTES, "i64")
+
+    def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
+        """Whether start ≥ low, aligned, and so many elements from there end inside."""
+        b, vec = self.e.b, vector_type("i64", width)
+        suffix = "i64" if width == 1 else f"v{width}i64"
+        shift = self.site.size.bit_length() - 1
+        index, room = b.emit(f"sub {vec} {start}, {low}"), bytes_
+        if shift:
+            # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
+            by = b.splat(str(64 - shift), "i64", width)
+            index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
+            room = b.emit(f"lshr {vec} {room}, {b.splat(str(shift), 'i64', width)}")
+        if elements > 1:
+            less = b.splat(str(elements - 1), "i64", width)
+            room = b.intrinsic(f"llvm.usub.sat.{suffix}", vec, [(vec, room), (vec, less)])
+        return b.emit(f"icmp ult {vec} {index}, {room}")
+
+    # ---- the closer look
+    def _judge(self) -> str:
+        """The bits of the lanes that may access memory; reports the others."""
+        e, b = self.e, self.e.b
+        self._addresses()
+        payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload}")
+        arguments = [("i32", str(self.number)), ("ptr", payload), ("i64", self._active_bits())]
+        bits = call(b, "judge", "i64", arguments)
+        failed = load(b, payload, 0, "i64")
+        for n in (1, 2):
+            failed = b.emit(f"or i64 {failed}, {load(b, payload, 8 * n, 'i64')}")
+        where = (self.payload, self.first)
+        report(e, self.prober, self.number, failed, *where, self.at, self.variables)
+        return bits
+
+    def _addresses(self) -> str:
+        """Stores the lanes' addresses in the payload; returns where."""
+        e, b = self.e, self.e.b
+        cell = b.emit(
+            f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + PAYLOAD_ADDRESSES}"
+        )
+        vector = e.vector(self.chunk)
+        b.do(f"store {vector_type('i64', self.width)} {vector}, ptr {cell}, align 8")
+        return cell
+
+    def _active_bits(self) -> str:
+        if self.mask is None:
+            return str((1 << self.width) - 1)
+        return lane_bits(self.e.b, self.e.vector(self.mask), self.width)

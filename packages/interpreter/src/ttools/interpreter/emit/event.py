@@ -1,0 +1,193 @@
+"""What an event tells of the lanes that failed a test: where they are, and what led there.
+
+Emitted out of line: coordinates, turns of the enclosing loops and the values of named variables are
+stored in the payload only when a lane has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.chunk import Affine, Coords, origin
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
+from ttools.interpreter.emit.module import Shown
+from ttools.interpreter.emit.probe import Prober, call
+from ttools.interpreter.emit.representation import to_memory
+from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
+
+#: More variables than this make a report no clearer.
+_MOST_SHOWN = 10
+_DEEPEST = 24
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A value to show, and the coordinates at which it belongs to the lanes of the event."""
+
+    name: str
+    value: Value
+    at: Coords
+
+    @property
+    def room(self) -> int:
+        """Bytes in the payload, at most."""
+        width = self.at[0].width if self.at else 1
+        return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
+
+
+def payload_bytes(first: int, at: Coords, loops: int, variables: Sequence[Variable]) -> int:
+    """Room for a payload whose variable part begins at `first`."""
+    return first + 8 * (len(at) + loops) + sum(v.room for v in variables)
+
+
+def report(
+    e: Emitter,
+    prober: Prober,
+    number: int,
+    failed: str,
+    payload: int,
+    first: int,
+    at: Coords,
+    variables: Sequence[Variable],
+) -> None:
+    """Reports if any bit of `failed` is set.
+
+    Args:
+        number: of the site.
+        failed: an i64.
+        payload: the payload's offset in the arena.
+        first: where in the payload coordinates, turns and variables go.
+        at: the lanes' coordinates.
+        variables: what to show.
+    """
+    b = e.b
+    some = b.emit(f"icmp ne i64 {failed}, 0")
+    yes, no = b.label("failed"), b.label("fine")
+    b.cond_branch(some, yes, no)
+    b.start(yes)
+    with e.cold():
+        offset = payload + first
+        for axis in at:
+            wide = b.emit(f"zext i32 {axis.base} to i64")
+            _store(e, offset, "i64", wide)
+            offset += 8
+        for turn in _turns(e):
+            _store(e, offset, "i64", turn)
+            offset += 8
+        shown = []
+        for variable in variables:
+            shown.append(_store_variable(e, variable, payload, offset))
+            offset += variable.room
+    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
+    call(b, "report", "void", [("i32", str(number)), ("ptr", cell)])
+    b.branch(no)
+    b.start(no)
+    prober.sites[number] = replace(
+        prober.sites[number],
+        loops=len(e.turns),
+        shown=tuple(shown),
+        payload=payload_bytes(first, at, len(e.turns), variables),
+    )
+
+
+def _store(e: Emitter, offset: int, type: str, value: str) -> None:
+    cell = e.b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    e.b.do(f"store {type} {value}, ptr {cell}, align 8")
+
+
+def _turns(e: Emitter) -> Iterator[str]:
+    """How often each enclosing loop has gone round before."""
+    b = e.b
+    for type, counter, lower, step in e.turns:
+        way = b.emit(f"sub {type} {counter}, {lower}")
+        turn = b.emit(f"sdiv {type} {way}, {step}") if step != "1" else way
+        yield e.convert_int(turn, type, "i64")
+
+
+def _store_variable(e: Emitter, variable: Variable, payload: int, offset: int) -> Shown:
+    element = element_type(variable.value.type)
+    chunk = e.operand(variable.value, variable.at)
+    width, ssa = chunk.width, ""
+    if isinstance(chunk, Affine) and chunk.is_uniform:
+        width, ssa = 1, chunk.base
+    else:
+        ssa = e.vector(chunk)
+    raw = to_memory(e.b, ssa, element, width)
+    _store(e, offset, vector_type(memory_type(element), width), raw)
+    return Shown(variable.name, str(element), offset - payload, width)
+
+
+# ---- which variables
+
+
+def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variable]:
+    """The named values that `roots` were computed from, nearest first.
+
+    Kernel parameters are named `%n`; loads are shown but not looked behind.
+    """
+    found: dict[str, Variable] = {}
+    seen: set[Value] = set()
+    pending = [(value, at) for value in roots]
+    for _ in range(_DEEPEST):
+        following = []
+        for value, where in pending:
+            if value in seen:
+                continue
+            seen.add(value)
+            name = _name(e, value)
+            if name and name not in found and _can_be_shown(e, value):
+                found[name] = Variable(name, value, where)
+            following += _operands(value, where)
+        pending = following
+    return list(found.values())[:_MOST_SHOWN]
+
+
+def _name(e: Emitter, value: Value) -> str:
+    if isinstance(element_type(value.type), PointerType):
+        return ""
+    if value.defining_op is None:
+        index = e.parameters.get(value)
+        return "" if index is None else f"%{index}"
+    return (value.location.name if value.location is not None else None) or ""
+
+
+def _can_be_shown(e: Emitter, value: Value, depth: int = 0) -> bool:
+    """Whether evaluating the value again touches no memory of the user's."""
+    op = value.defining_op
+    if not value.is_tensor:
+        return value in e.scalars
+    if e.plan.is_stored(value):
+        return True
+    if op is None or depth > _DEEPEST or op.name == "tt.load":
+        return value in e.deltas
+    return all(_can_be_shown(e, v, depth + 1) for v in op.operands if v.is_tensor)
+
+
+def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
+    """The operands a value was computed from, each with the coordinates of the same lanes."""
+    op = value.defining_op
+    if op is None or op.name in ("tt.load", "tt.make_range", "arith.constant") or op.regions:
+        return []
+    first = op.operands[0] if op.operands else None
+    if op.name == "tt.splat" and first is not None:
+        return [(first, ())]
+    if op.name == "tt.expand_dims" and first is not None:
+        axis = op.attributes["axis"]
+        assert isinstance(axis, int)
+        return [(first, (at[:axis] + at[axis + 1 :]) or origin(0, at[0].width))]
+    if op.name == "tt.broadcast" and first is not None:
+        (still,) = origin(1, at[0].width)
+        extents = zip(shape_of(first.type), at, strict=True)
+        return [(first, tuple(still if extent == 1 else axis for extent, axis in extents))]
+    if op.name == "tt.addptr" or elementwise.is_elementwise(op.name):
+        return [(v, at if v.is_tensor else ()) for v in op.operands]
+    return []
+
+
+def named_operands(op: Operation) -> list[Value]:
+    """What the report of a memory access explains: its address and mask."""
+    mask = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(op.name)
+    return [op.operands[0], *op.operands[mask : mask + 1]] if mask is not None else op.operands[:1]

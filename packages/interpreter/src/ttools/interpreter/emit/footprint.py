@@ -1,0 +1,102 @@
+"""Footprints: which bytes each program touches, logged as runs of adjacent ones.
+
+The common case, a chunk that begins where the site's last one ended, costs a compare and a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.emit.probe import call
+from ttools.interpreter.emit.probe_layout import OPEN_BYTES, PROBE_OPEN
+
+#: Stores the lanes' addresses where the runtime can read them; returns where.
+StoreAddresses = Callable[[], str]
+
+
+def record_chunk(
+    e: Emitter,
+    site: ProbeSite,
+    number: int,
+    chunk: Chunk,
+    bits: str | None,
+    at: Coords,
+    addresses: StoreAddresses,
+) -> None:
+    """Records what the active lanes of a chunk touch.
+
+    Args:
+        number: of the site.
+        chunk: their addresses.
+        bits: the active lanes, an i64; all if None.
+        at: the lanes' coordinates.
+        addresses: see `StoreAddresses`.
+    """
+    b, width = e.b, site.width
+    everything = (1 << width) - 1
+    in_order = site.lane_offsets() == tuple(range(width))
+    adjacent = isinstance(chunk, Affine) and chunk.lanes == tuple(
+        lane * site.size for lane in range(width)
+    )
+    if not (isinstance(chunk, Affine) and adjacent and in_order):
+        record_lanes(e, site, number, str(everything) if bits is None else bits, at, addresses)
+        return
+    if bits is None:
+        _record_run(e, site, number, chunk.base, at)
+        return
+    whole = b.emit(f"icmp eq i64 {bits}, {everything}")
+    full, part, done = b.label("full"), b.label("part"), b.label("noted")
+    b.cond_branch(whole, full, part)
+    b.start(full)
+    _record_run(e, site, number, chunk.base, at)
+    b.branch(done)
+    b.start(part)
+    record_lanes(e, site, number, bits, at, addresses)
+    b.branch(done)
+    b.start(done)
+
+
+def _record_run(e: Emitter, site: ProbeSite, number: int, base: str, at: Coords) -> None:
+    b, total = e.b, site.width * site.size
+    cell = b.emit(
+        f"getelementptr inbounds i8, ptr %probe, i64 {PROBE_OPEN + number * OPEN_BYTES + 8}"
+    )
+    end = b.emit(f"load i64, ptr {cell}, align 8")
+    goes_on = b.emit(f"icmp eq i64 {end}, {base}")
+    more, other, done = b.label("more"), b.label("other"), b.label("noted")
+    b.cond_branch(goes_on, more, other)
+    b.start(more)
+    b.do(f"store i64 {b.emit(f'add i64 {base}, {total}')}, ptr {cell}, align 8")
+    b.branch(done)
+    b.start(other)
+    first = _first_lane(e, site, at)
+    arguments = [("i32", str(number)), ("i64", base), ("i64", str(total)), ("i32", first)]
+    call(b, "footprint", "void", arguments)
+    b.branch(done)
+    b.start(done)
+
+
+def record_lanes(
+    e: Emitter, site: ProbeSite, number: int, bits: str, at: Coords, addresses: StoreAddresses
+) -> None:
+    """Records lanes one by one; adjacent ones still make one run."""
+    b = e.b
+    some = b.emit(f"icmp ne i64 {bits}, 0")
+    yes, done = b.label("lanes"), b.label("noted")
+    b.cond_branch(some, yes, done)
+    b.start(yes)
+    arguments = [("i32", str(number)), ("ptr", addresses()), ("i64", bits)]
+    call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_lane(e, site, at))])
+    b.branch(done)
+    b.start(done)
+
+
+def _first_lane(e: Emitter, site: ProbeSite, at: Coords) -> str:
+    """Row-major index in the tile of the base coordinates."""
+    index = "0"
+    for axis, extent in zip(at, site.shape, strict=True):
+        index = e.iadd("i32", e.imul("i32", index, str(extent)), axis.base)
+    return index

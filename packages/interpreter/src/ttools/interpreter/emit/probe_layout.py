@@ -1,0 +1,63 @@
+"""Layouts of what instrumented code shares with Python: monitor, probe, records, payloads.
+
+A *monitor* belongs to a launch: its sites, the bounds of its arguments, its counters. Each thread
+has a *probe* behind its arena: the program it runs, its log of accesses, one open record per site.
+All numbers are byte offsets or sizes.
+"""
+
+from __future__ import annotations
+
+#: The tests that a lane of an access may fail, by their place in a payload. A check has the first.
+CLASSES = ("storage", "view", "misaligned", "spare")
+#: Bits of a synchronising access.
+ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
+
+#: The functions of the runtime, in the order of the monitor's first words.
+FUNCTIONS = (
+    "judge",
+    "report",
+    "footprint",
+    "footprint_lanes",
+    "close",
+    "finish",
+    "pass_barrier",
+    "lock",
+    "synchronise",
+)
+
+#: Offsets in a monitor. SEQUENCE counts synchronising accesses.
+MONITOR = {
+    **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
+    "LOCK": 80,
+    "SEQUENCE": 88,
+    "SITES": 96,
+    "SITE_COUNT": 104,
+    "REGIONS": 112,
+    "ALLOCATION_COUNT": 120,
+    "ALLOCATIONS": 128,
+    "COUNTERS": 136,
+}
+MONITOR_BYTES = 192
+#: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.
+PROBE = {"LOGGED": 8, "EPOCH": 16, "BARRIER": 20, "PROGRAM": 24, "LAUNCH": 32, "LOG": 64}
+LOG_RECORDS = 1024
+RECORD_BYTES = 48
+PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
+#: An open record, the bounds of the memory last seen (base, bytes), four last programs.
+OPEN_BYTES = 96
+CACHE_BASE, CACHE_BYTES = 48, 56
+#: i32 size, lanes, region, flags; ptr offsets of lanes.
+SITE_BYTES = 32
+#: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin
+#: and end, ptr to the view's dimensions (null: dense), whether the view matters.
+REGION_BYTES = 64
+FAST_BASE, FAST_BYTES = 16, 24
+#: Per class: i64 lanes, lowest program, programs.
+COUNTER_BYTES = 96
+#: In a payload: four classes, active lanes, addresses.
+PAYLOAD_ACTIVE, PAYLOAD_ADDRESSES = 32, 40
+
+
+def probe_bytes(sites: int) -> int:
+    """Size of a thread's probe for a kernel with so many sites."""
+    return PROBE_OPEN + sites * OPEN_BYTES

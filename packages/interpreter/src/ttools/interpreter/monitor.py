@@ -1,0 +1,267 @@
+"""What native code observes during one launch: the bounds it is given, what it counts and logs.
+
+Owns the memory behind a monitor (`emit.probe_layout`) and the decoding of payloads and logs. It
+must not know what a defect is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
+from ttools.interpreter.emit.probe_layout import (
+    CLASSES,
+    FUNCTIONS,
+    LOG_RECORDS,
+    MONITOR,
+    MONITOR_BYTES,
+    PAYLOAD_ADDRESSES,
+    PROBE,
+    RECORD_BYTES,
+    REGION_BYTES,
+    SITE_BYTES,
+)
+from ttools.interpreter.native_probe import probe_code
+from ttools.interpreter.printing import element_value
+from ttools.interpreter.region import Region
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NO_PROGRAM = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The lanes of one chunk that failed a test, in the lowest program that had any.
+
+    Attributes:
+        site: what they were doing.
+        test: which of `probe_layout.CLASSES` they failed.
+        program: linear id.
+        lane: row-major index in the tile of the first of them.
+        address: of that lane; 0 for a check.
+        turns: of the enclosing loops.
+        values: of the variables shown, in that lane.
+    """
+
+    site: ProbeSite
+    test: str
+    program: int
+    lane: int
+    address: int
+    turns: tuple[int, ...]
+    values: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a test failed at a site: lanes, programs, and the first witness."""
+
+    lanes: int
+    programs: int
+    witness: Witness
+
+
+class Monitor:
+    """The observations of one launch of an instrumented kernel.
+
+    Args:
+        emitted: the kernel.
+        regions: one per parameter.
+        allocations: first address and end of all memory that pointers of unknown origin may lead
+            to.
+
+    Attributes:
+        address: what the kernel gets as its last parameter.
+    """
+
+    def __init__(
+        self,
+        emitted: EmittedModule,
+        regions: Sequence[Region],
+        allocations: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        import numpy as np
+
+        self._emitted = emitted
+        self._lock = threading.Lock()
+        self._witnesses: dict[tuple[int, int], Witness] = {}
+        self._logs: list[NDArray[Any]] = []
+        sites, self._keep = _site_table(emitted)
+        table = np.zeros(max(1, len(regions)) * REGION_BYTES // 8, np.uint64)
+        for n, region in enumerate(regions):
+            self._fill(table[n * REGION_BYTES // 8 :], region)
+        count = len(emitted.probes)
+        self._counters = np.zeros((max(1, count), len(CLASSES), 3), np.int64)
+        self._counters[:, :, 1] = _NO_PROGRAM
+        rows = np.array(sorted(allocations), np.uint64).reshape(-1, 2)
+        words = np.zeros(MONITOR_BYTES // 8, np.uint64)
+        words[: len(FUNCTIONS)] = _functions()
+        for name, value in (
+            ("SITES", sites.ctypes.data),
+            ("SITE_COUNT", count),
+            ("REGIONS", table.ctypes.data),
+            ("ALLOCATION_COUNT", len(rows)),
+            ("ALLOCATIONS", rows.ctypes.data),
+            ("COUNTERS", self._counters.ctypes.data),
+        ):
+            words[MONITOR[name] // 8] = value
+        self._keep = [*self._keep, sites, table, rows, words]
+        self.address = int(words.ctypes.data)
+
+    def _fill(self, words: NDArray[np.uint64], region: Region) -> None:
+        import numpy as np
+
+        exact = region.judges_view
+        dims = None
+        if exact and region.members is not None:
+            self._keep.append(region.members)
+            dims = np.array([2**64 - 1, region.item, region.members.ctypes.data], np.uint64)
+        elif exact and region.dims is not None:
+            flat = [n for stride, extent in region.dims for n in (stride, extent - 1)]
+            dims = np.array([len(region.dims), region.item, *flat], np.uint64)
+        low, high = region.view if exact else region.storage
+        if dims is not None:
+            self._keep.append(dims)
+            high = low  # every access takes the closer look
+        words[: REGION_BYTES // 8] = [
+            *region.storage,
+            low,
+            high - low,
+            *region.view,
+            0 if dims is None else dims.ctypes.data,
+            exact,
+        ]
+
+    # ---- called while the launch runs
+    def witness(self, program: int, site: int, payload: int) -> None:
+        """Takes note of a payload: no lower program has failed this test here so far."""
+        probe = self._emitted.probes[site]
+        data = ctypes.string_at(payload, probe.payload)
+        with self._lock:
+            for n in range(len(CLASSES)):
+                (bits,) = struct.unpack_from("<Q", data, 8 * n)
+                known = self._witnesses.get((site, n))
+                if bits and (known is None or program < known.program):
+                    self._witnesses[site, n] = _decode(probe, n, program, bits, data)
+
+    def drain(self, probe: int) -> None:
+        """Takes over the log of a thread's probe."""
+        import numpy as np
+
+        count = ctypes.c_int64.from_address(probe + PROBE["LOGGED"]).value
+        assert 0 <= count <= LOG_RECORDS
+        data = ctypes.string_at(probe + PROBE["LOG"], count * RECORD_BYTES)
+        records = np.frombuffer(data, access_dtype())
+        with self._lock:
+            self._logs.append(records)
+
+    # ---- read after it
+    def counts(self) -> list[Count]:
+        """What failed, one entry per operation and test, in the order of the operations.
+
+        An operation that was emitted several times runs each of its copies on the same lanes:
+        they count once.
+        """
+        best: dict[tuple[int, int], Count] = {}
+        for (site, n), witness in self._witnesses.items():
+            lanes, _, programs = map(int, self._counters[site, n])
+            key = (self._emitted.probes[site].operation, n)
+            known = best.get(key)
+            if known is None or (lanes, -witness.program) > (known.lanes, -known.witness.program):
+                best[key] = Count(lanes, programs, witness)
+        return [best[key] for key in sorted(best)]
+
+    def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The logged accesses, and the synchronising ones in the order of their effects."""
+        import numpy as np
+
+        log = np.concatenate(self._logs) if self._logs else np.zeros(0, access_dtype())
+        is_sync = log["site"] < 0
+        syncs = log[is_sync].view(sync_dtype()).copy()
+        syncs["site"] = -1 - syncs["site"]
+        syncs = syncs[np.argsort(syncs["seq"], kind="stable")]
+        return log[~is_sync], syncs
+
+    @property
+    def sites(self) -> tuple[ProbeSite, ...]:
+        """The kernel's probes; records name them by number."""
+        return self._emitted.probes
+
+
+@lru_cache(maxsize=1)
+def access_dtype() -> Any:
+    """NumPy type of a logged access: a run of adjacent bytes.
+
+    `lane` is the row-major lane of its first element, `epoch` counts the program's synchronising
+    accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
+    accesses when the run began.
+    """
+    import numpy as np
+
+    wide = [(name, np.int64) for name in ("start", "end", "program", "seq")]
+    return np.dtype([*wide, *((n, np.int32) for n in ("site", "lane", "epoch", "barrier"))])
+
+
+@lru_cache(maxsize=1)
+def sync_dtype() -> Any:
+    """NumPy type of a logged synchronising access; `flags` are of `probe_layout`."""
+    import numpy as np
+
+    wide = [(name, np.int64) for name in ("address", "end", "program", "seq")]
+    return np.dtype([*wide, *((n, np.int32) for n in ("site", "epoch", "barrier", "flags"))])
+
+
+@lru_cache(maxsize=1)
+def _functions() -> list[int]:
+    symbols = probe_code().symbols
+    return [symbols[name] for name in FUNCTIONS]
+
+
+def _site_table(emitted: EmittedModule) -> tuple[NDArray[np.uint8], list[Any]]:
+    import numpy as np
+
+    table = np.zeros(max(1, len(emitted.probes)) * SITE_BYTES, np.uint8)
+    keep: list[Any] = []
+    for n, site in enumerate(emitted.probes):
+        offsets = np.array(site.lane_offsets(), np.int32)
+        keep.append(offsets)
+        packed = struct.pack(
+            "<iiiiQQ", site.size, site.width, site.parameter, site.flags, offsets.ctypes.data, 0
+        )
+        table[n * SITE_BYTES : (n + 1) * SITE_BYTES] = np.frombuffer(packed, np.uint8)
+    return table, keep
+
+
+def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) -> Witness:
+    first = (bits & -bits).bit_length() - 1
+    base = PAYLOAD_ADDRESSES if site.kind == "check" else PAYLOAD_ADDRESSES + 8 * site.width
+    words = struct.unpack_from(f"<{len(site.shape) + site.loops}q", data, base)
+    lane = 0
+    for extent, lanes, start in zip(site.shape, site.lanes, words, strict=False):
+        lane = lane * extent + start + lanes[first]
+    address = 0
+    if site.kind != "check":
+        (address,) = struct.unpack_from("<Q", data, PAYLOAD_ADDRESSES + 8 * first)
+    held = ctypes.create_string_buffer(data, len(data))
+    values = tuple(
+        (shown.name, element_value(ctypes.addressof(held) + _offset(shown, first), shown.element))
+        for shown in site.shown
+    )
+    turns = words[len(site.shape) :]
+    return Witness(site, CLASSES[test], program, lane, address, tuple(turns), values)
+
+
+def _offset(shown: Shown, lane: int) -> int:
+    bits = re.fullmatch(r"[if](\d+).*", shown.element)
+    size = 2 if shown.element == "bf16" else max(1, int(bits[1]) // 8) if bits else 8
+    return shown.offset + size * min(lane, shown.width - 1)

@@ -1,0 +1,527 @@
+; See native_probe.py: words in CAPITALS_LIKE_THESE stand for numbers. Native code calls these where
+; it observes itself, on paths that are seldom taken.
+declare i64 @llvm.usub.sat.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.ctpop.i64(i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i32 @sched_yield()
+
+define internal ptr @open_record(ptr %probe, i32 %site) alwaysinline {
+  %wide = sext i32 %site to i64
+  %place = mul i64 %wide, OPEN_BYTES
+  %offset = add i64 %place, PROBE_OPEN
+  %record = getelementptr i8, ptr %probe, i64 %offset
+  ret ptr %record
+}
+
+define internal ptr @site_entry(ptr %monitor, i32 %site) alwaysinline {
+  %sites.at = getelementptr i8, ptr %monitor, i64 MONITOR_SITES
+  %sites = load ptr, ptr %sites.at
+  %wide = sext i32 %site to i64
+  %place = mul i64 %wide, SITE_BYTES
+  %entry = getelementptr i8, ptr %sites, i64 %place
+  ret ptr %entry
+}
+
+; ---- whether the element at an offset from a view's first byte belongs to the view
+define internal i1 @is_member(ptr %dims, i64 %offset) {
+entry:
+  %count = load i64, ptr %dims
+  %item.at = getelementptr i8, ptr %dims, i64 8
+  %item = load i64, ptr %item.at
+  %listed = icmp slt i64 %count, 0
+  br i1 %listed, label %bitmap, label %next
+bitmap:
+  %bits.at = getelementptr i8, ptr %dims, i64 16
+  %bits = load ptr, ptr %bits.at
+  %index = udiv i64 %offset, %item
+  %byte.at = getelementptr i8, ptr %bits, i64 %index
+  %byte = load i8, ptr %byte.at
+  %set = icmp ne i8 %byte, 0
+  ret i1 %set
+next:
+  %n = phi i64 [ 0, %entry ], [ %n1, %divide ]
+  %rest = phi i64 [ %offset, %entry ], [ %rest1, %divide ]
+  %more = icmp slt i64 %n, %count
+  br i1 %more, label %divide, label %done
+divide:
+  %row = mul i64 %n, 16
+  %row16 = add i64 %row, 16
+  %stride.at = getelementptr i8, ptr %dims, i64 %row16
+  %stride = load i64, ptr %stride.at
+  %last.at = getelementptr i8, ptr %stride.at, i64 8
+  %last = load i64, ptr %last.at
+  %quotient = udiv i64 %rest, %stride
+  %steps = call i64 @llvm.umin.i64(i64 %quotient, i64 %last)
+  %covered = mul i64 %steps, %stride
+  %rest1 = sub i64 %rest, %covered
+  %n1 = add i64 %n, 1
+  br label %next
+done:
+  %exact = icmp eq i64 %rest, 0
+  ret i1 %exact
+}
+
+; ---- judges the active lanes of one access; returns those that may touch memory
+define i64 @judge(ptr %probe, i32 %site, ptr %payload, i64 %bits) {
+entry:
+  %monitor = load ptr, ptr %probe
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %size32 = load i32, ptr %entry.at
+  %size = zext i32 %size32 to i64
+  %below = sub i64 %size, 1
+  %lanes.at = getelementptr i8, ptr %entry.at, i64 4
+  %lanes = load i32, ptr %lanes.at
+  %region.at = getelementptr i8, ptr %entry.at, i64 8
+  %region = load i32, ptr %region.at
+  %regions.at = getelementptr i8, ptr %monitor, i64 MONITOR_REGIONS
+  %regions = load ptr, ptr %regions.at
+  %wide = sext i32 %region to i64
+  %place = mul i64 %wide, REGION_BYTES
+  %known = icmp sge i32 %region, 0
+  %r = getelementptr i8, ptr %regions, i64 %place
+  %record = call ptr @open_record(ptr %probe, i32 %site)
+  %cache.lo = getelementptr i8, ptr %record, i64 48
+  %cache.bytes = getelementptr i8, ptr %record, i64 56
+  br label %lane
+lane:
+  %l = phi i32 [ 0, %entry ], [ %l1, %next ]
+  %storage = phi i64 [ 0, %entry ], [ %storage1, %next ]
+  %view = phi i64 [ 0, %entry ], [ %view1, %next ]
+  %odd = phi i64 [ 0, %entry ], [ %odd1, %next ]
+  %allowed = phi i64 [ 0, %entry ], [ %allowed1, %next ]
+  %more = icmp ult i32 %l, %lanes
+  br i1 %more, label %test, label %done
+test:
+  %l64 = zext i32 %l to i64
+  %bit = shl i64 1, %l64
+  %hit = and i64 %bits, %bit
+  %active = icmp ne i64 %hit, 0
+  br i1 %active, label %look, label %next
+look:
+  %slot = shl i64 %l64, 3
+  %slot1 = add i64 %slot, PAYLOAD_ADDRESSES
+  %address.at = getelementptr i8, ptr %payload, i64 %slot1
+  %a = load i64, ptr %address.at
+  %low = and i64 %a, %below
+  %aligned = icmp eq i64 %low, 0
+  br i1 %aligned, label %where, label %misaligned
+where:
+  br i1 %known, label %own, label %search
+own:
+  %lo = load i64, ptr %r
+  %hi.at = getelementptr i8, ptr %r, i64 8
+  %hi = load i64, ptr %hi.at
+  %span = sub i64 %hi, %lo
+  %room = call i64 @llvm.usub.sat.i64(i64 %span, i64 %below)
+  %delta = sub i64 %a, %lo
+  %inside = icmp ult i64 %delta, %room
+  br i1 %inside, label %stored, label %outside
+stored:
+  %mode.at = getelementptr i8, ptr %r, i64 56
+  %mode = load i64, ptr %mode.at
+  %free = icmp eq i64 %mode, 0
+  br i1 %free, label %fine, label %span.of.view
+span.of.view:
+  %vlo.at = getelementptr i8, ptr %r, i64 32
+  %vlo = load i64, ptr %vlo.at
+  %vhi.at = getelementptr i8, ptr %r, i64 40
+  %vhi = load i64, ptr %vhi.at
+  %vspan = sub i64 %vhi, %vlo
+  %vroom = call i64 @llvm.usub.sat.i64(i64 %vspan, i64 %below)
+  %vdelta = sub i64 %a, %vlo
+  %vinside = icmp ult i64 %vdelta, %vroom
+  br i1 %vinside, label %gaps, label %beside
+gaps:
+  %dims.at = getelementptr i8, ptr %r, i64 48
+  %dims = load ptr, ptr %dims.at
+  %dense = icmp eq ptr %dims, null
+  br i1 %dense, label %fine, label %member
+member:
+  %is.member = call i1 @is_member(ptr %dims, i64 %vdelta)
+  br i1 %is.member, label %fine, label %beside
+search:
+  %count.at = getelementptr i8, ptr %monitor, i64 MONITOR_ALLOCATION_COUNT
+  %count = load i64, ptr %count.at
+  %table.at = getelementptr i8, ptr %monitor, i64 MONITOR_ALLOCATIONS
+  %table = load ptr, ptr %table.at
+  br label %row
+row:
+  %k = phi i64 [ 0, %search ], [ %k1, %other ]
+  %rows = icmp ult i64 %k, %count
+  br i1 %rows, label %compare, label %outside
+compare:
+  %row.place = shl i64 %k, 4
+  %row.at = getelementptr i8, ptr %table, i64 %row.place
+  %row.lo = load i64, ptr %row.at
+  %row.hi.at = getelementptr i8, ptr %row.at, i64 8
+  %row.hi = load i64, ptr %row.hi.at
+  %row.span = sub i64 %row.hi, %row.lo
+  %row.room = call i64 @llvm.usub.sat.i64(i64 %row.span, i64 %below)
+  %row.delta = sub i64 %a, %row.lo
+  %row.inside = icmp ult i64 %row.delta, %row.room
+  br i1 %row.inside, label %remember, label %other
+other:
+  %k1 = add i64 %k, 1
+  br label %row
+remember:
+  store i64 %row.lo, ptr %cache.lo
+  store i64 %row.span, ptr %cache.bytes
+  br label %fine
+fine:
+  %f = or i64 %allowed, %bit
+  br label %next
+beside:
+  %fb = or i64 %allowed, %bit
+  %v = or i64 %view, %bit
+  br label %next
+outside:
+  %s = or i64 %storage, %bit
+  br label %next
+misaligned:
+  %o = or i64 %odd, %bit
+  br label %next
+next:
+  %storage1 = phi i64 [ %storage, %test ], [ %storage, %fine ], [ %storage, %beside ],
+                      [ %s, %outside ], [ %storage, %misaligned ]
+  %view1 = phi i64 [ %view, %test ], [ %view, %fine ], [ %v, %beside ], [ %view, %outside ],
+                   [ %view, %misaligned ]
+  %odd1 = phi i64 [ %odd, %test ], [ %odd, %fine ], [ %odd, %beside ], [ %odd, %outside ],
+                  [ %o, %misaligned ]
+  %allowed1 = phi i64 [ %allowed, %test ], [ %f, %fine ], [ %fb, %beside ],
+                      [ %allowed, %outside ], [ %allowed, %misaligned ]
+  %l1 = add i32 %l, 1
+  br label %lane
+done:
+  store i64 %storage, ptr %payload
+  %view.at = getelementptr i8, ptr %payload, i64 8
+  store i64 %view, ptr %view.at
+  %odd.at = getelementptr i8, ptr %payload, i64 16
+  store i64 %odd, ptr %odd.at
+  %fourth.at = getelementptr i8, ptr %payload, i64 24
+  store i64 0, ptr %fourth.at
+  %bits.at = getelementptr i8, ptr %payload, i64 32
+  store i64 %bits, ptr %bits.at
+  ret i64 %allowed
+}
+
+; ---- counts failed lanes; calls back with the payload when no lower program has failed there
+define void @report(ptr %probe, i32 %site, ptr %payload) {
+entry:
+  %monitor = load ptr, ptr %probe
+  %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %program = load i64, ptr %program.at
+  %mark = add i64 %program, 1
+  %record = call ptr @open_record(ptr %probe, i32 %site)
+  %counters.at = getelementptr i8, ptr %monitor, i64 MONITOR_COUNTERS
+  %counters = load ptr, ptr %counters.at
+  %wide = sext i32 %site to i64
+  %place = mul i64 %wide, COUNTER_BYTES
+  %own = getelementptr i8, ptr %counters, i64 %place
+  br label %class
+class:
+  %c = phi i64 [ 0, %entry ], [ %c1, %next ]
+  %news = phi i1 [ false, %entry ], [ %news1, %next ]
+  %more = icmp ult i64 %c, 4
+  br i1 %more, label %look, label %done
+look:
+  %c8 = shl i64 %c, 3
+  %bits.at = getelementptr i8, ptr %payload, i64 %c8
+  %bits = load i64, ptr %bits.at
+  %none = icmp eq i64 %bits, 0
+  br i1 %none, label %next, label %add
+add:
+  %c24 = mul i64 %c, 24
+  %count.at = getelementptr i8, ptr %own, i64 %c24
+  %failed = call i64 @llvm.ctpop.i64(i64 %bits)
+  %before = atomicrmw add ptr %count.at, i64 %failed monotonic
+  %best.at = getelementptr i8, ptr %count.at, i64 8
+  %best = atomicrmw umin ptr %best.at, i64 %program monotonic
+  %lower = icmp ult i64 %program, %best
+  %last.place = add i64 %c8, 64
+  %last.at = getelementptr i8, ptr %record, i64 %last.place
+  %last = load i64, ptr %last.at
+  %same = icmp eq i64 %last, %mark
+  br i1 %same, label %counted, label %first
+first:
+  store i64 %mark, ptr %last.at
+  %programs.at = getelementptr i8, ptr %count.at, i64 16
+  %programs = atomicrmw add ptr %programs.at, i64 1 monotonic
+  br label %counted
+counted:
+  %either = or i1 %news, %lower
+  br label %next
+next:
+  %news1 = phi i1 [ %news, %look ], [ %either, %counted ]
+  %c1 = add i64 %c, 1
+  br label %class
+done:
+  br i1 %news, label %tell, label %exit
+tell:
+  call void @call_back(ptr %probe, i32 EVENT, i32 %site, ptr %payload)
+  br label %exit
+exit:
+  ret void
+}
+
+define internal void @call_back(ptr %probe, i32 %kind, i32 %site, ptr %payload) noinline {
+  %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %program = load i64, ptr %program.at
+  %launch.at = getelementptr i8, ptr %probe, i64 PROBE_LAUNCH
+  %launch = load ptr, ptr %launch.at
+  %function.at = getelementptr i8, ptr %launch, i64 LAUNCH_CALLBACK
+  %function = load ptr, ptr %function.at
+  %verdict = call i32 %function(ptr %launch, i64 %program, i32 %kind, i32 %site, ptr %payload)
+  ret void
+}
+
+; ---- the log: records of 48 bytes, handed over when full
+define internal void @log(ptr %probe, ptr %record) {
+  %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
+  %n = load i64, ptr %logged.at
+  %place = mul i64 %n, 48
+  %offset = add i64 %place, PROBE_LOG
+  %to = getelementptr i8, ptr %probe, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %record, i64 48, i1 false)
+  %n1 = add i64 %n, 1
+  store i64 %n1, ptr %logged.at
+  %full = icmp uge i64 %n1, LOG_RECORDS
+  br i1 %full, label %drain, label %exit
+drain:
+  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %probe)
+  store i64 0, ptr %logged.at
+  br label %exit
+exit:
+  ret void
+}
+
+; ---- a run of adjacent bytes was accessed: continues the site's open record, or begins another
+define void @footprint(ptr %probe, i32 %site, i64 %start, i64 %bytes, i32 %lane) {
+entry:
+  %record = call ptr @open_record(ptr %probe, i32 %site)
+  %end.at = getelementptr i8, ptr %record, i64 8
+  %end = load i64, ptr %end.at
+  %new.end = add i64 %start, %bytes
+  %next.to = icmp eq i64 %end, %start
+  br i1 %next.to, label %continue, label %other
+continue:
+  store i64 %new.end, ptr %end.at
+  ret void
+other:
+  %empty = icmp eq i64 %end, 0
+  br i1 %empty, label %begin, label %write
+write:
+  call void @log(ptr %probe, ptr %record)
+  br label %begin
+begin:
+  %monitor = load ptr, ptr %probe
+  %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
+  %seq = load atomic i64, ptr %seq.at monotonic, align 8
+  %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %program = load i64, ptr %program.at
+  %clock.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
+  %clock = load i64, ptr %clock.at
+  store i64 %start, ptr %record
+  store i64 %new.end, ptr %end.at
+  %r16 = getelementptr i8, ptr %record, i64 16
+  store i64 %program, ptr %r16
+  %r24 = getelementptr i8, ptr %record, i64 24
+  store i64 %seq, ptr %r24
+  %r32 = getelementptr i8, ptr %record, i64 32
+  store i32 %site, ptr %r32
+  %r36 = getelementptr i8, ptr %record, i64 36
+  store i32 %lane, ptr %r36
+  %r40 = getelementptr i8, ptr %record, i64 40
+  store i64 %clock, ptr %r40
+  ret void
+}
+
+; ---- the active lanes of an access at addresses of any kind
+define void @footprint_lanes(ptr %probe, i32 %site, ptr %addresses, i64 %bits, i32 %first) {
+entry:
+  %monitor = load ptr, ptr %probe
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %size32 = load i32, ptr %entry.at
+  %size = zext i32 %size32 to i64
+  %lanes.at = getelementptr i8, ptr %entry.at, i64 4
+  %lanes = load i32, ptr %lanes.at
+  %offsets.at = getelementptr i8, ptr %entry.at, i64 16
+  %offsets = load ptr, ptr %offsets.at
+  br label %lane
+lane:
+  %l = phi i32 [ 0, %entry ], [ %l1, %next ]
+  %seen = phi i64 [ -1, %entry ], [ %seen1, %next ]
+  %more = icmp ult i32 %l, %lanes
+  br i1 %more, label %test, label %exit
+test:
+  %l64 = zext i32 %l to i64
+  %bit = shl i64 1, %l64
+  %hit = and i64 %bits, %bit
+  %active = icmp ne i64 %hit, 0
+  br i1 %active, label %look, label %next
+look:
+  %slot = shl i64 %l64, 3
+  %address.at = getelementptr i8, ptr %addresses, i64 %slot
+  %a = load i64, ptr %address.at
+  %again = icmp eq i64 %a, %seen
+  br i1 %again, label %next, label %record
+record:
+  %offset.place = shl i64 %l64, 2
+  %offset.at = getelementptr i8, ptr %offsets, i64 %offset.place
+  %offset = load i32, ptr %offset.at
+  %index = add i32 %first, %offset
+  call void @footprint(ptr %probe, i32 %site, i64 %a, i64 %size, i32 %index)
+  br label %next
+next:
+  %seen1 = phi i64 [ %seen, %test ], [ %a, %look ], [ %a, %record ]
+  %l1 = add i32 %l, 1
+  br label %lane
+exit:
+  ret void
+}
+
+; ---- logs all open records: a program ends, or what it does next is ordered otherwise
+define void @close(ptr %probe) {
+entry:
+  %monitor = load ptr, ptr %probe
+  %count.at = getelementptr i8, ptr %monitor, i64 MONITOR_SITE_COUNT
+  %count64 = load i64, ptr %count.at
+  %count = trunc i64 %count64 to i32
+  br label %site
+site:
+  %n = phi i32 [ 0, %entry ], [ %n1, %next ]
+  %more = icmp ult i32 %n, %count
+  br i1 %more, label %look, label %exit
+look:
+  %record = call ptr @open_record(ptr %probe, i32 %n)
+  %end.at = getelementptr i8, ptr %record, i64 8
+  %end = load i64, ptr %end.at
+  %empty = icmp eq i64 %end, 0
+  br i1 %empty, label %next, label %write
+write:
+  call void @log(ptr %probe, ptr %record)
+  store i64 0, ptr %end.at
+  br label %next
+next:
+  %n1 = add i32 %n, 1
+  br label %site
+exit:
+  ret void
+}
+
+; ---- hands the rest of the log over: the thread has run its last program
+define void @finish(ptr %probe) {
+  %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
+  %n = load i64, ptr %logged.at
+  %empty = icmp eq i64 %n, 0
+  br i1 %empty, label %exit, label %drain
+drain:
+  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %probe)
+  store i64 0, ptr %logged.at
+  br label %exit
+exit:
+  ret void
+}
+
+; ---- a barrier of the program
+define void @pass_barrier(ptr %probe) {
+  call void @close(ptr %probe)
+  %barrier.at = getelementptr i8, ptr %probe, i64 PROBE_BARRIER
+  %barrier = load i32, ptr %barrier.at
+  %next = add i32 %barrier, 1
+  store i32 %next, ptr %barrier.at
+  ret void
+}
+
+; ---- one atomic at a time, so that the log's order is the order of their effects
+define void @lock(ptr %probe) {
+entry:
+  call void @close(ptr %probe)
+  %monitor = load ptr, ptr %probe
+  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_LOCK
+  br label %try
+try:
+  %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic
+  %ours = extractvalue { i32, i1 } %pair, 1
+  br i1 %ours, label %exit, label %wait
+wait:
+  %yielded = call i32 @sched_yield()
+  br label %try
+exit:
+  ret void
+}
+
+define void @synchronise(ptr %probe, i32 %site, i64 %address, i32 %flags) {
+entry:
+  %record = alloca [48 x i8], align 16
+  %monitor = load ptr, ptr %probe
+  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_LOCK
+  %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
+  %before = atomicrmw add ptr %seq.at, i64 1 monotonic
+  %seq = add i64 %before, 1
+  store atomic i32 0, ptr %lock release, align 4
+  %marked = xor i32 %site, -1
+  ; A poll that only reads replaces the same poll just before it.
+  %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
+  %n = load i64, ptr %logged.at
+  %previous = sub i64 %n, 1
+  %place = mul i64 %previous, 48
+  %offset = add i64 %place, PROBE_LOG
+  %last = getelementptr i8, ptr %probe, i64 %offset
+  %some = icmp ne i64 %n, 0
+  %reads = and i32 %flags, 6
+  %only = icmp eq i32 %reads, 0
+  %may = and i1 %some, %only
+  br i1 %may, label %compare, label %write
+compare:
+  %last.address = load i64, ptr %last
+  %last.site.at = getelementptr i8, ptr %last, i64 32
+  %last.site = load i32, ptr %last.site.at
+  %last.program.at = getelementptr i8, ptr %last, i64 16
+  %last.program = load i64, ptr %last.program.at
+  %own.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %own = load i64, ptr %own.at
+  %same.address = icmp eq i64 %last.address, %address
+  %same.site = icmp eq i32 %last.site, %marked
+  %same.program = icmp eq i64 %last.program, %own
+  %same1 = and i1 %same.address, %same.site
+  %same = and i1 %same1, %same.program
+  br i1 %same, label %renew, label %write
+renew:
+  %last.seq.at = getelementptr i8, ptr %last, i64 24
+  store i64 %seq, ptr %last.seq.at
+  ret void
+write:
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %size32 = load i32, ptr %entry.at
+  %size = zext i32 %size32 to i64
+  %end = add i64 %address, %size
+  %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %program = load i64, ptr %program.at
+  %epoch.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
+  %epoch = load i32, ptr %epoch.at
+  %barrier.at = getelementptr i8, ptr %probe, i64 PROBE_BARRIER
+  %barrier = load i32, ptr %barrier.at
+  store i64 %address, ptr %record
+  %r8 = getelementptr i8, ptr %record, i64 8
+  store i64 %end, ptr %r8
+  %r16 = getelementptr i8, ptr %record, i64 16
+  store i64 %program, ptr %r16
+  %r24 = getelementptr i8, ptr %record, i64 24
+  store i64 %seq, ptr %r24
+  %r32 = getelementptr i8, ptr %record, i64 32
+  store i32 %marked, ptr %r32
+  %r36 = getelementptr i8, ptr %record, i64 36
+  store i32 %epoch, ptr %r36
+  %r40 = getelementptr i8, ptr %record, i64 40
+  store i32 %barrier, ptr %r40
+  %r44 = getelementptr i8, ptr %record, i64 44
+  store i32 %flags, ptr %r44
+  call void @log(ptr %probe, ptr %record)
+  %epoch1 = add i32 %epoch, 1
+  store i32 %epoch1, ptr %epoch.at
+  %implied = lshr i32 %flags, 4
+  %barrier1 = add i32 %barrier, %implied
+  store i32 %barrier1, ptr %barrier.at
+  ret void
+}

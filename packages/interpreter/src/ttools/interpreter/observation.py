@@ -1,0 +1,108 @@
+"""Launches handed to an observer, which runs them with instruments of its choice, even repeatedly.
+
+The interface between the engine and whoever looks at what kernels do. Must not know what is looked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
+from ttools.interpreter.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.launch import run as run_launch
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.region import NOWHERE, Region
+
+if TYPE_CHECKING:
+    from ttools.interpreter.backend.arguments import ArgumentPlan
+    from ttools.interpreter.backend.variants import Variants
+    from ttools.interpreter.interpretation import Run
+    from ttools.interpreter.ir import Module
+
+
+class Observer(Protocol):
+    """Runs launches in the place of the launcher."""
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch, normally by `launch.execute`.
+
+        Raises:
+            TtoolsError: as a launch that is not observed.
+        """
+
+
+@dataclass(kw_only=True)
+class ObservedLaunch:
+    """One launch: kernel, arguments, and how to run it.
+
+    Attributes:
+        kernel: the kernel's name.
+        function: its `JITFunction`; None for a module from a file.
+        grid: as given.
+        plan: names and types of the parameters.
+        arguments: one per parameter, as the user passed them.
+        values: the same as the launch works on them: GPU memory is replaced by host copies.
+        variants: the kernel's module and effects.
+        facts: what the arguments decide.
+        options: how the run emits kernels.
+        run: which the launch belongs to.
+    """
+
+    kernel: str
+    function: Any
+    grid: Sequence[int]
+    plan: ArgumentPlan
+    arguments: Sequence[Any]
+    values: Sequence[Any]
+    variants: Variants
+    facts: Facts
+    options: EmitOptions
+    run: Run
+    monitor: Monitor | None = field(default=None, init=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names."""
+        return self.plan.names
+
+    def parameter(self, index: int) -> int:
+        """The raw value of a parameter: an address, or a number's bits."""
+        return self.plan.pack(self.values)[index]
+
+    def execute(
+        self,
+        instruments: Instruments,
+        *,
+        regions: Sequence[Region] = (),
+        allocations: Sequence[tuple[int, int]] = (),
+        rewrite: Callable[[Module], None] | None = None,
+        hidden: Sequence[int] = (),
+        options: LaunchOptions | None = None,
+    ) -> LaunchReport:
+        """Runs all programs once; what they observed is then in `monitor`.
+
+        Args:
+            instruments: what to observe.
+            regions: of the parameters, for guards; NOWHERE for those that are no pointers.
+            allocations: memory that pointers of unknown origin may lead to.
+            rewrite: applies `instruments.rewrites`, which name it completely.
+            hidden: raw values of the parameters that the rewrite appends.
+            options: how programs run; as the run says by default.
+
+        Raises:
+            TtoolsError: see `launch.run`.
+        """
+        emit = replace(self.options, instruments=instruments)
+        kernel = self.variants.kernel(self.facts, emit, self.run, rewrite)
+        params = [*self.plan.pack(self.values), *hidden]
+        self.monitor = None
+        if instruments.any:
+            regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
+            self.monitor = Monitor(kernel.emitted, regions, allocations)
+            params.append(self.monitor.address)
+        return run_launch(
+            kernel, params, self.grid, options or self.run.launch_options, self.monitor
+        )

@@ -1,0 +1,266 @@
+"""Whether a module is consistent: what every pass must leave true.
+
+Checks the links between operations, values and blocks, that definitions come before uses, and the
+types of common operations. For tests and for debugging passes; it must not repair anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from ttools.interpreter.ir import (
+    Block,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Region,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
+
+
+def verify(module: Module) -> list[str]:
+    """What is wrong with a module, one sentence each; empty if nothing is."""
+    return [problem for f in module.functions.values() for problem in _function(f)]
+
+
+def _function(function: Operation) -> Iterator[str]:
+    operations = list(function.walk())
+    blocks = [b for op in operations for region in op.regions for b in region.blocks]
+    yield from _links(operations)
+    yield from _uses(operations, blocks)
+    for region in function.regions:
+        yield from _region(region, frozenset())
+    for op in operations:
+        rule = _TYPES.get(op.name)
+        problem = rule(op) if rule is not None else None
+        if problem:
+            yield f"{op!r}: {problem}"
+
+
+def _links(operations: list[Operation]) -> Iterator[str]:
+    for op in operations:
+        for index, result in enumerate(op.results):
+            if result.owner is not op or result.index != index:
+                yield f"{op!r}: result {index} does not belong to it"
+        for region in op.regions:
+            if region.parent is not op:
+                yield f"{op!r}: a region belongs to something else"
+            for block in region.blocks:
+                if block.parent is not region:
+                    yield f"{op!r}: a block belongs to another region"
+                for index, argument in enumerate(block.arguments):
+                    if argument.owner is not block or argument.index != index:
+                        yield f"{op!r}: block argument {index} does not belong to its block"
+                for inner in block.operations:
+                    if inner.parent is not block:
+                        yield f"{inner!r}: belongs to another block"
+
+
+def _uses(operations: list[Operation], blocks: list[Block]) -> Iterator[str]:
+    expected: Counter[tuple[int, int, int]] = Counter(
+        (id(value), id(op), index) for op in operations for index, value in enumerate(op.operands)
+    )
+    values = [v for op in operations for v in (*op.results, *op.operands)]
+    values += [v for block in blocks for v in block.arguments]
+    for value in {id(v): v for v in values}.values():
+        for op, index in value.uses:
+            expected[id(value), id(op), index] -= 1
+    if any(count > 0 for count in expected.values()):
+        yield "an operand is missing from the uses of its value"
+    if any(count < 0 for count in expected.values()):
+        yield "a value has a use that no operation in the function makes"
+
+
+# ---- dominance
+
+
+def _region(region: Region, visible: frozenset[Value]) -> Iterator[str]:
+    dominators = _dominators(region)
+    defined = {
+        block: {*block.arguments, *(v for op in block.operations for v in op.results)}
+        for block in region.blocks
+    }
+    for block in region.blocks:
+        scope = set(visible) | set(block.arguments)
+        for other in dominators.get(block, ()):
+            if other is not block:
+                scope |= defined[other]
+        for op in block.operations:
+            missing = [v for v in op.operands if v not in scope]
+            for value in missing:
+                yield f"{op!r}: uses {value!r} before its definition"
+            for inner in op.regions:
+                yield from _region(inner, frozenset(scope))
+            scope |= set(op.results)
+
+
+def _dominators(region: Region) -> dict[Block, set[Block]]:
+    """Which blocks every path to a block goes through; unreachable blocks are left out."""
+    predecessors: dict[Block, list[Block]] = {block: [] for block in region.blocks}
+    for block in region.blocks:
+        for target, _ in block.terminator.successors if block.operations else ():
+            predecessors[target].append(block)
+    everything = set(region.blocks)
+    found = {block: set(everything) for block in region.blocks}
+    found[region.entry] = {region.entry}
+    changed = True
+    while changed:
+        changed = False
+        for block in region.blocks[1:]:
+            sets = [found[p] for p in predecessors[block]]
+            new = {block} | (set.intersection(*sets) if sets else set())
+            if new != found[block]:
+                found[block], changed = new, True
+    return found
+
+
+# ---- types
+
+_TypeRule = Callable[[Operation], "str | None"]
+
+
+def _all_alike(op: Operation) -> str | None:
+    types = {v.type for v in (*op.operands, *op.results)}
+    return None if len(types) == 1 else f"its types differ: {', '.join(sorted(map(str, types)))}"
+
+
+def _comparison(op: Operation) -> str | None:
+    a, b = op.operands
+    if a.type != b.type:
+        return f"compares {a.type} with {b.type}"
+    return _is_boolean_like(op.results[0].type, a.type)
+
+
+def _is_boolean_like(type: Type, like: Type) -> str | None:
+    if element_type(type) != IntegerType(1) or shape_of(type) != shape_of(like):
+        return f"{type} is no condition for {like}"
+    return None
+
+
+def _selection(op: Operation) -> str | None:
+    condition, a, b = op.operands
+    if not a.type == b.type == op.results[0].type:
+        return "its arms and its result differ in type"
+    return _is_boolean_like(condition.type, a.type) if condition.is_tensor else None
+
+
+def _splat(op: Operation) -> str | None:
+    source, result = op.operands[0].type, op.results[0].type
+    return None if shape_of(result) and element_type(result) == source else "makes another type"
+
+
+def _broadcast(op: Operation) -> str | None:
+    source, result = op.operands[0].type, op.results[0].type
+    if element_type(source) != element_type(result):
+        return "changes the element"
+    before, after = shape_of(source), shape_of(result)
+    fits = len(before) == len(after) and all(
+        n in (1, m) for n, m in zip(before, after, strict=True)
+    )
+    return None if fits else f"{before} cannot become {after}"
+
+
+def _widening(op: Operation) -> str | None:
+    source, result = (element_type(v.type) for v in (op.operands[0], op.results[0]))
+    if not isinstance(source, IntegerType) or not isinstance(result, IntegerType):
+        return "is for integers"
+    grows = op.name.startswith("arith.ext")
+    fits = result.width > source.width if grows else result.width < source.width
+    return None if fits else f"from {source} to {result}"
+
+
+def _pointer_sum(op: Operation) -> str | None:
+    pointer, offset = op.operands
+    if pointer.type != op.results[0].type or shape_of(pointer.type) != shape_of(offset.type):
+        return "its operands differ in shape, or its result is another pointer"
+    return None
+
+
+def _access(op: Operation) -> str | None:
+    pointer = op.operands[0]
+    element = element_type(pointer.type)
+    if not isinstance(element, PointerType):
+        return "its address is no pointer"
+    shape = shape_of(pointer.type)
+    data = op.results[:1] if op.name == "tt.load" else op.operands[1:2]
+    rest = op.operands[2:] if op.name == "tt.load" else []
+    for value in (*data, *rest):
+        if element_type(value.type) != element.pointee or shape_of(value.type) != shape:
+            return f"{value!r} does not fit {pointer.type}"
+    position = 1 if op.name == "tt.load" else 2
+    for mask in op.operands[position : position + 1]:
+        if problem := _is_boolean_like(mask.type, pointer.type):
+            return problem
+    return None
+
+
+def _for_loop(op: Operation) -> str | None:
+    body = op.regions[0].entry
+    groups = [op.operands[3:], body.arguments[1:], body.terminator.operands, op.results]
+    return _same_types(groups)
+
+
+def _while_loop(op: Operation) -> str | None:
+    before, after = (region.entry for region in op.regions)
+    first = _same_types([op.operands, before.arguments, after.terminator.operands])
+    return first or _same_types([before.terminator.operands[1:], after.arguments, op.results])
+
+
+def _conditional(op: Operation) -> str | None:
+    return _same_types([op.results, *(r.entry.terminator.operands for r in op.regions if r.blocks)])
+
+
+def _same_types(groups: list[list[Value]]) -> str | None:
+    first, *rest = ([v.type for v in group] for group in groups)
+    return None if all(types == first for types in rest) else "what it carries differs in type"
+
+
+def _branch(op: Operation) -> str | None:
+    forwarded = [v for _, values in op.successors for v in values]
+    if forwarded and op.operands[-len(forwarded) :] != forwarded:
+        return "its operands are not what it forwards"
+    for target, values in op.successors:
+        if [v.type for v in values] != [v.type for v in target.arguments]:
+            return "forwards values of other types than the arguments of its target"
+    return None
+
+
+_BINARY = [
+    "addi",
+    "subi",
+    "muli",
+    "andi",
+    "ori",
+    "xori",
+    "shli",
+    "minsi",
+    "maxsi",
+    "divsi",
+    "remsi",
+    "addf",
+    "subf",
+    "mulf",
+    "divf",
+]
+_TYPES: dict[str, _TypeRule] = {
+    **{f"arith.{name}": _all_alike for name in _BINARY},
+    "arith.cmpi": _comparison,
+    "arith.cmpf": _comparison,
+    "arith.select": _selection,
+    **{f"arith.{name}": _widening for name in ("extsi", "extui", "trunci")},
+    "tt.splat": _splat,
+    "tt.broadcast": _broadcast,
+    "tt.addptr": _pointer_sum,
+    "tt.load": _access,
+    "tt.store": _access,
+    "scf.for": _for_loop,
+    "scf.while": _while_loop,
+    "scf.if": _conditional,
+    "cf.br": _branch,
+    "cf.cond_br": _branch,
+}
