@@ -95,7 +95,19 @@ class KernelError(_LocatedError):
         message: What happened, in which program.
         location: The operation that failed.
         help: What the user can do about it.
+        kind: `deadlock` where it is one.
     """
+
+    def __init__(
+        self,
+        message: str,
+        location: SourceLocation | None = None,
+        help: str | None = None,
+        *,
+        kind: str = "",
+    ) -> None:
+        super().__init__(message, location, help)
+        self.kind = kind
 
 
 class FindingsError(TtoolsError):

@@ -14,6 +14,7 @@ from ttools.core.errors import UsageError
 from ttools.interpreter import selection
 from ttools.interpreter.interpretation import Run, enter, leave
 from ttools.interpreter.launch import LaunchOptions
+from ttools.interpreter.observation import Observer
 from ttools.interpreter.stats import KernelStats
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
@@ -85,7 +86,7 @@ def interpret(
     programs: str | None = None,
     first_config: bool = False,
     schedule: Literal["fused", "materialised"] = "fused",
-    observer: object | None = None,
+    observer: Observer | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -101,7 +102,6 @@ def interpret(
         first_config: autotuners take their first configuration without timing any.
         schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
         observer: runs each launch with instruments of its choice, see `observation`.
-        observer: what watches the launches, such as a sanitizer's session.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.

@@ -15,7 +15,7 @@ from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.stats import KernelStats
 
 if TYPE_CHECKING:
-    pass
+    from ttools.interpreter.observation import Observer
 
 
 class Run:
@@ -26,7 +26,7 @@ class Run:
         launch_options: how its programs run.
         schedule: how its kernels are compiled.
         first_config: whether autotuners take their first configuration without timing any.
-        observer: what watches its launches, if anything does.
+        observer: runs its launches in the launcher's place, with instruments of its choice.
 
     Attributes:
         stats: one entry per kernel, in the order of first launch or compilation.
@@ -40,9 +40,8 @@ class Run:
         launch_options: LaunchOptions,
         schedule: Literal["fused", "materialised"],
         first_config: bool,
-        observer: object | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        self.observer = observer
         self.selects = selects
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule

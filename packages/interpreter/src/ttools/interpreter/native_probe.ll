@@ -438,7 +438,7 @@ define void @lock(ptr %probe) {
 entry:
   call void @close(ptr %probe)
   %monitor = load ptr, ptr %probe
-  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_LOCK
+  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_MUTEX
   br label %try
 try:
   %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic
@@ -455,7 +455,7 @@ define void @synchronise(ptr %probe, i32 %site, i64 %address, i32 %flags) {
 entry:
   %record = alloca [48 x i8], align 16
   %monitor = load ptr, ptr %probe
-  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_LOCK
+  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_MUTEX
   %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
   %before = atomicrmw add ptr %seq.at, i64 1 monotonic
   %seq = add i64 %before, 1

@@ -6,7 +6,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,6 +49,8 @@ class ObservedLaunch:
         facts: what the arguments decide.
         options: how the run emits kernels.
         run: which the launch belongs to.
+        config: what the autotuner that makes the launch has chosen; None without one.
+        monitor: what the last execution observed.
     """
 
     kernel: str
@@ -61,6 +63,7 @@ class ObservedLaunch:
     facts: Facts
     options: EmitOptions
     run: Run
+    config: Mapping[str, Any] | None = None
     monitor: Monitor | None = field(default=None, init=False)
 
     @property

@@ -358,7 +358,8 @@ class _Supervisor:
         message = "\n".join(
             [f"deadlock in kernel `{self._emitted.name}`: {why}", *(f"      {w}" for w in where)]
         )
-        return KernelError(message, self._location(waits[0][0]) if waits else None, advice)
+        location = self._location(waits[0][0]) if waits else None
+        return KernelError(message, location, advice, kind="deadlock")
 
     def _who(self, site: int, programs: list[int]) -> str:
         shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])

@@ -119,6 +119,7 @@ class Sanitization:
         return [InlineSuppressions(), *files, *baselines]
 
     def __enter__(self) -> Sanitization:
+        self.session.__enter__()
         self._interpretation.__enter__()
         return self
 
@@ -129,6 +130,7 @@ class Sanitization:
         traceback: TracebackType | None,
     ) -> None:
         self._interpretation.__exit__(kind, error, traceback)
+        self.session.__exit__(kind, error, traceback)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, during whose calls the run is active."""

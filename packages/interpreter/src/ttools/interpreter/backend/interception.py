@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
+from ttools.interpreter.backend.tuned_config import trying, tuning
 from ttools.interpreter.interpretation import Run, active_run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
@@ -84,6 +85,7 @@ class Interception:
         autotuner = triton_versions.autotuner_class()
         self._set(jit_function, "run", _routed_run(jit_function.run))
         self._set(jit_function, "_do_compile", _timed_compile(jit_function._do_compile))
+        self._set(autotuner, "_bench", _known_trial(autotuner._bench))
         self._set(autotuner, "run", _tuned_on_cpu(autotuner.run, is_default, self.twin))
         interpreted = triton_versions.interpreted_function_class()
         if interpreted is not None:
@@ -174,18 +176,30 @@ def _tuned_on_cpu(
         if active is None or not active.selects(triton_versions.kernel_name(self)):
             return original(self, *args, **kwargs)
         with _routed(True):
-            if is_default and not active.first_config and not self.use_cuda_graph:
-                return original(self, *args, **kwargs)
+            # Nobody wants to time a kernel that is being observed.
+            first = active.first_config or active.observer is not None
+            if is_default and not first and not self.use_cuda_graph:
+                with tuning(self):
+                    return original(self, *args, **kwargs)
             twin = twin_of(self, active)
-            if active.first_config:
+            if first:
                 twin.configs = _first_config(self, args, kwargs)
             try:
-                return original(twin, *args, **kwargs)
+                with tuning(twin):
+                    return original(twin, *args, **kwargs)
             finally:
                 # Programs read the choice from the tuner they launched.
                 self.best_config = getattr(twin, "best_config", None)
 
     return run
+
+
+def _known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        with trying(config):
+            return original(self, *args, config=config, **meta)
+
+    return _bench
 
 
 def _first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -15,6 +15,7 @@ from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.backend.notices import announce_implicit_launch
+from ttools.interpreter.backend.tuned_config import autotuner_config
 from ttools.interpreter.backend.variants import Variants, emit_options
 from ttools.interpreter.emit.module import EmitOptions
 from ttools.interpreter.facts import FactFinder
@@ -108,6 +109,7 @@ class CPULauncher:
                         facts=facts,
                         options=options,
                         run=run,
+                        config=autotuner_config(),
                     )
                 )
             else:

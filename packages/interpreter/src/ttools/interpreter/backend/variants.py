@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cached_property
 
 from ttools.core.errors import during
 from ttools.interpreter import jit
@@ -79,6 +80,11 @@ class Variants:
                     run.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
         return found
+
+    @cached_property
+    def module(self) -> Module:
+        """The kernel's module, to look at and not to change."""
+        return parse_module(self._ttir)
 
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""

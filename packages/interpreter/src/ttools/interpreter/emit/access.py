@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.event import named_operands, payload_bytes, report, variables_of
 from ttools.interpreter.emit.footprint import record_chunk, record_lanes
 from ttools.interpreter.emit.function import Emitter
@@ -95,6 +95,7 @@ class _Access:
             width=self.width,
             parameter=self.prober.root(pointer),
             flags=self.flags,
+            masked=self.mask is not None,
         )
         self.prober.sites.append(self.site)
         guards = self.prober.instruments.guards
@@ -126,7 +127,10 @@ class _Access:
             chunk = self.chunk
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
-            allowed = Vector(IntegerType(1), self.width, bit_lanes(b, bits, self.width))
+            lanes = bit_lanes(b, bits, self.width)
+            allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
+            if self.width == 1:
+                allowed = uniform(IntegerType(1), lanes, 1)
             second = perform(chunk, allowed)
         second_block = b.block
         b.branch(done)

@@ -41,7 +41,7 @@ class Instruments:
         footprints: accesses to memory that the launch writes are logged by program.
         synchronised: atomics are logged in the order in which they take effect.
         rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
-            before anything is emitted (see `observer`).
+            before anything is emitted (see `observation`).
     """
 
     guards: bool = False
@@ -96,7 +96,7 @@ class MemoryEffects:
 #: table, an i64 count followed by that many rows of i64 (first address, end address, offset).
 TRANSLATIONS = "!ttools.translations"
 #: Type of the extra last parameter of kernels emitted with instruments: the address of a monitor,
-#: see `native_probe`.
+#: see `emit.probe_layout`.
 MONITOR = "!ttools.monitor"
 
 
@@ -156,7 +156,7 @@ class ProbeSite:
     """One place where native code observes itself; an operation may have several.
 
     An event's payload starts with four i64, the bits of lanes that failed one test each (see
-    `native_probe.CLASSES`), then the bits of the active lanes, then an i64 address per lane; then
+    `probe_layout.CLASSES`), then the bits of the active lanes, then an i64 address per lane; then
     follow the base coordinate along each axis and the turn of each enclosing loop, as i64.
 
     Attributes:
@@ -167,7 +167,8 @@ class ProbeSite:
         shape: of the tile, `()` for a scalar.
         lanes: per axis, the lanes' offsets from the base coordinate; the width if there is none.
         parameter: index of the pointer parameter that the address derives from, -1 if unknown.
-        flags: bits of `native_probe.SYNC_FLAGS`.
+        flags: bits of `probe_layout.ACQUIRES` and the following.
+        masked: whether the access has a mask.
         loops: how many turns the payload has.
         shown: what else it has.
         payload: its bytes.
@@ -183,6 +184,7 @@ class ProbeSite:
     width: int
     parameter: int
     flags: int = 0
+    masked: bool = False
     loops: int = 0
     shown: tuple[Shown, ...] = ()
     payload: int = 0
@@ -210,7 +212,7 @@ class EmittedModule:
         sites: indexed by the callback's site number.
         spins: some loop waits on memory that another program writes.
         probes: where the code observes itself.
-        probe_offset: where in the arena a thread's probe lies, see `native_probe`.
+        probe_offset: where in the arena a thread's probe lies, see `emit.probe_layout`.
     """
 
     name: str

@@ -28,7 +28,7 @@ FUNCTIONS = (
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
-    "LOCK": 80,
+    "MUTEX": 80,
     "SEQUENCE": 88,
     "SITES": 96,
     "SITE_COUNT": 104,

@@ -1,0 +1,134 @@
+"""The memory that a run knows of: arguments, and tensors whose address was taken.
+
+Pointers that kernels load from memory are judged by it: a table of addresses is made with
+`Tensor.data_ptr()`, which is watched while a run is active.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ttools.interpreter.region import Region
+
+#: Freed storages remembered, the latest ones.
+_MOST_FREED = 4096
+#: An address this near to known memory is described by the distance, in bytes.
+_NEAR = 1 << 20
+
+
+class AddressBook:
+    """Storages whose address a program has taken, as long as they live, and the last freed ones."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._live: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._freed: list[tuple[int, int, str]] = []
+
+    def note(self, tensor: Any) -> None:
+        """Remembers the storage of a tensor."""
+        storage = tensor.untyped_storage()
+        start, size = int(storage.data_ptr()), int(storage.nbytes())
+        if not size:
+            return
+        with self._lock:
+            known = self._live.get(start)
+            if known is not None and known[0] == size and known[1]() is not None:
+                return
+            self._freed = [f for f in self._freed if f[1] <= start or start + size <= f[0]]
+            text = f"a tensor of {size:,} bytes"
+            self._live[start] = (size, weakref.ref(storage, self._forget(start, size, text)))
+
+    def _forget(self, start: int, size: int, text: str) -> Any:
+        def forget(reference: object) -> None:
+            with self._lock:
+                known = self._live.get(start)
+                if known is not None and known[1] is reference:
+                    del self._live[start]
+                    self._freed = [*self._freed[-_MOST_FREED:], (start, start + size, text)]
+
+        return forget
+
+    def live(self) -> list[tuple[int, int]]:
+        """First address and end of each live storage."""
+        with self._lock:
+            return [(start, start + size) for start, (size, _) in self._live.items()]
+
+    def freed(self, address: int) -> str | None:
+        """What was at an address that is freed now."""
+        with self._lock:
+            for start, end, text in reversed(self._freed):
+                if start <= address < end:
+                    return text
+        return None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Notes every tensor whose `data_ptr()` is called."""
+        import torch
+
+        original = torch.Tensor.data_ptr
+        book = self
+
+        def data_ptr(tensor: Any) -> int:
+            address = original(tensor)
+            if type(tensor).__module__.startswith("torch"):
+                book.note(tensor)
+            return address
+
+        torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            if torch.Tensor.data_ptr is data_ptr:
+                torch.Tensor.data_ptr = original  # type: ignore[method-assign]
+
+
+class Addresses:
+    """What is known of addresses during one launch.
+
+    Args:
+        regions: of the parameters.
+        book: of the run.
+    """
+
+    def __init__(self, regions: Sequence[Region], book: AddressBook) -> None:
+        self._regions = regions
+        self._book = book
+
+    def allocations(self) -> list[tuple[int, int]]:
+        """All memory that a pointer of unknown origin may lead to."""
+        own = [region.storage for region in self._regions if region.storage[1]]
+        return sorted({*own, *self._book.live()})
+
+    def owner(self, address: int) -> int | None:
+        """The parameter in whose storage an address lies."""
+        for index, region in enumerate(self._regions):
+            if region.storage[0] <= address < region.storage[1]:
+                return index
+        return None
+
+    def start(self, parameter: int) -> int:
+        """The first address of the storage of a parameter."""
+        return self._regions[parameter].storage[0]
+
+    def freed(self, address: int) -> str | None:
+        """What was at an address that is freed now."""
+        return self._book.freed(address)
+
+    def near(self, address: int) -> str | None:
+        """How far an address lies behind or before known memory."""
+        best: tuple[int, str] | None = None
+        for start, end in self.allocations():
+            behind = address >= end
+            distance = address - end if behind else start - address
+            if 0 <= distance < _NEAR and (best is None or distance < best[0]):
+                place = "past the end" if behind else "before the beginning"
+                best = (
+                    distance,
+                    f"is {distance:,} bytes {place} of a tensor of {end - start:,} bytes",
+                )
+        return best[1] if best else None

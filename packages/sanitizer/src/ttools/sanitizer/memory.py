@@ -1,0 +1,171 @@
+"""memcheck: findings from the lanes that native code kept from memory, or saw leave a view.
+
+Owns the words: what was accessed, how far off it was, what would help. Which lanes fail is judged
+in `ttools.interpreter`'s native code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from ttools.core.findings import Finding, Severity
+from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.monitor import Count, Witness
+from ttools.interpreter.region import Region
+from ttools.sanitizer.addresses import Addresses
+from ttools.sanitizer.subject import Subject, lane_indices
+
+_ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
+_HELP = {
+    "unmasked": "mask the {access}, for example with `mask={variable} < n`",
+    "masked": "the mask lets lanes through that are outside; compare with the bound of this tensor",
+    "view": "use the strides and the extent of the tensor that is passed",
+    "misaligned": "the address must be a multiple of {size} bytes",
+    "freed": "keep the tensor alive until the kernel has run",
+    "unknown": "fill the table with the data_ptr() of tensors that are alive",
+}
+
+
+def memory_findings(
+    counts: Sequence[Count],
+    subject: Subject,
+    regions: Sequence[Region],
+    addresses: Addresses,
+    view_bounds: Literal["error", "warning", "off"],
+) -> Iterator[Finding]:
+    """The findings of one launch.
+
+    Args:
+        counts: what the launch's monitor counted.
+        subject: the launch.
+        regions: what each parameter may access.
+        addresses: the memory known to the run.
+        view_bounds: severity of leaving a view inside its storage.
+    """
+    for count in counts:
+        if count.witness.site.kind == "check":
+            continue
+        if count.witness.test == "view" and view_bounds == "off":
+            continue
+        yield _Teller(count, subject, regions, addresses).finding(
+            "warning" if view_bounds == "off" else view_bounds
+        )
+
+
+class _Teller:
+    """Puts one count into words."""
+
+    def __init__(
+        self, count: Count, subject: Subject, regions: Sequence[Region], addresses: Addresses
+    ) -> None:
+        self.count, self.subject, self.addresses = count, subject, addresses
+        self.witness: Witness = count.witness
+        self.site: ProbeSite = count.witness.site
+        known = 0 <= self.site.parameter < len(regions)
+        self.region = regions[self.site.parameter] if known else None
+
+    def finding(self, view: Severity) -> Finding:
+        kind, message, notes, advice = self._judgement()
+        argument = self.subject.argument(self.site.parameter)
+        where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
+        if argument and self.site.kind != "load":
+            where = f" to `{argument.name}`"
+        return Finding(
+            kind=kind,
+            check="memcheck",
+            severity=view if kind == "view_oob" else "error",
+            message=message + where,
+            kernel=self.subject.kernel,
+            argument=argument,
+            location=self.site.location,
+            program=self.subject.program(self.witness.program),
+            lane=lane_indices(self.witness.lane, self.site.shape),
+            shape=self.site.shape,
+            iteration=self.witness.turns,
+            variables=self._variables(),
+            notes=notes,
+            count=self.count.lanes,
+            programs=self.count.programs,
+            launch=self.subject.host_line,
+            config=self.subject.config,
+            help=advice,
+        )
+
+    def _judgement(self) -> tuple[str, str, tuple[str, ...], str]:
+        """Kind, message, notes and help."""
+        access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
+        noun = f"{access} of {size} byte{'s' if size > 1 else ''}"
+        if test == "misaligned":
+            address = f"address {self.witness.address:#x} is no multiple of {size}"
+            return (
+                "misaligned",
+                f"misaligned {noun}",
+                (address,),
+                _HELP["misaligned"].format(size=size),
+            )
+        if test == "view":
+            notes = (self._beside_view(),)
+            return "view_oob", f"{noun} outside the elements passed", notes, _HELP["view"]
+        if self.region is None:
+            return self._unknown_address(noun)
+        kind = f"oob_{self.site.kind}"
+        masked = any(name == "mask" for name, _ in self._mask())
+        advice = _HELP["masked"] if not masked else _HELP["unmasked"]
+        advice = advice.format(access=self.site.kind, variable=self._index_name())
+        notes = tuple(filter(None, (self._distance(), self._neighbour())))
+        return kind, f"out-of-bounds {noun}", notes, advice
+
+    def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str]:
+        address = self.witness.address
+        freed = self.addresses.freed(address)
+        if freed is not None:
+            notes = (f"address {address:#x} was in {freed}, which is freed",)
+            return "use_after_free", f"{noun} of freed memory", notes, _HELP["freed"]
+        near = self.addresses.near(address) or "belongs to no tensor that this run has seen"
+        notes = (f"address {address:#x} {near}",)
+        kind = f"oob_{self.site.kind}"
+        return kind, f"out-of-bounds {noun} through a computed pointer", notes, _HELP["unknown"]
+
+    def _distance(self) -> str:
+        assert self.region is not None
+        start, end = self.region.storage
+        address, size = self.witness.address, self.site.size
+        if address >= end:
+            return f"the access is {_bytes(address - end)} past its end"
+        if address + size > end > address:
+            return f"the access straddles its end by {_bytes(address + size - end)}"
+        return f"the access is {_bytes(start - address)} before its beginning"
+
+    def _neighbour(self) -> str:
+        """Whose memory it would have been."""
+        assert self.region is not None
+        other = self.addresses.owner(self.witness.address)
+        if other is None or other == self.site.parameter:
+            return ""
+        return f"it would have landed in `{self.subject.names[other]}`"
+
+    def _beside_view(self) -> str:
+        assert self.region is not None
+        low, high = self.region.view
+        address = self.witness.address
+        if address >= high:
+            return f"the access is {_bytes(address - high)} past the last of them"
+        if address < low:
+            return f"the access is {_bytes(low - address)} before the first of them"
+        return f"the access falls between them, {_bytes(address - low)} after the first"
+
+    def _mask(self) -> tuple[tuple[str, str], ...]:
+        return () if self.site.masked else (("mask", "none"),)
+
+    def _variables(self) -> tuple[tuple[str, str], ...]:
+        return (*self.subject.variables(self.witness.values), *self._mask())
+
+    def _index_name(self) -> str:
+        """The variable to bound: the first that is an index per lane."""
+        wide = [s.name for s in self.site.shown if s.width > 1 and s.element.startswith("i")]
+        return next((name for name in wide if not name.startswith("%")), "offsets")
+
+
+def _bytes(number: int) -> str:
+    return f"{number:,} byte{'' if number == 1 else 's'}"

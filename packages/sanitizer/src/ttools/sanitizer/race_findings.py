@@ -1,0 +1,134 @@
+"""racecheck: findings from the conflicts between the accesses of a launch.
+
+Owns the words. Which accesses conflict is `races`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ttools.core.findings import Finding, Related, Severity
+from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.monitor import Monitor
+from ttools.sanitizer.addresses import Addresses
+from ttools.sanitizer.races import AccessRef, Conflict, RaceLog, Site
+from ttools.sanitizer.subject import Subject, lane_indices
+
+_VERBS = {"load": "loads", "store": "stores", "atomic": "accesses atomically"}
+_HELP = {
+    "overlapping_store": "let each element be stored by one program, or add with tl.atomic_add",
+    "race": "use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
+    "intra_program_race": "put a tl.debug_barrier() between the two",
+}
+
+
+def sites_of(monitor: Monitor) -> list[Site]:
+    """The kernel's probes as the analysis of races wants them."""
+    return [
+        Site(
+            kind="load" if probe.kind == "check" else probe.kind,  # type: ignore[arg-type]
+            size=max(1, probe.size),
+            shape=probe.shape,
+            op=probe.operation,
+        )
+        for probe in monitor.sites
+    ]
+
+
+def race_findings(
+    monitor: Monitor, subject: Subject, addresses: Addresses
+) -> Iterator[tuple[Conflict, Finding]]:
+    """The findings of one launch, each with the conflict it tells of."""
+    accesses, syncs = monitor.records()
+    log = RaceLog(sites_of(monitor))
+    log.add(accesses)
+    united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
+    for conflict in log.conflicts(syncs if len(syncs) else None):
+        finding = _finding(conflict, monitor.sites, subject, addresses)
+        # The copies of one operation are one place to the user.
+        key = (conflict.kind, finding.location, *(r.location for r in finding.related))
+        known = united.get(key)
+        if known is None or finding.count > known[1].count:
+            united[key] = conflict, finding
+    yield from united.values()
+
+
+def _finding(
+    conflict: Conflict, sites: Sequence[ProbeSite], subject: Subject, addresses: Addresses
+) -> Finding:
+    first, second = conflict.first, conflict.second
+    one, other = sites[first.site], sites[second.site]
+    # The finding stands where something is stored; the other access is the related one.
+    if conflict.kind != "intra_program_race" and one.kind != "load" and other.kind == "load":
+        first, second, one, other = second, first, other, one
+    owner = addresses.owner(conflict.start)
+    argument = subject.argument(-1 if owner is None else owner)
+    name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
+    item = (conflict.start - _start(addresses, owner)) // max(1, other.size)
+    related = [_related(first, one, subject)]
+    if conflict.missing_barrier_site is not None:
+        release = sites[conflict.missing_barrier_site]
+        related.append(
+            Related(message="released here without a barrier before", location=release.location)
+        )
+    return Finding(
+        kind=conflict.kind,
+        check="racecheck",
+        severity=conflict.severity,
+        message=_message(conflict, one, other, name),
+        kernel=subject.kernel,
+        argument=argument,
+        location=other.location,
+        program=subject.program(second.program),
+        lane=_lane(second, other),
+        shape=other.shape,
+        notes=(f"element {item:,} of its storage is touched by both",),
+        count=conflict.count,
+        programs=conflict.programs,
+        related=tuple(related),
+        launch=subject.host_line,
+        config=subject.config,
+        help=_HELP[conflict.kind],
+    )
+
+
+def _start(addresses: Addresses, owner: int | None) -> int:
+    return 0 if owner is None else addresses.start(owner)
+
+
+def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:
+    if conflict.kind == "overlapping_store":
+        return f"several programs store to the same elements of {name}"
+    if conflict.kind == "intra_program_race":
+        if conflict.missing_barrier_site is not None:
+            return f"{name} is released to other programs while stores may still be under way"
+        return f"{_VERBS[one.kind]} and {_VERBS[other.kind]} of {name} by other threads, no barrier"
+    return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
+
+
+def _related(access: AccessRef, site: ProbeSite, subject: Subject) -> Related:
+    return Related(
+        message=f"the same element is accessed here ({site.kind})",
+        location=site.location,
+        program=subject.program(access.program),
+        lane=_lane(access, site),
+    )
+
+
+def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
+    numel = 1
+    for extent in site.shape:
+        numel *= extent
+    return lane_indices(access.lane % numel, site.shape)
+
+
+def identical(finding: Finding) -> Finding:
+    """The note that an overlapping store becomes when all programs store the same values."""
+    severity: Severity = "note"
+    return replace(
+        finding,
+        severity=severity,
+        message=f"{finding.message}, always the same values",
+        help=None,
+    )

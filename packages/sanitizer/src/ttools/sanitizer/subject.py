@@ -1,0 +1,129 @@
+"""What a finding says of the launch it was made in: arguments, programs, lanes, the host's line.
+
+Owns the translation from a launch's numbers to the words of a report. Must not know any check.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttools.core.findings import Argument
+from ttools.interpreter.observation import ObservedLaunch
+
+_OURS = ("ttools", "triton", "torch", "contextlib", "functools")
+_UNNAMED = "<unknown>"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A launch, as findings describe it.
+
+    Attributes:
+        kernel: its name.
+        grid: three extents.
+        names: of the parameters.
+        arguments: as passed, one per parameter.
+        host_line: `file:line` of the launch.
+        config: of the autotuner, if one made the launch.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    names: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    host_line: str | None
+    config: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, launch: ObservedLaunch) -> Subject:
+        x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
+        return cls(
+            kernel=launch.kernel,
+            grid=(x, y, z),
+            names=launch.names,
+            arguments=tuple(launch.arguments),
+            host_line=_host_line(),
+            config=launch.config,
+        )
+
+    def program(self, linear: int) -> tuple[int, int, int]:
+        """The coordinates of a program."""
+        x, y, _ = self.grid
+        return linear % x, linear // x % y, linear // (x * y)
+
+    def argument(self, index: int) -> Argument | None:
+        """The description of the argument for a parameter; None for -1."""
+        if not 0 <= index < len(self.names):
+            return None
+        return describe(self.names[index], self.arguments[index])
+
+    def variables(self, values: Sequence[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
+        """Names and values as text; `%3` becomes the name of parameter 3."""
+        return tuple((self._variable(name), _text(value)) for name, value in values)
+
+    def _variable(self, name: str) -> str:
+        if name.startswith("%") and name[1:].isdigit() and int(name[1:]) < len(self.names):
+            return self.names[int(name[1:])]
+        return name
+
+
+def describe(name: str, value: Any) -> Argument:
+    """An argument as findings show it."""
+    tensor = value if hasattr(value, "untyped_storage") else getattr(value, "base", value)
+    try:
+        shape = tuple(int(n) for n in tensor.shape)
+        strides = tuple(int(tensor.stride(n)) for n in range(len(shape)))
+        item = int(tensor.element_size())
+    except (AttributeError, TypeError):
+        return Argument(name=name, dtype=type(value).__name__)
+    start, end = _extent(tensor)
+    return Argument(
+        name=name,
+        dtype=str(getattr(value, "dtype", tensor.dtype)).removeprefix("torch."),
+        shape=shape,
+        strides=strides,
+        offset=(int(tensor.data_ptr()) - start) // item if end > start else 0,
+        storage_bytes=end - start,
+    )
+
+
+def _extent(tensor: Any) -> tuple[int, int]:
+    if hasattr(tensor, "untyped_storage"):
+        storage = tensor.untyped_storage()
+        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+    start, end = tensor.storage_extent()
+    return int(start), int(end)
+
+
+def lane_indices(lane: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major lane as one index per axis; `()` for a scalar."""
+    indices: list[int] = []
+    for extent in reversed(shape):
+        lane, index = divmod(lane, extent)
+        indices.insert(0, index)
+    return tuple(indices)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _host_line() -> str | None:
+    """The innermost line outside Triton, torch and ttools."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        file = frame.f_code.co_filename
+        if module not in _OURS and module != "ttools_triton" and not file.startswith("<frozen"):
+            return f"{Path(file)}:{frame.f_lineno}" if file else _UNNAMED
+        assert frame.f_back is not None or frame is not None
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
