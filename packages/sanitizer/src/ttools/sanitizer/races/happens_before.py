@@ -30,9 +30,6 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
     cells = Cells(records["start"], records["end"])
     moment = clocks.moments(records["program"], records["epoch"].astype(np.int64))
     judge = _Judge(records, sites, classes, clocks, moment)
-    # Stores first: where a program stores and loads in one moment, either order would do.
-    rank = np.zeros(16, np.int64)
-    rank[[STORE, LOAD, ATOMIC, POLL]] = range(4)
     site = records["site"]
     parts = []
     for cell, index in cells.blocks(np.arange(len(records))):
@@ -40,7 +37,7 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
             cell,
             moment[index],
             records["program"][index],
-            rank[classes[site[index]]],
+            judge.kind[index],
             site[index],
             records["epoch"][index],
             records["lane"][index],
@@ -118,17 +115,20 @@ def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, 
     """Pairs of positions to ask about; see the module's docstring."""
     kind = judge.kind[index]
     count = len(cell)
-    head = np.maximum.accumulate(np.where(changes(cell), np.arange(count), 0))
+    # What one program does in one moment is ordered alike: stores are sought before and after it.
+    together = np.flatnonzero(changes(cell, judge.moment[index], judge.program[index]))
+    length = np.diff(np.append(together, count))
     stored = np.where(kind == STORE, np.arange(count), -1)
-    # The last store before each position, and the first one after it.
-    before = np.maximum.accumulate(np.append(-1, stored))[:-1]
-    follows = np.flatnonzero(before >= head)
-    yield before[follows], follows
+    last = np.maximum.accumulate(np.append(-1, stored))[np.repeat(together, length)]
+    follows = np.flatnonzero(last >= 0)
+    follows = follows[cell[last[follows]] == cell[follows]]
+    yield last[follows], follows
     stored = np.where(kind == STORE, np.arange(count), count)
-    after = np.append(np.minimum.accumulate(stored[::-1])[::-1], count)[1:]
-    leads = np.flatnonzero((kind != STORE) & (after < count))
-    leads = leads[cell[after[leads]] == cell[leads]]
-    yield leads, after[leads]
+    upcoming = np.append(np.minimum.accumulate(stored[::-1])[::-1], count)
+    upcoming = upcoming[np.repeat(together + length, length)]
+    leads = np.flatnonzero((kind != STORE) & (upcoming < count))
+    leads = leads[cell[upcoming[leads]] == cell[leads]]
+    yield leads, upcoming[leads]
     yield from _between_runs(cell, index, judge)
 
 

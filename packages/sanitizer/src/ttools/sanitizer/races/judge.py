@@ -23,7 +23,7 @@ from ttools.sanitizer.races.records import (
     Records,
     Site,
 )
-from ttools.sanitizer.races.rows import OVERLAPPING_STORE, Rows, join
+from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
 from ttools.sanitizer.races.threads import thread_rows, thread_suspects
 from ttools.sanitizer.races.unordered import suspects, unordered_rows
 
@@ -57,7 +57,7 @@ def find_conflicts(
     parts: list[Rows] = []
     chosen = np.flatnonzero(suspects(records, classes))
     if len(chosen):
-        shared = records[chosen]
+        shared = records.take(chosen)
         if len(clocks.syncs):
             rows = ordered_rows(shared, sites, classes, clocks)
         else:
@@ -65,9 +65,9 @@ def find_conflicts(
         parts.append(_reindexed(rows, chosen))
     chosen = np.flatnonzero(thread_suspects(records, sites, classes))
     if len(chosen):
-        parts.append(_reindexed(thread_rows(records[chosen], sites, classes), chosen))
-    rows = join(parts)
-    return [_conflict(each, records, sites) for each in _by_pair(rows, records)]
+        parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
+    timed = len(clocks.syncs) > 0
+    return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
 
 
 def _overlapping_records(accesses: Records) -> Records:
@@ -75,8 +75,8 @@ def _overlapping_records(accesses: Records) -> Records:
     start, end = accesses["start"], accesses["end"]
     order = order_by(start)
     chosen = overlapping(start[order], end[order])
-    records = accesses[order[chosen]]
-    return np.asarray(records, ACCESS)
+    # np.take copies whole records, several times faster than indexing does.
+    return np.asarray(accesses.take(order[chosen]), ACCESS)
 
 
 def _reindexed(rows: Rows, index: Ints) -> Rows:
@@ -95,10 +95,16 @@ def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
         yield rows.take(part)
 
 
-def _conflict(rows: Rows, records: Records, sites: Sequence[Site]) -> Conflict:
-    witness = rows.take(np.array([_lowest(rows, records)]))
-    address = int(witness.start[0])
-    indices = (int(witness.first[0]), int(witness.second[0]))
+def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) -> Conflict:
+    chosen = _lowest(rows, records)
+    address, release = int(rows.start[chosen]), int(rows.release[chosen])
+    indices = [int(rows.first[chosen]), int(rows.second[chosen])]
+    if release < 0 and (rows.kind[0] == INTRA_PROGRAM or not timed):
+        same_thread = rows.kind[0] == INTRA_PROGRAM
+        indices = [
+            _earliest(records, index, address, sites[records["site"][index]].size, same_thread)
+            for index in indices
+        ]
     first, second = (_reference(records, index, address, sites) for index in indices)
     size = sites[second.site].size
     begin, end = _union(rows.start, rows.end)
@@ -121,7 +127,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site]) -> Conflict:
         end=min(_end_of_element(records[index], address, sites) for index in indices),
         count=_elements(begin, end, size, int(records["start"][indices[1]]) % size),
         programs=len(_programs(records, pair, begin, end)),
-        missing_barrier_site=int(witness.release[0]) if witness.release[0] >= 0 else None,
+        missing_barrier_site=release if release >= 0 else None,
         overlaps=overlaps,
     )
 
@@ -134,6 +140,22 @@ def _lowest(rows: Rows, records: Records) -> int:
         values = column[left]
         left = left[values == values.min()]
     return int(left[0])
+
+
+def _earliest(records: Records, index: int, address: int, size: int, same_thread: bool) -> int:
+    """Of the records of this program and site that say the same, the lowest by epoch and lane."""
+    mine = records[index]
+    alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
+    alike &= (records["start"] <= address) & (records["end"] > address)
+    if same_thread:
+        alike &= records["barrier"] == mine["barrier"]
+    left = np.flatnonzero(alike)
+    near = records.take(left)
+    lane = near["lane"] + (address - near["start"]) // size
+    if same_thread:
+        thread = lane == int(mine["lane"]) + (address - int(mine["start"])) // size
+        left, near, lane = left[thread], near[thread], lane[thread]
+    return int(left[order_by(near["epoch"], lane)[0]])
 
 
 def _reference(records: Records, index: int, address: int, sites: Sequence[Site]) -> AccessRef:

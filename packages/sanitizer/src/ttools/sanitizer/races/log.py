@@ -66,7 +66,7 @@ def compact(records: Records, sites: Sequence[Site]) -> Records:
         origin,
         records["start"],
     )
-    records, origin = records[order], origin[order]
+    records, origin = records.take(order), origin[order]
     start, end = records["start"], records["end"]
     group = changes(
         records["program"], records["site"], records["epoch"], records["barrier"], origin
@@ -77,7 +77,7 @@ def compact(records: Records, sites: Sequence[Site]) -> Records:
     fresh = group.copy()
     fresh[1:] |= (start[1:] - int(start.min()) + lift[1:]) > reach[:-1]
     heads = np.flatnonzero(fresh)
-    merged = records[heads]
+    merged = records.take(heads)
     merged["end"] = np.maximum.reduceat(end, heads)
     merged["seq"] = np.minimum.reduceat(records["seq"], heads)
     return merged

@@ -11,7 +11,7 @@ import numpy as np
 
 from ttools.sanitizer.races.classes import thread_clashes
 from ttools.sanitizer.races.keys import changes, order_by
-from ttools.sanitizer.races.overlap import meetings
+from ttools.sanitizer.races.overlap import Cells, meetings
 from ttools.sanitizer.races.records import Bools, Ints, Records, Site
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, Rows
 
@@ -39,9 +39,9 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
     """
     # One copy of the address space for each stretch of a program between two barriers: only ranks
     # of bounds are copied, so that the copies fit into 64 bits.
-    cuts = np.unique(np.concatenate([records["start"], records["end"]]))
+    cuts = Cells(records["start"], records["end"]).cuts
     order = order_by(records["program"], records["barrier"], records["start"], records["epoch"])
-    within = records[order]
+    within = records.take(order)
     space = np.cumsum(changes(within["program"], within["barrier"])) - 1
     base = space * len(cuts)
     found = meetings(

@@ -1,0 +1,136 @@
+"""Launches played by hand, and what a naive analysis says about them, byte by byte."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from ttools.sanitizer.races import ACCESS, ACQUIRE, RELEASE, RMW, SCALAR, SYNC, Site
+
+LOCK, FLAG = -64, -32
+"""Addresses of words that programs synchronise through; data begins at 0."""
+
+
+@dataclass
+class Played:
+    """One access with all that the naive analysis wants to know about it."""
+
+    site: int
+    program: int
+    epoch: int
+    barrier: int
+    known: frozenset[int]
+    elements: dict[int, int]
+    """Byte address -> lane."""
+
+
+@dataclass
+class Launch:
+    """Plays what programs do, in the order of the calls, and records it as an engine would."""
+
+    sites: list[Site]
+    accesses: list[tuple] = field(default_factory=list)
+    syncs: list[tuple] = field(default_factory=list)
+    played: list[Played] = field(default_factory=list)
+    epochs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    barriers: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    known: dict[int, frozenset[int]] = field(default_factory=lambda: defaultdict(frozenset))
+    published: dict[int, frozenset[int]] = field(default_factory=lambda: defaultdict(frozenset))
+
+    def access(self, program, site, start, *, elements=1, lane=0):
+        size = self.sites[site].size
+        end = start + elements * size
+        seq, epoch, barrier = len(self.syncs), self.epochs[program], self.barriers[program]
+        self.accesses.append((start, end, program, seq, site, lane, epoch, barrier))
+        lanes = {byte: lane + (byte - start) // size for byte in range(start, end)}
+        self.played.append(Played(site, program, epoch, barrier, self.known[program], lanes))
+
+    def barrier(self, program):
+        self.barriers[program] += 1
+
+    def sync(self, program, site, address, flags):
+        """One lane of a synchronising operation, with the barrier that a used result implies."""
+        me = len(self.syncs)
+        end = address + 4
+        epoch, barrier = self.epochs[program], self.barriers[program]
+        self.syncs.append((address, end, program, me, site, epoch, barrier, flags))
+        if flags & ACQUIRE:
+            self.known[program] |= self.published[address]
+        if flags & RELEASE:
+            kept = self.published[address] if flags & RMW else frozenset()
+            self.published[address] = kept | self.known[program] | {me}
+        self.epochs[program] += 1
+        if flags & ACQUIRE and flags & SCALAR:
+            self.barrier(program)
+
+    def lock(self, program, site, address=LOCK):
+        self.sync(program, site, address, ACQUIRE | RELEASE | RMW | SCALAR)
+
+    def unlock(self, program, site, address=LOCK):
+        self.sync(program, site, address, RELEASE | RMW | SCALAR)
+
+    def records(self):
+        return np.array(self.accesses, ACCESS), np.array(self.syncs, SYNC)
+
+
+def sites_clash(one: Site, other: Site) -> bool:
+    kinds = {one.kind, other.kind}
+    if "store" in kinds:
+        return True
+    return kinds == {"atomic", "load"} and not any(
+        site.kind == "load" and site.volatile for site in (one, other)
+    )
+
+
+def cross_kind(one: Site, other: Site) -> str:
+    return "overlapping_store" if one.kind == other.kind == "store" else "race"
+
+
+def meeting_bytes(launch: Launch) -> dict[tuple[str, int, int], dict[int, set[tuple[int, int]]]]:
+    """Kind and sites -> byte -> (program at the first site, program at the second) in conflict."""
+    found: dict = defaultdict(lambda: defaultdict(set))
+    for one, other in combinations(launch.played, 2):
+        if one.site > other.site:
+            one, other = other, one
+        a, b = launch.sites[one.site], launch.sites[other.site]
+        for byte in one.elements.keys() & other.elements.keys():
+            pair = (one.program, other.program)
+            if one.program != other.program and sites_clash(a, b):
+                if one.site == other.site:
+                    pair = (min(pair), max(pair))
+                found[cross_kind(a, b), one.site, other.site][byte].add(pair)
+            if threads_meet(one, other, a, b, byte):
+                found["intra_program_race", one.site, other.site][byte].add(pair)
+    return found
+
+
+def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> bool:
+    """Whether an earlier store and a later access of one program are by different threads."""
+    if (one.program, one.barrier) != (other.program, other.barrier) or one.site == other.site:
+        return False
+    if a.kind != "store" or max(a.numel, b.numel) == 1:
+        return False
+    form_a, form_b = ([n for n in site.shape if n > 1] for site in (a, b))
+    same = (form_a, a.size, one.elements[byte]) == (form_b, b.size, other.elements[byte])
+    return not same
+
+
+def unordered_pairs(launch: Launch) -> dict[tuple[str, int, int], set[int]]:
+    """Kind and sites -> bytes, of all pairs of accesses that the played order does not exclude."""
+    found: dict = defaultdict(set)
+    for one, other in combinations(launch.played, 2):
+        a, b = launch.sites[one.site], launch.sites[other.site]
+        shared = one.elements.keys() & other.elements.keys()
+        if one.program == other.program or not shared or not sites_clash(a, b):
+            continue
+        releases = [i for i in other.known if launch.syncs[i][2] == one.program]
+        kind = cross_kind(a, b)
+        if any(launch.syncs[i][5] >= one.epoch for i in releases):
+            if a.numel == 1 or one.barrier < launch.syncs[max(releases)][6]:
+                continue
+            kind = "intra_program_race"
+        found[kind, min(one.site, other.site), max(one.site, other.site)] |= shared
+    return found

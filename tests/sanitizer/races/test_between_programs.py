@@ -1,0 +1,209 @@
+"""Launches without synchronisation, against sets of bytes."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from race_launches import Launch, meeting_bytes
+
+from ttools.sanitizer.races import ACCESS, RaceLog, Site, find_conflicts, overlap
+from ttools.sanitizer.races.judge import MAX_RANGES
+from ttools.sanitizer.races.log import compact
+
+KINDS = ("load", "store", "atomic")
+site = st.builds(
+    Site,
+    kind=st.sampled_from(KINDS),
+    size=st.sampled_from([1, 2, 4]),
+    shape=st.sampled_from([(), (4,), (1, 4), (8,)]),
+    volatile=st.booleans(),
+)
+
+
+@st.composite
+def launches(draw):
+    launch = Launch(draw(st.lists(site, min_size=1, max_size=4)))
+    for _ in range(draw(st.integers(0, 14))):
+        program = draw(st.integers(0, 3))
+        if draw(st.integers(0, 7)) == 0:
+            launch.barrier(program)
+        at = draw(st.integers(0, len(launch.sites) - 1))
+        size = launch.sites[at].size
+        start = draw(st.integers(0, 24 // size)) * size
+        elements = draw(st.integers(1, 5))
+        launch.access(program, at, start, elements=elements, lane=draw(st.integers(0, 2)))
+    return launch
+
+
+def expected(launch):
+    """What a `Conflict` says, computed from single bytes."""
+    result = {}
+    for (kind, a, b), byte_pairs in meeting_bytes(launch).items():
+        size = launch.sites[b].size
+        lowest = min(
+            (min(pair), max(pair), byte) for byte, pairs in byte_pairs.items() for pair in pairs
+        )
+        touching = {
+            played.program
+            for played in launch.played
+            if played.site in (a, b) and played.elements.keys() & byte_pairs.keys()
+        }
+        count = len({byte // size for byte in byte_pairs})
+        result[kind, a, b] = (count, len(touching), *lowest)
+    return result
+
+
+def reported(conflicts):
+    return {
+        (c.kind, c.first.site, c.second.site): (
+            c.count,
+            c.programs,
+            min(c.first.program, c.second.program),
+            max(c.first.program, c.second.program),
+            c.start,
+        )
+        for c in conflicts
+    }
+
+
+@given(launches())
+def test_every_conflict_of_bytes_is_reported_with_count_and_witness(launch):
+    accesses, _ = launch.records()
+    conflicts = find_conflicts(accesses, launch.sites)
+    assert reported(conflicts) == expected(launch)
+    assert len(conflicts) == len(expected(launch)), "one conflict for each kind and pair"
+
+
+@given(launches())
+def test_blocks_and_thinning_change_nothing(launch):
+    accesses, _ = launch.records()
+    with mock.patch.object(overlap, "BLOCK", 2):
+        assert reported(find_conflicts(accesses, launch.sites)) == expected(launch)
+
+
+@given(launches())
+def test_witnesses_are_accesses_that_took_place(launch):
+    accesses, _ = launch.records()
+    for conflict in find_conflicts(accesses, launch.sites):
+        assert conflict.start < conflict.end
+        for ref in (conflict.first, conflict.second):
+            assert ref.address == conflict.start
+            assert any(
+                (played.site, played.program, played.epoch) == (ref.site, ref.program, ref.epoch)
+                and played.elements.get(ref.address) == ref.lane
+                for played in launch.played
+            )
+
+
+@given(launches())
+def test_a_replay_is_told_all_bytes_and_programs(launch):
+    accesses, _ = launch.records()
+    by_sites = meeting_bytes(launch)
+    for conflict in find_conflicts(accesses, launch.sites):
+        if conflict.kind != "overlapping_store":
+            assert conflict.overlaps is None
+            continue
+        told = conflict.overlaps
+        touched = [byte for start, end in told.ranges for byte in range(start, end)]
+        bytes_in_conflict = by_sites[conflict.kind, conflict.first.site, conflict.second.site]
+        assert touched == sorted(bytes_in_conflict)
+        assert len(told.programs) == conflict.programs
+        assert not told.cut
+
+
+@given(launches(), st.randoms())
+def test_the_order_of_records_does_not_matter(launch, random):
+    accesses, _ = launch.records()
+    shuffled = accesses.copy()
+    random.shuffle(order := list(range(len(accesses))))
+    shuffled[:] = accesses[order]
+    assert find_conflicts(shuffled, launch.sites) == find_conflicts(accesses, launch.sites)
+
+
+@given(launches(), st.integers(1, 6))
+def test_compaction_changes_nothing(launch, limit):
+    accesses, _ = launch.records()
+    plain = find_conflicts(accesses, launch.sites)
+    assert find_conflicts(compact(accesses, launch.sites), launch.sites) == plain
+    log = RaceLog(launch.sites, limit=limit)
+    for begin in range(0, len(accesses), 3):
+        log.add(accesses[begin : begin + 3])
+    assert log.conflicts() == plain
+
+
+def test_a_log_keeps_what_is_distinct_only():
+    log = RaceLog([Site("store", 4, (8,))], limit=100)
+    row = np.zeros(1, ACCESS)
+    row["end"] = 4
+    for _ in range(1000):
+        log.add(row)
+        row["start"] = (row["start"] + 4) % 128
+        row["lane"] = row["start"] // 4
+        row["end"] = row["start"] + 4
+    assert len(log) <= 101
+
+
+def test_a_log_copies_what_it_is_given():
+    log = RaceLog([Site("store", 4)])
+    row = np.zeros(1, ACCESS)
+    row["end"] = 4
+    log.add(row)
+    row["program"] = 1
+    log.add(row)
+    (conflict,) = log.conflicts()
+    assert (conflict.first.program, conflict.second.program) == (0, 1)
+
+
+def test_nothing_recorded_is_no_conflict():
+    assert find_conflicts(np.empty(0, ACCESS), []) == []
+    assert RaceLog([]).conflicts() == []
+
+
+def test_a_record_of_an_unknown_site_is_refused():
+    with pytest.raises(ValueError, match="outside the 1 given"):
+        find_conflicts(np.array([(0, 4, 0, 0, 1, 0, 0, 0)], ACCESS), [Site("store", 4)])
+
+
+def test_ranges_for_a_replay_are_bounded_and_counts_are_not():
+    cells = 2 * MAX_RANGES
+    accesses = np.zeros(2 * cells, ACCESS)
+    accesses["start"] = np.tile(np.arange(cells) * 8, 2)
+    accesses["end"] = accesses["start"] + 4
+    accesses["program"] = np.arange(2 * cells)
+    (conflict,) = find_conflicts(accesses, [Site("store", 4)])
+    assert conflict.count == cells
+    assert conflict.programs == 2 * cells
+    assert conflict.overlaps.cut
+    assert len(conflict.overlaps.ranges) == MAX_RANGES
+    assert len(conflict.overlaps.programs) == 2 * MAX_RANGES
+
+
+def test_wide_reads_over_many_stores_need_no_product():
+    """A thousand programs read all of what a thousand others store: 10^6 meetings, one answer."""
+    accesses = np.zeros(2000, ACCESS)
+    accesses["program"] = np.arange(2000)
+    accesses["start"][:1000] = np.arange(1000) * 4
+    accesses["end"][:1000] = accesses["start"][:1000] + 4
+    accesses["end"][1000:] = 4000
+    accesses["site"][1000:] = 1
+    (conflict,) = find_conflicts(accesses, [Site("store", 4), Site("load", 4, (1000,))])
+    assert (conflict.kind, conflict.count, conflict.programs) == ("race", 1000, 2000)
+    assert (conflict.first.program, conflict.second.program) == (0, 1000)
+
+
+def test_a_volatile_load_conflicts_with_stores_only():
+    launch = Launch([Site("store", 4), Site("atomic", 4), Site("load", 4, volatile=True)])
+    for program, at in ((0, 1), (1, 2)):
+        launch.access(program, at, 0)
+    assert find_conflicts(launch.records()[0], launch.sites) == []
+    launch.access(2, 0, 0)
+    kinds = [(c.kind, c.first.site, c.second.site) for c in find_conflicts(*_pair(launch))]
+    assert kinds == [("race", 0, 1), ("race", 0, 2)]
+
+
+def _pair(launch):
+    return launch.records()[0], launch.sites
