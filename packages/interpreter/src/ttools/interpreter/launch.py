@@ -21,7 +21,7 @@ from ttools.interpreter.arena import Arena
 from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
 from ttools.interpreter.emit.module import CallbackKind, EmittedModule
 from ttools.interpreter.jit import NativeCode
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.monitor import Monitor, SiteTable
 from ttools.interpreter.native_runtime import PENDING, native_runtime
 from ttools.interpreter.pool import default_threads, pool
 from ttools.interpreter.selection import Grid, Order, arrange
@@ -80,6 +80,7 @@ class Kernel:
         self.pack_into = self._layout.pack_into
         self.launch_bytes = self._layout.size
         self.calls_back = bool(emitted.sites or emitted.probes)
+        self.probes = SiteTable(emitted.probes)
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
 

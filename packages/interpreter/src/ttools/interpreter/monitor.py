@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
 from ttools.interpreter.emit.probe_layout import (
     CLASSES,
+    COUNTER_BYTES,
     FUNCTIONS,
     LOG_RECORDS,
-    MONITOR,
     MONITOR_BYTES,
     PAYLOAD_ADDRESSES,
     PROBE,
@@ -33,7 +33,6 @@ from ttools.interpreter.printing import element_value
 from ttools.interpreter.region import Region
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 _NO_PROGRAM = 2**63 - 1
@@ -71,11 +70,30 @@ class Count:
     witness: Witness
 
 
+class SiteTable:
+    """What all monitors of a kernel share: its probes as the runtime reads them."""
+
+    def __init__(self, probes: Sequence[ProbeSite]) -> None:
+        self.count = len(probes)
+        offsets = [site.lane_offsets() for site in probes]
+        lanes = struct.pack(f"<{sum(map(len, offsets))}i", *(n for row in offsets for n in row))
+        self._memory = ctypes.create_string_buffer(self.count * SITE_BYTES + len(lanes) + 8)
+        self.address = ctypes.addressof(self._memory)
+        place = self.count * SITE_BYTES
+        ctypes.memmove(self.address + place, lanes, len(lanes))
+        for n, (site, row) in enumerate(zip(probes, offsets, strict=True)):
+            numbers = (site.size, site.width, site.parameter, site.flags, self.address + place, 0)
+            struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers)
+            place += 4 * len(row)
+        self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
+
+
 class Monitor:
     """The observations of one launch of an instrumented kernel.
 
     Args:
         emitted: the kernel.
+        table: its probes.
         regions: one per parameter.
         allocations: first address and end of all memory that pointers of unknown origin may lead
             to.
@@ -87,60 +105,59 @@ class Monitor:
     def __init__(
         self,
         emitted: EmittedModule,
+        table: SiteTable,
         regions: Sequence[Region],
         allocations: Sequence[tuple[int, int]] = (),
     ) -> None:
-        import numpy as np
-
         self._emitted = emitted
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[NDArray[Any]] = []
-        sites, self._keep = _site_table(emitted)
-        table = np.zeros(max(1, len(regions)) * REGION_BYTES // 8, np.uint64)
+        self._keep: list[Any] = [table]
+        regions_at = MONITOR_BYTES
+        rows_at = regions_at + len(regions) * REGION_BYTES
+        self._counters_at = rows_at + 16 * len(allocations)
+        block = bytearray(self._counters_at + 8)
+        block += table.counters
+        self._memory = (ctypes.c_char * len(block)).from_buffer(block)
+        self.address = ctypes.addressof(self._memory)
+        words = [*_functions(), 0]
+        words += (0, 0, table.address, table.count, self.address + regions_at)
+        words += (len(allocations), self.address + rows_at, self.address + self._counters_at)
+        struct.pack_into(f"<{len(words)}Q", block, 0, *words)
         for n, region in enumerate(regions):
-            self._fill(table[n * REGION_BYTES // 8 :], region)
-        count = len(emitted.probes)
-        self._counters = np.zeros((max(1, count), len(CLASSES), 3), np.int64)
-        self._counters[:, :, 1] = _NO_PROGRAM
-        rows = np.array(sorted(allocations), np.uint64).reshape(-1, 2)
-        words = np.zeros(MONITOR_BYTES // 8, np.uint64)
-        words[: len(FUNCTIONS)] = _functions()
-        for name, value in (
-            ("SITES", sites.ctypes.data),
-            ("SITE_COUNT", count),
-            ("REGIONS", table.ctypes.data),
-            ("ALLOCATION_COUNT", len(rows)),
-            ("ALLOCATIONS", rows.ctypes.data),
-            ("COUNTERS", self._counters.ctypes.data),
-        ):
-            words[MONITOR[name] // 8] = value
-        self._keep = [*self._keep, sites, table, rows, words]
-        self.address = int(words.ctypes.data)
+            struct.pack_into("<8Q", block, regions_at + n * REGION_BYTES, *self._words(region))
+        flat = [end for row in allocations for end in row]
+        struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
+        block[self._counters_at : self._counters_at + len(table.counters)] = table.counters
+        self._block = block
 
-    def _fill(self, words: NDArray[np.uint64], region: Region) -> None:
-        import numpy as np
-
+    def _words(self, region: Region) -> tuple[int, ...]:
+        """The region as the runtime reads it."""
         exact = region.judges_view
-        dims = None
-        if exact and region.members is not None:
-            self._keep.append(region.members)
-            dims = np.array([2**64 - 1, region.item, region.members.ctypes.data], np.uint64)
-        elif exact and region.dims is not None:
-            flat = [n for stride, extent in region.dims for n in (stride, extent - 1)]
-            dims = np.array([len(region.dims), region.item, *flat], np.uint64)
         low, high = region.view if exact else region.storage
-        if dims is not None:
-            self._keep.append(dims)
+        dims = 0
+        if exact and region.has_gaps:
             high = low  # every access takes the closer look
-        words[: REGION_BYTES // 8] = [
-            *region.storage,
-            low,
-            high - low,
-            *region.view,
-            0 if dims is None else dims.ctypes.data,
-            exact,
-        ]
+            dims = self._dimensions(region)
+        return (*region.storage, low, high - low, *region.view, dims, exact)
+
+    def _dimensions(self, region: Region) -> int:
+        if region.members is not None:
+            words = [2**64 - 1, region.item, region.members.ctypes.data]
+        else:
+            dims = region.dims or ()
+            flat = (n for stride, extent in dims for n in (stride, extent - 1))
+            words = [len(dims), region.item, *flat]
+        memory = (ctypes.c_uint64 * len(words))(*words)
+        self._keep += [region.members, memory]
+        return ctypes.addressof(memory)
+
+    def _counter(self, site: int, test: int) -> tuple[int, int, int]:
+        """Lanes, lowest program, programs."""
+        place = self._counters_at + site * COUNTER_BYTES + 24 * test
+        lanes, lowest, programs = struct.unpack_from("<qqq", self._block, place)
+        return lanes, lowest, programs
 
     # ---- called while the launch runs
     def witness(self, program: int, site: int, payload: int) -> None:
@@ -174,7 +191,7 @@ class Monitor:
         """
         best: dict[tuple[int, int], Count] = {}
         for (site, n), witness in self._witnesses.items():
-            lanes, _, programs = map(int, self._counters[site, n])
+            lanes, _, programs = self._counter(site, n)
             key = (self._emitted.probes[site].operation, n)
             known = best.get(key)
             if known is None or (lanes, -witness.program) > (known.lanes, -known.witness.program):
@@ -225,21 +242,6 @@ def sync_dtype() -> Any:
 def _functions() -> list[int]:
     symbols = probe_code().symbols
     return [symbols[name] for name in FUNCTIONS]
-
-
-def _site_table(emitted: EmittedModule) -> tuple[NDArray[np.uint8], list[Any]]:
-    import numpy as np
-
-    table = np.zeros(max(1, len(emitted.probes)) * SITE_BYTES, np.uint8)
-    keep: list[Any] = []
-    for n, site in enumerate(emitted.probes):
-        offsets = np.array(site.lane_offsets(), np.int32)
-        keep.append(offsets)
-        packed = struct.pack(
-            "<iiiiQQ", site.size, site.width, site.parameter, site.flags, offsets.ctypes.data, 0
-        )
-        table[n * SITE_BYTES : (n + 1) * SITE_BYTES] = np.frombuffer(packed, np.uint8)
-    return table, keep
 
 
 def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) -> Witness:

@@ -104,7 +104,7 @@ class ObservedLaunch:
         self.monitor = None
         if instruments.any:
             regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
-            self.monitor = Monitor(kernel.emitted, regions, allocations)
+            self.monitor = Monitor(kernel.emitted, kernel.probes, regions, allocations)
             params.append(self.monitor.address)
         return run_launch(
             kernel, params, self.grid, options or self.run.launch_options, self.monitor

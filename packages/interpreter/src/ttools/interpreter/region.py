@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ttools.interpreter.facts import storage_extent
@@ -41,6 +42,11 @@ class Region:
     members: NDArray[np.uint8] | None = None
     item: int = 1
     judges_view: bool = True
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether not all between the view's ends belongs to it."""
+        return self.dims is not None or self.members is not None
 
     def holds(self, address: int) -> bool:
         """Whether an element at `address` is one of the view's: what native code computes."""
@@ -98,6 +104,9 @@ def view_region(
         first: address of element (0, 0, …).
         item: bytes of an element.
     """
+    if first == storage[0] and _is_contiguous(shape, strides, item):
+        whole = (first, first + item * prod(shape))
+        return Region(storage, whole, item=item, judges_view=judges_view)
     if 0 in shape:
         return Region(storage, (first, first), item=item, judges_view=judges_view)
     moving = [(stride, extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1]
@@ -119,6 +128,15 @@ def view_region(
     if any(stride % item for stride, _ in dims) or (high - low) // item > _LARGEST_BITMAP:
         return Region(storage, ends, item=item, judges_view=judges_view)
     return Region(storage, ends, None, _bitmap(dims, item, high - low), item, judges_view)
+
+
+def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
+    """The usual case, seen quickly: row-major without gaps."""
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if stride != item:
+            return False
+        item *= extent
+    return True
 
 
 def _bitmap(dims: Sequence[tuple[int, int]], item: int, span: int) -> NDArray[np.uint8]:

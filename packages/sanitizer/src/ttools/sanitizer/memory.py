@@ -105,15 +105,15 @@ class _Teller:
                 _HELP["misaligned"].format(size=size),
             )
         if test == "view":
-            notes = (self._beside_view(),)
-            return "view_oob", f"{noun} outside the elements passed", notes, _HELP["view"]
+            beside = self._beside_view()
+            return "view_oob", f"{noun} outside the elements passed", (beside,), _HELP["view"]
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
         masked = any(name == "mask" for name, _ in self._mask())
         advice = _HELP["masked"] if not masked else _HELP["unmasked"]
         advice = advice.format(access=self.site.kind, variable=self._index_name())
-        notes = tuple(filter(None, (self._distance(), self._neighbour())))
+        notes: tuple[str, ...] = tuple(filter(None, (self._distance(), self._neighbour())))
         return kind, f"out-of-bounds {noun}", notes, advice
 
     def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str]:

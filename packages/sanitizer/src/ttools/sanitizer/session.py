@@ -14,7 +14,6 @@ from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, LaunchEntry, merge
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.emit.synchronisation import synchronises_programs
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
@@ -88,7 +87,7 @@ class Session:
         return Instruments(
             guards=True,
             footprints=races,
-            synchronised=races and synchronises_programs(launch.variants.module),
+            synchronised=races and launch.variants.synchronises,
         )
 
     def _regions(self, launch: ObservedLaunch) -> list[Region]:

@@ -10,6 +10,7 @@ from operator import index
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError, during
+from ttools.core.proton_stand_in import note_launch
 from ttools.interpreter import launch
 from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
@@ -122,6 +123,7 @@ class CPULauncher:
         finally:
             if copies is not None:
                 copies.write_back(variants.effects)
+        note_launch(report.seconds)
         if run is not None:
             run.count_launch(self._name, report.programs, report.seconds)
             for warning in report.warnings:

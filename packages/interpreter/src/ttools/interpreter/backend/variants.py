@@ -18,6 +18,7 @@ from ttools.interpreter.cache import Compilation, get_or_compile
 from ttools.interpreter.emit.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, EmittedModule, Facts, MemoryEffects
+from ttools.interpreter.emit.synchronisation import synchronises_programs
 from ttools.interpreter.interpretation import Run
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import Kernel
@@ -85,6 +86,11 @@ class Variants:
     def module(self) -> Module:
         """The kernel's module, to look at and not to change."""
         return parse_module(self._ttir)
+
+    @cached_property
+    def synchronises(self) -> bool:
+        """Whether a program of the kernel could learn of another."""
+        return synchronises_programs(self.module)
 
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""
