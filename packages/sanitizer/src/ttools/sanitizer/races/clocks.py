@@ -6,28 +6,13 @@ version known, which implies all that went into it, so that programs that take t
 need clocks of one entry. Knows nothing of the accesses that are ordered.
 """
 
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Iterable
-
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.overlap import cluster_heads
 from ttools.sanitizer.races.persistent import Map, depth_of, get, join, put
 from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints, Records
-
-UNKNOWN = -1
-
-
-class _Releases:
-    """The releases of one program into one sequence, oldest first."""
-
-    def __init__(self) -> None:
-        self.versions: list[int] = []
-        self.moments: list[int] = []
-        self.epochs: list[int] = []
-        self.barriers: list[int] = []
+from ttools.sanitizer.races.releases import UNKNOWN, Releases
 
 
 class Clocks:
@@ -48,18 +33,18 @@ class Clocks:
         count = int(locations.max(initial=-1)) + 1
         self._depth = depth_of(count + restarts)
         self._clocks: list[Map] = []
-        self._releases: dict[int, dict[int, _Releases]] = defaultdict(dict)
-        self._run(locations, count)
+        self._releases = self._run(locations, count)
         self._order = order_by(self.syncs["program"], self.syncs["epoch"])
 
-    def _run(self, locations: Ints, sequences: int) -> None:
+    def _run(self, locations: Ints, sequences: int) -> Releases:
         """Plays the sync records in memory order."""
         depth = self._depth
         known: dict[int, Map] = {}
         published: dict[int, tuple[int, int, Map]] = {}
-        columns = (self.syncs[name].tolist() for name in ("program", "flags", "epoch", "barrier"))
+        releases: list[tuple[int, int, int]] = []
+        columns = (self.syncs[name].tolist() for name in ("program", "flags"))
         rows = zip(locations.tolist(), *columns, strict=True)
-        for moment, (location, program, flags, epoch, barrier) in enumerate(rows):
+        for moment, (location, program, flags) in enumerate(rows):
             sequence, version, clock = published.get(location, (location, 0, None))
             mine = known.get(program)
             if flags & ACQUIRE:
@@ -73,15 +58,12 @@ class Clocks:
                 version += 1
                 clock = put(clock, sequence, version, depth)
                 published[location] = sequence, version, clock
-                releases = self._releases[program].setdefault(sequence, _Releases())
-                releases.versions.append(version)
-                releases.moments.append(moment)
-                releases.epochs.append(epoch)
-                releases.barriers.append(barrier)
+                releases.append((moment, sequence, version))
                 if flags & ACQUIRE:
                     mine = clock
             known[program] = mine
             self._clocks.append(mine)
+        return Releases(self.syncs, *np.array(releases, np.int64).reshape(-1, 3).T)
 
     def moments(self, program: Ints, epoch: Ints) -> Ints:
         """The moment of accesses of the given programs in the given epochs."""
@@ -99,54 +81,38 @@ class Clocks:
         order = order_by(program, moment)
         fresh = changes(program[order], moment[order])
         heads = order[fresh]
-        pairs = zip(program[heads].tolist(), moment[heads].tolist(), strict=True)
-        answers = np.fromiter((self._latest(*pair) for pair in pairs), np.int64, len(heads))
+        group, sequence, owner = self._releases.groups(program[heads])
+        known = self._known(sequence, moment[heads[owner]])
+        latest = np.full(len(heads), UNKNOWN)
+        np.maximum.at(latest, owner, self._releases.newest(group, known))
         result = np.empty(len(program), np.int64)
-        result[order] = answers[np.cumsum(fresh) - 1]
+        result[order] = latest[np.cumsum(fresh) - 1]
         return result
 
-    def _latest(self, program: int, moment: int) -> int:
-        latest = UNKNOWN
-        clock = self._clocks[moment] if moment >= 0 else None
-        if clock is None or program not in self._releases:
-            return latest
-        for sequence, releases in self._releases[program].items():
-            known = bisect_right(releases.versions, get(clock, sequence, self._depth))
-            if known:
-                latest = max(latest, releases.moments[known - 1])
-        return latest
-
-    def requirement(self, accesses: Iterable[tuple[int, int, int]]) -> dict[int, int]:
-        """Versions of which any one, when known, orders all the accesses before the knower.
+    def orders_all(self, program: Ints, epoch: Ints, barrier: Ints, moment: Ints) -> Bools:
+        """For each moment whether a single version known then orders all the accesses before it.
 
         Args:
-            accesses: Program, epoch, and the barrier count that a release must exceed.
+            program: Of each access.
+            epoch: Of each access.
+            barrier: What the barrier count of a release must exceed to publish the access.
+            moment: Any number of them.
         """
-        needed: dict[int, int] | None = None
-        for program, epoch, barrier in accesses:
-            through = {}
-            for sequence, releases in self._releases.get(program, {}).items():
-                at = max(
-                    bisect_left(releases.epochs, epoch), bisect_right(releases.barriers, barrier)
-                )
-                if at < len(releases.versions):
-                    through[sequence] = releases.versions[at]
-            if needed is None:
-                needed = through
-            else:
-                common = needed.keys() & through.keys()
-                needed = {key: max(needed[key], through[key]) for key in common}
-            if not needed:
-                break
-        return needed or {}
+        sequence, version = self._releases.requirement(program, epoch, barrier)
+        every, which = ranges(np.zeros(len(moment), np.int64), np.full(len(moment), len(version)))
+        met = self._known(sequence[every], moment[which]) >= version[every]
+        return np.bincount(which, met, len(moment)) > 0
 
-    def meets(self, moment: int, requirement: dict[int, int]) -> bool:
-        """Whether one of the versions is known at the moment."""
-        clock = self._clocks[moment] if moment >= 0 else None
-        return clock is not None and any(
-            get(clock, sequence, self._depth) >= version
-            for sequence, version in requirement.items()
-        )
+    def _known(self, sequence: Ints, moment: Ints) -> Ints:
+        """The newest version of each sequence that is known at each moment; 0 if none is."""
+        order = order_by(sequence, moment)
+        fresh = changes(sequence[order], moment[order])
+        heads = order[fresh]
+        pairs = zip(sequence[heads].tolist(), moment[heads].tolist(), strict=True)
+        counts = (get(self._clocks[m], s, self._depth) if m >= 0 else 0 for s, m in pairs)
+        result = np.empty(len(sequence), np.int64)
+        result[order] = np.fromiter(counts, np.int64, len(heads))[np.cumsum(fresh) - 1]
+        return result
 
 
 def _relevant(syncs: Records) -> Records:

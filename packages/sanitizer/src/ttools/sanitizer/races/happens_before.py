@@ -105,10 +105,9 @@ class _Judge:
         False is no verdict: the pairs have to be looked at.
         """
         barrier = np.where(self._tile[before], self._barrier[before], -1)
-        columns = (self.program[before], self._epoch[before], barrier)
-        needed = self._clocks.requirement(zip(*(c.tolist() for c in columns), strict=True))
-        moments = self.moment[after].tolist()
-        return np.array([self._clocks.meets(moment, needed) for moment in moments], np.bool_)
+        return self._clocks.orders_all(
+            self.program[before], self._epoch[before], barrier, self.moment[after]
+        )
 
 
 def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, Ints]]:

@@ -57,7 +57,7 @@ def find_conflicts(
     parts: list[Rows] = []
     chosen = np.flatnonzero(suspects(records, classes))
     if len(chosen):
-        shared = records.take(chosen)
+        shared = records if len(chosen) == len(records) else records.take(chosen)
         if len(clocks.syncs):
             rows = ordered_rows(shared, sites, classes, clocks)
         else:
@@ -190,6 +190,7 @@ def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
 def _programs(records: Records, pair: Ints, start: Ints, end: Ints) -> Ints:
     """The programs that touch disjoint ranges at one of two sites."""
     at: Bools = (records["site"] == pair[0]) | (records["site"] == pair[1])
+    at &= records["start"] < end[-1]
     chosen = np.flatnonzero(at)
     begin, stop = records["start"][chosen], records["end"][chosen]
     touches = np.searchsorted(start, stop) > np.searchsorted(end, begin, "right")
