@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib.abc
+import importlib.util
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -18,6 +21,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+_ROOT = Path(__file__).parents[1]
 _CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # A stale object of an earlier run would hide a defect of today's compiler.
@@ -34,6 +38,31 @@ if threading.current_thread() is threading.main_thread():
 hypothesis.settings.register_profile("ttools", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "ttools")
+
+
+class _TorchIsMissing(importlib.abc.MetaPathFinder):
+    """Skips what needs torch where it is not installed, for Pythons that have no build of it.
+
+    Only imports by this repository's own files: Triton and others do without torch if need be.
+    """
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name.partition(".")[0] != "torch":
+            return
+        frame = sys._getframe(1)
+        while "importlib" in frame.f_code.co_filename and frame.f_back is not None:
+            frame = frame.f_back
+        if Path(frame.f_code.co_filename).is_relative_to(_ROOT):
+            pytest.skip("torch is not installed", allow_module_level=True)
+
+
+if importlib.util.find_spec("torch") is None:
+    sys.meta_path.append(_TorchIsMissing())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the one flag that writes golden files anew."""
+    parser.addoption("--update-goldens", action="store_true", help="write golden files anew")
 
 
 @functools.cache

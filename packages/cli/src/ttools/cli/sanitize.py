@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
 
-_NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
-
 
 def sanitize_command(
     words: options.WordsArgument = None,
@@ -106,7 +104,7 @@ def _state(checked: Sanitization) -> str:
 
 def _write(report: Report, form: str, output: Path | None) -> None:
     from ttools.core.reports.registry import write_report
-    from ttools.core.reports.report import summary
+    from ttools.core.reports.report import NO_LAUNCH, summary
 
     text = write_report(report, form)
     if output is None and form == "text":
@@ -114,7 +112,7 @@ def _write(report: Report, form: str, output: Path | None) -> None:
         return
     write_text(text, output)
     if not report.launches:
-        say("note", _NO_LAUNCH)
+        say("note", NO_LAUNCH)
     elif output is not None:
         say("note", f"{summary(report)}; see {output}")
 
@@ -126,8 +124,10 @@ def _tell_limits(checked: Sanitization, max_findings: int) -> None:
 
 def _judge(report: Report, require_launches: bool) -> int:
     """The exit status of a run whose script ended well."""
+    from ttools.core.reports.report import NO_LAUNCH
+
     if require_launches and not report.launches:
-        say("error", f"{_NO_LAUNCH} (--require-launches)")
+        say("error", f"{NO_LAUNCH} (--require-launches)")
         return exit_codes.FINDINGS
     return exit_codes.FINDINGS if report.failing else exit_codes.OK
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import io
-import linecache
 import re
 import tokenize
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ttools.core.findings import Finding
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, source_lines
 from ttools.core.suppressions import ANY, CHECK, Ran, Suppressed, names, unused_note
 
 _COMMENT = re.compile(r"#\s*ttools:\s*ignore\[(?P<kinds>[^\]]*)\](?P<reason>.*)")
@@ -89,8 +88,7 @@ def _no_reason(comment: Comment, kernel: str) -> Finding:
 
 def comments_of(file: str) -> tuple[Comment, ...]:
     """The comments of a file; none if it cannot be read as Python."""
-    linecache.checkcache(file)
-    return _comments(file, "".join(linecache.getlines(file)))
+    return _comments(file, "".join(source_lines(file)))
 
 
 @lru_cache(maxsize=32)
@@ -134,7 +132,7 @@ def _next_code(lines: list[str], line: int) -> int:
 
 def _function_around(file: str, line: int, kernels: frozenset[str]) -> str | None:
     """The name of the kernel whose source holds the line."""
-    for name, first, last in _functions("".join(linecache.getlines(file))):
+    for name, first, last in _functions("".join(source_lines(file))):
         if name in kernels and first <= line <= last:
             return name
     return None

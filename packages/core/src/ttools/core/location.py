@@ -58,8 +58,17 @@ def excerpt(location: SourceLocation) -> str:
 
 def source_line(file: str, line: int) -> str:
     """A line of a file without its end and trailing blanks; `""` if it cannot be read."""
-    linecache.checkcache(file)
-    return linecache.getline(file, line).rstrip()
+    lines = source_lines(file)
+    return lines[line - 1].rstrip() if 1 <= line <= len(lines) else ""
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a file, or of code that was registered under its name; none if unreadable."""
+    try:
+        linecache.checkcache(file)
+        return linecache.getlines(file)
+    except ValueError:  # a name that no file can have
+        return []
 
 
 def extent(location: SourceLocation) -> tuple[int, int] | None:
@@ -76,7 +85,7 @@ def extent(location: SourceLocation) -> tuple[int, int] | None:
     if not 1 <= location.column <= len(encoded):
         return None
     first = _characters(encoded[: location.column - 1]) + 1
-    starts = _expression_ends("".join(linecache.getlines(location.file)))
+    starts = _expression_ends("".join(source_lines(location.file)))
     end_line, end_byte = starts.get((location.line, location.column - 1), (location.line, 0))
     end = _characters(encoded[:end_byte] if end_line == location.line else encoded) + 1
     return first, max(end, first + 1)

@@ -15,6 +15,8 @@ from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.core.suppressions import Suppressed
 
+NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -72,11 +74,10 @@ def summary(report: Report) -> str:
     """The run in a line: `2 errors, 1 warning in 3 kernels, 17 launches`."""
     severities = Counter(finding.severity for finding in report.findings)
     found = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
-    ran = launches_summary(report.launches)
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
-    if not report.launches and not found:
-        return f"no Triton kernel was launched, so nothing was checked{hidden}"
-    return f"{found or 'no finding'} in {ran}{hidden}"
+    if report.launches:
+        return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
+    return f"{found or NO_LAUNCH}{hidden}"
 
 
 def launches_summary(launches: Iterable[LaunchEntry]) -> str:

@@ -5,11 +5,12 @@ Owns the words and lines. Colour is the console's business: the text has none.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 from ttools.core.findings import Argument, Finding, Related
-from ttools.core.location import SourceLocation, excerpt
+from ttools.core.location import SourceLocation, excerpt, extent
 from ttools.core.reports.report import Report, counted, shown_path, summary
 
 
@@ -26,25 +27,36 @@ def finding_text(finding: Finding, root: Path) -> str:
         finding: what to tell.
         root: the folder that paths are shown relative to.
     """
-    place = f"kernel {finding.kernel}"
+    place = f"kernel {finding.kernel}" if finding.kernel else "ttools"
+    lines: list[str] = []
     if finding.location is not None:
         place = place_text(finding.location, root)
-    lines = [f"{place}: {finding.severity}[{finding.check}]: {finding.message}"]
-    if finding.location is not None:
         lines += filter(None, [excerpt(finding.location)])
-        lines += (f"  called from {place_text(c, root)}" for c in finding.location.callers)
-    details = [witness_text(finding), *_argument_lines(finding), config_text(finding)]
-    lines += (f"  {line}" for line in details if line)
+    return "\n".join([f"{place}: {headline(finding)}", *lines, *detail_lines(finding, root)])
+
+
+def headline(finding: Finding) -> str:
+    """`error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr``."""
+    return f"{finding.severity}[{finding.check}]: {finding.message}"
+
+
+def detail_lines(finding: Finding, root: Path) -> list[str]:
+    """What follows the source line: the call stack, the witness, the argument, what to do."""
+    callers = finding.location.callers if finding.location else ()
+    lines = [f"called from {place_text(caller, root)}" for caller in callers]
+    lines += [witness_text(finding), *_argument_lines(finding), config_text(finding)]
+    lines = [f"  {line}" for line in lines if line]
     for related in finding.related:
-        lines += related_lines(related, root)
-    lines += (f"  {line}" for line in (_extent_line(finding, root), _help_line(finding)) if line)
-    return "\n".join(lines)
+        lines += related_lines(related, finding, root)
+    lines += [f"  {line}" for line in (_extent_line(finding, root), _help_line(finding)) if line]
+    return lines
 
 
 def place_text(location: SourceLocation, root: Path) -> str:
-    """`file:line:column`, as far as known."""
+    """`file:line:column`, as far as known; the column counts characters."""
+    column = (extent(location) or (location.column,))[0]
     parts = [shown_path(location.file, root)]
-    parts += [str(part) for part in (location.line, location.column) if part]
+    parts += [str(part) for part in (location.line, column) if part]
     return ":".join(parts)
 
 
@@ -88,9 +100,7 @@ def is_dense(argument: Argument) -> bool:
 
 def is_whole(argument: Argument) -> bool:
     """Whether a dense tensor fills its storage."""
-    size = 1
-    for extent in argument.shape or ():
-        size *= extent
+    size = math.prod(argument.shape or ())
     return is_dense(argument) and size * itemsize(argument.dtype) == argument.storage_bytes
 
 
@@ -100,12 +110,13 @@ def itemsize(dtype: str) -> int:
     return int(bits[0]) // 8 if bits else 1
 
 
-def related_lines(related: Related, root: Path) -> list[str]:
-    """Another place of the same defect, with its own source line."""
+def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:
+    """Another place of the same defect, with its source line unless that was just shown."""
     place = f"{place_text(related.location, root)}: " if related.location else ""
     who = ", ".join(_who(related))
     lines = [f"  {place}{related.message}" + (f": {who}" if who else "")]
-    if related.location is not None:
+    shown = finding.location and excerpt(finding.location)
+    if related.location is not None and excerpt(related.location) != shown:
         lines += filter(None, [excerpt(related.location)])
     return lines
 

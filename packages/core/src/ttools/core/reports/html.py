@@ -1,0 +1,222 @@
+"""The report as one page that needs no network: the source with its findings, and memory maps.
+
+Owns what the page shows; `page/` owns its markup, style and script.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from ttools.core.findings import SEVERITIES, Finding, LaunchEntry
+from ttools.core.location import SourceLocation, extent, source_lines
+from ttools.core.reports.report import Report, counted, launches_summary, summary
+from ttools.core.reports.tensor_map import COLLISION, TensorMap
+from ttools.core.reports.text import argument_text, detail_lines, headline, place_text
+
+_PAGE = Path(__file__).parent / "page"
+_WHOLE_FILE_LINES = 400
+_CONTEXT_LINES = 40
+_COLLISIONS_LISTED = 20
+
+
+def write(report: Report) -> str:
+    """The report as an HTML document."""
+    findings = [_finding(f, index, report.root) for index, f in enumerate(report.findings)]
+    sources = _sources(report)
+    return _template().render(
+        summary=summary(report),
+        target=report.target,
+        exit_code=report.exit_code,
+        findings=findings,
+        filters=_filters(report.findings),
+        files=_files(report, findings, sources),
+        elsewhere=[
+            shown
+            for shown, finding in zip(findings, report.findings, strict=True)
+            if not _is_shown(finding.location, sources)
+        ],
+        maps=[_map(tensor) for tensor in report.maps],
+        map_data=_script_json([_map_data(tensor) for tensor in report.maps]),
+        suppressed=[
+            {**_finding(entry.finding, index, report.root), "reason": entry.reason}
+            for index, entry in enumerate(report.suppressed)
+        ],
+        launches=[_launch(entry, report) for entry in report.launches],
+        ran=launches_summary(report.launches),
+    )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
+    place = place_text(finding.location, root) if finding.location else finding.kernel
+    return {
+        "id": f"finding-{index + 1}",
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "kernel": finding.kernel,
+        "place": place,
+        "headline": headline(finding),
+        "details": "\n".join(detail_lines(finding, root)),
+    }
+
+
+def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
+    """Values and how often they come, by the attribute to filter by."""
+    findings = list(findings)
+    severities = Counter(finding.severity for finding in findings)
+    return {
+        "severity": {name: severities[name] for name in SEVERITIES if severities[name]},
+        "kind": dict(sorted(Counter(finding.kind for finding in findings).items())),
+        "kernel": dict(sorted(Counter(finding.kernel for finding in findings).items())),
+    }
+
+
+# --- source -----------------------------------------------------------------------------------
+
+
+def _sources(report: Report) -> dict[str, list[str]]:
+    """The lines of each file that a finding is in, as far as they can be read."""
+    places = [finding.location for finding in report.findings if finding.location]
+    read = {file: source_lines(file) for file in dict.fromkeys(p.file for p in places)}
+    return {file: lines for file, lines in read.items() if lines}
+
+
+def _is_shown(location: SourceLocation | None, sources: dict[str, list[str]]) -> bool:
+    return location is not None and 1 <= location.line <= len(sources.get(location.file, ()))
+
+
+def _files(
+    report: Report, findings: list[dict[str, Any]], sources: dict[str, list[str]]
+) -> list[dict[str, Any]]:
+    files = []
+    for index, (file, lines) in enumerate(sources.items()):
+        at: dict[int, list[dict[str, Any]]] = {}
+        places: dict[int, SourceLocation] = {}
+        for shown, finding in zip(findings, report.findings, strict=True):
+            if finding.location and finding.location.file == file:
+                at.setdefault(finding.location.line, []).append(shown)
+                places.setdefault(finding.location.line, finding.location)
+        others = (r.location for f in report.findings for r in f.related if r.location)
+        near = {*at, *(place.line for place in others if place.file == file)}
+        files.append(
+            {
+                "id": f"file-{index + 1}",
+                "path": report.path(file),
+                "lines": [
+                    _line(number, gap, lines[number - 1].rstrip("\r\n"), places.get(number))
+                    | {"findings": at.get(number, [])}
+                    for number, gap in visible_lines(len(lines), near)
+                ],
+            }
+        )
+    return files
+
+
+def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
+    """The lines of a file to show, each with whether lines are left out before it.
+
+    Args:
+        total: how many lines the file has; a short file is shown as a whole.
+        near: the lines whose surroundings matter.
+    """
+    if total <= _WHOLE_FILE_LINES:
+        return [(number, False) for number in range(1, total + 1)]
+    wanted = sorted(
+        {
+            number
+            for line in near
+            for number in range(line - _CONTEXT_LINES, line + _CONTEXT_LINES + 1)
+            if 1 <= number <= total
+        }
+    )
+    before = [0, *wanted]
+    return [(number, number != last + 1) for number, last in zip(wanted, before, strict=False)]
+
+
+def _line(number: int, gap: bool, text: str, place: SourceLocation | None) -> dict[str, Any]:
+    first, end = (place and extent(place)) or (len(text) + 1, len(text) + 1)
+    return {
+        "number": number,
+        "gap": gap,
+        "before": text[: first - 1],
+        "marked": text[first - 1 : end - 1],
+        "after": text[end - 1 :],
+    }
+
+
+# --- memory maps and launches -----------------------------------------------------------------
+
+
+def _map(tensor: TensorMap) -> dict[str, Any]:
+    runs = collision_runs(tensor)
+    listed = [_collision(*run) for run in runs[:_COLLISIONS_LISTED]]
+    if len(runs) > _COLLISIONS_LISTED:
+        listed.append(f"and {len(runs) - _COLLISIONS_LISTED:,} more places")
+    per_cell = counted(tensor.elements_per_cell, "element")
+    return {
+        "title": f"{tensor.kernel}: {argument_text(tensor.argument)}; {per_cell} per cell",
+        "collisions": listed,
+    }
+
+
+def collision_runs(tensor: TensorMap) -> list[tuple[int, int, tuple[int, ...]]]:
+    """First and last element, and the programs, of each run of cells where the same collide."""
+    flat = [code for row in tensor.cells for code in row]
+    runs: list[tuple[int, int, tuple[int, ...]]] = []
+    for cell in (index for index, code in enumerate(flat) if code == COLLISION):
+        first = cell * tensor.elements_per_cell
+        last = min(first + tensor.elements_per_cell, tensor.elements) - 1
+        programs = tensor.sharers.get(cell, ())
+        if runs and runs[-1][1:] == (first - 1, programs):
+            first = runs.pop()[0]
+        runs.append((first, last, programs))
+    return runs
+
+
+def _collision(first: int, last: int, programs: tuple[int, ...]) -> str:
+    where = f"element {first:,}" if first == last else f"elements {first:,} to {last:,}"
+    return f"{where}: programs {', '.join(map(str, programs))} collide"
+
+
+def _map_data(tensor: TensorMap) -> dict[str, Any]:
+    return {
+        "elements": tensor.elements,
+        "per_cell": tensor.elements_per_cell,
+        "cells": tensor.cells,
+        "sharers": tensor.sharers,
+    }
+
+
+def _launch(entry: LaunchEntry, report: Report) -> list[str]:
+    place = ""
+    if entry.location:
+        file, colon, line = entry.location.rpartition(":")
+        place = f"{report.path(file)}{colon}{line}"
+    config = ", ".join(f"{name}={value}" for name, value in (entry.config or {}).items())
+    grid = " x ".join(map(str, entry.grid))
+    return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", place, config]
+
+
+def _script_json(data: object) -> Markup:
+    """JSON that may stand in a script element: nothing in it ends the element."""
+    text = json.dumps(data, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

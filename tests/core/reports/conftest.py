@@ -1,0 +1,196 @@
+"""What the tests of reports share: a run with every kind of fact in it, golden files, Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ttools.core.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.location import SourceLocation
+from ttools.core.reports.report import Report
+from ttools.core.reports.tensor_map import Touch, fold
+from ttools.core.suppressions import Suppressed
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+SOURCE = """\
+@triton.jit
+def helper(p, o):
+    return tl.load(p + o)
+
+
+@triton.jit
+def kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    é = "<b>é & co</b>"; tl.store(y_ptr + offs % 64, x)
+    for i in range(n):
+        x += helper(x_ptr, offs + i)
+    tl.atomic_add(
+        y_ptr + offs,
+        x,
+    )
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "kernel.py"
+    path.write_text(SOURCE, "utf-8")
+    return str(path)
+
+
+def column(line: int, text: str) -> int:
+    """The 1-based column in bytes, as Triton gives it."""
+    before, found, _ = SOURCE.splitlines()[line - 1].partition(text)
+    assert found
+    return len(before.encode()) + 1
+
+
+@pytest.fixture
+def report(tmp_path: Path, source: str) -> Report:
+    def at(line: int, text: str, *callers: SourceLocation) -> SourceLocation:
+        return SourceLocation(source, line, column(line, text), callers=callers)
+
+    x_ptr = Argument(
+        name="x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16000
+    )
+    y_ptr = Argument(
+        name="y_ptr", dtype="bfloat16", shape=(8, 16), strides=(40, 1), offset=5, storage_bytes=4096
+    )
+    load = Finding(
+        kind="oob_load",
+        check="memcheck",
+        severity="error",
+        message="out-of-bounds load of 4 bytes from `x_ptr`",
+        kernel="kernel",
+        argument=x_ptr,
+        location=at(9, "tl.load"),
+        program=(3, 0, 0),
+        lane=(1000,),
+        shape=(1024,),
+        variables=(("offs", "4072"), ("mask", "none")),
+        notes=("the access is 288 bytes past its end",),
+        count=24,
+        programs=1,
+        launch=f"{tmp_path / 'bench.py'}:40",
+        help="mask the load with `offs < n`",
+    )
+    race = Finding(
+        kind="overlapping_store",
+        check="racecheck",
+        severity="error",
+        message="programs store different values to the same element of `y_ptr`",
+        kernel="kernel",
+        argument=y_ptr,
+        location=at(10, "tl.store"),
+        program=(1, 0, 0),
+        lane=(3,),
+        shape=(64,),
+        notes=("element [0, 3] gets 1.0 and 2.0", "nothing orders the two"),
+        count=2048,
+        programs=32,
+        related=(
+            Related(message="also stored here", location=at(10, "tl.store"), program=(0, 0, 0)),
+            Related(message="read here", location=at(9, "tl.load"), lane=(2,), iteration=(1,)),
+        ),
+        config={"BLOCK": 64, "num_warps": 4},
+    )
+    inlined = Finding(
+        kind="view_oob",
+        check="memcheck",
+        severity="warning",
+        message="load leaves the elements of `x_ptr`: 100% of <a>, [b]\nand more",
+        kernel="kernel",
+        argument=Argument(name="x_ptr"),
+        location=at(3, "tl.load", at(12, "helper")),
+        program=(0, 2, 0),
+        lane=(1, 2),
+        shape=(4, 8),
+        iteration=(5,),
+    )
+    deadlock = Finding(
+        kind="deadlock",
+        check="deadlock",
+        severity="note",
+        message="programs need not run at once",
+        kernel="other",
+        iteration=(5, 1),
+        count=7,
+        programs=3,
+    )
+    hidden = Suppressed(finding=load, by="file", reason="padded by the caller")
+    touches = [
+        Touch(start=0, stop=64, program=0, writes=True),
+        Touch(start=48, stop=100, program=1, writes=True),
+        Touch(start=100, stop=128, program=2, writes=False),
+        Touch(start=100, stop=128, program=3, writes=False),
+    ]
+    return Report(
+        findings=(load, race, inlined, deadlock),
+        launches=(
+            LaunchEntry(kernel="kernel", grid=(4, 1, 1), count=16, seconds=0.25, location="b.py:4"),
+            LaunchEntry(kernel="other", grid=(1, 2, 3), config={"BLOCK": 64}),
+            LaunchEntry(kernel="idle", grid=(1, 1, 1)),
+        ),
+        suppressed=(hidden,),
+        maps=(fold("kernel", y_ptr, 200, touches),),
+        target="bench.py --size 4000",
+        exit_code=0,
+        root=tmp_path,
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], None]:
+    """Compares a text with a golden file, or writes the file when asked to."""
+
+    def check(name: str, text: str) -> None:
+        text = text.replace(str(tmp_path), "/ROOT")
+        path = GOLDENS / name
+        if request.config.getoption("--update-goldens"):
+            path.write_text(text, "utf-8")
+        assert text == path.read_text("utf-8")
+
+    return check
+
+
+@pytest.fixture
+def dump_dom(tmp_path: Path) -> Callable[[Path], str]:
+    """Opens a page in Chromium and returns the document that its scripts leave."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        if os.environ.get("TTOOLS_REQUIRE_CHROMIUM") == "1":
+            pytest.fail("TTOOLS_REQUIRE_CHROMIUM is set, but chromium is not installed")
+        pytest.skip("chromium is not installed")
+
+    def dump(page: Path) -> str:
+        done = subprocess.run(
+            [
+                browser,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                f"--user-data-dir={tmp_path / 'chromium'}",
+                "--virtual-time-budget=5000",
+                "--dump-dom",
+                page.as_uri(),
+            ],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return dump

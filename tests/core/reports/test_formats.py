@@ -1,0 +1,173 @@
+"""The formats for machines: golden files, and what their readers insist on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from junitparser import JUnitXml
+
+from ttools.core.errors import UsageError
+from ttools.core.findings import Finding
+from ttools.core.location import SourceLocation
+from ttools.core.reports.registry import WRITERS, write_report
+from ttools.core.reports.report import Report
+
+Golden = Callable[[str, str], None]
+FINDING = Finding(kind="race", check="racecheck", severity="error", message="m", kernel="k")
+
+
+@pytest.mark.parametrize("form", ["json", "junit", "github"])
+def test_golden(form: str, report: Report, golden: Golden) -> None:
+    golden(f"report.{form}", write_report(report, form))
+
+
+def test_unknown_format_names_the_known_ones(report: Report) -> None:
+    with pytest.raises(UsageError, match="no format `pdf`; choose from text, json"):
+        write_report(report, "pdf")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@given(text=st.text(max_size=30), line=st.integers(0, 3), column=st.integers(0, 9))
+def test_no_text_breaks_a_writer(form: str, text: str, line: int, column: int) -> None:
+    location = SourceLocation(text or "k.py", line, column)
+    finding = replace(FINDING, message=text, kernel=text, location=location, help=text)
+    written = write_report(Report(findings=(finding,), target=text, exit_code=0), form)
+    if form in ("json", "sarif"):
+        json.loads(written)
+    if form == "junit":
+        (suite,) = JUnitXml.fromstring(written.encode())
+        assert len(list(suite)) == 1
+
+
+# --- JSON -------------------------------------------------------------------------------------
+
+
+def test_json_has_the_fields_that_readers_rely_on(report: Report, source: str) -> None:
+    data = json.loads(write_report(report, "json"))
+    assert data["schema"] == "ttools.report/1"
+    assert data["script"]["exit_code"] == 0
+    first = data["findings"][0]
+    assert (first["kind"], first["check"], first["severity"]) == ("oob_load", "memcheck", "error")
+    assert first["location"]["file"] == source
+    assert (first["location"]["line"], first["location"]["column"]) == (9, 9)
+    line = Path(source).read_text("utf-8").splitlines()[8]
+    assert line[8 : first["location"]["end_column"] - 1] == "tl.load(x_ptr + offs)"
+    assert (first["program"], first["lane"], first["count"]) == ([3, 0, 0], [1000], 24)
+    assert data["findings"][1]["config"] == {"BLOCK": 64, "num_warps": 4}
+    assert data["suppressed"][0]["reason"] == "padded by the caller"
+
+
+def test_json_columns_count_characters(report: Report, source: str) -> None:
+    location = json.loads(write_report(report, "json"))["findings"][1]["location"]
+    line = Path(source).read_text("utf-8").splitlines()[location["line"] - 1]
+    underlined = line[location["column"] - 1 : location["end_column"] - 1]
+    assert underlined == "tl.store(y_ptr + offs % 64, x)"
+
+
+# --- SARIF ------------------------------------------------------------------------------------
+
+
+def sarif(report: Report) -> dict:
+    log: dict = json.loads(write_report(report, "sarif"))
+    return log
+
+
+def test_sarif_golden(report: Report, golden: Golden) -> None:
+    text = write_report(report, "sarif")
+    ours = f'"version": "{version("ttools-core")}"'
+    golden("report.sarif", text.replace(ours, '"version": "N"'))
+
+
+def test_sarif_obeys_its_rules(report: Report) -> None:
+    """What the specification asks of references between objects, and viewers of the rest."""
+    log = sarif(report)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert result["message"]["text"]
+        for location in [*result["locations"], *result.get("relatedLocations", [])]:
+            physical = location.get("physicalLocation")
+            if physical is None:
+                continue
+            artifact = physical["artifactLocation"]
+            assert not artifact["uri"].startswith("/")
+            if "uriBaseId" in artifact:
+                assert run["originalUriBaseIds"][artifact["uriBaseId"]]["uri"].endswith("/")
+            region = physical["region"]
+            assert region["startLine"] >= 1
+            assert region.get("endColumn", 2) > region.get("startColumn", 1) >= 1
+        ids = [location["id"] for location in result.get("relatedLocations", [])]
+        assert len(set(ids)) == len(ids)
+    assert [len(result.get("suppressions", [])) for result in run["results"]] == [0, 0, 0, 0, 1]
+
+
+# --- JUnit ------------------------------------------------------------------------------------
+
+
+def test_junit_fails_what_fails_the_run(report: Report) -> None:
+    def failures(report: Report) -> dict[str, int]:
+        document = JUnitXml.fromstring(write_report(report, "junit").encode())
+        return {suite.name: suite.failures for suite in document}
+
+    assert failures(report) == {"kernel": 2, "other": 0, "idle": 0}
+    assert failures(replace(report, fail_on="note")) == {"kernel": 3, "other": 1, "idle": 0}
+
+
+# --- GitHub -----------------------------------------------------------------------------------
+
+
+def parse_command(line: str) -> tuple[str, dict[str, str], str]:
+    """What GitHub's runner reads: the inverse of its escaping, properties cut at commas."""
+    match = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
+    assert match is not None
+
+    def plain(text: str) -> str:
+        for code, char in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+            text = text.replace(code, char)
+        return text
+
+    pairs = (pair.split("=", 1) for pair in match[2].split(","))
+    return match[1], {name: plain(value) for name, value in pairs}, plain(match[3])
+
+
+@given(message=st.text("a:,%\r\n0AD=", min_size=1), kernel=st.text("a:,%\r\n2C="))
+def test_github_escaping_is_undone_by_the_runner(message: str, kernel: str) -> None:
+    finding = replace(FINDING, message=message, kernel=kernel)
+    written = write_report(Report(findings=(finding,)), "github")
+    line, _ = written.rstrip("\n").split("\n")
+    command, properties, text = parse_command(line)
+    assert command == "error"
+    assert properties == {"title": f"racecheck: race in {kernel}"}
+    assert text == message
+
+
+def test_github_names_severity_and_place(report: Report) -> None:
+    lines = write_report(report, "github").splitlines()
+    commands = [parse_command(line)[:2] for line in lines[:-1]]
+    assert [command for command, _ in commands] == ["error", "error", "warning", "notice"]
+    assert commands[0][1] == {
+        "file": "kernel.py",
+        "line": "9",
+        "endLine": "9",
+        "col": "9",
+        "endColumn": "29",
+        "title": "memcheck: oob_load in kernel",
+    }
+
+
+def test_page_is_part_of_the_distribution() -> None:
+    page = files("ttools.core.reports") / "page"
+    assert {entry.name for entry in page.iterdir()} >= {"page.html.jinja", "page.css", "page.js"}

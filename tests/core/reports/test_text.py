@@ -1,0 +1,134 @@
+"""The text report: the look of the house style, and how arguments and extents are worded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.findings import Argument, Finding, LaunchEntry
+from ttools.core.location import SourceLocation
+from ttools.core.reports.report import Report, shown_path, summary
+from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write
+
+
+def test_text_report(report: Report, golden: Callable[[str, str], None]) -> None:
+    golden("report.txt", write(report))
+
+
+def test_finding_has_the_look_of_the_house(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text("\n" * 11 + "    x = tl.load(x_ptr + offs)\n")
+    finding = Finding(
+        kind="oob_load",
+        check="memcheck",
+        severity="error",
+        message="out-of-bounds load of 4 bytes from `x_ptr`",
+        kernel="k",
+        argument=Argument(
+            name="x_ptr", dtype="float32", shape=(4000,), strides=(1,), storage_bytes=16_000
+        ),
+        # Of a body without its function, which does not parse: so the carets are one.
+        location=SourceLocation(str(path), 12, 9),
+        program=(3, 0, 0),
+        lane=(1000,),
+        shape=(1024,),
+        variables=(("offs", "4072"), ("mask", "none")),
+        notes=("the access is 288 bytes past its end",),
+        count=24,
+        programs=1,
+        launch=f"{tmp_path / 'bench.py'}:40",
+        help="mask the load with `offs < n`",
+    )
+    assert finding_text(finding, tmp_path) == (
+        "kernel.py:12:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n"
+        "   12 |     x = tl.load(x_ptr + offs)\n"
+        "      |         ^\n"
+        "  program (3, 0, 0), lane [1000] of [1024]: offs = 4072, mask = none\n"
+        "  x_ptr: float32[4000] (16,000 bytes); the access is 288 bytes past its end\n"
+        "  launched from bench.py:40; 24 lanes in 1 program are affected\n"
+        "  help: mask the load with `offs < n`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        (Argument(name="p"), "p: a raw address"),
+        (Argument(name="p", dtype="int64", shape=()), "p: int64[]"),
+        (
+            Argument(name="p", dtype="float8_e5m2", shape=(4,), strides=(1,), storage_bytes=4),
+            "p: float8_e5m2[4] (4 bytes)",
+        ),
+        (
+            Argument(name="p", dtype="bool", shape=(2, 2), strides=(2, 1), storage_bytes=4),
+            "p: bool[2, 2] (4 bytes)",
+        ),
+        (
+            Argument(name="p", dtype="int32", shape=(4,), strides=(1,), storage_bytes=4096),
+            "p: int32[4] of a storage of 4,096 bytes",
+        ),
+        (
+            Argument(name="p", dtype="int32", shape=(2, 3), strides=(1, 2), offset=1000),
+            "p: int32[2, 3] with strides (1, 2)",
+        ),
+        (
+            Argument(
+                name="p", dtype="int32", shape=(4,), strides=(2,), offset=1000, storage_bytes=4096
+            ),
+            "p: int32[4] with strides (2) at element 1,000 of a storage of 4,096 bytes",
+        ),
+    ],
+)
+def test_argument(argument: Argument, expected: str) -> None:
+    assert argument_text(argument) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12)), max_size=3))
+def test_dense_tensors_are_those_whose_elements_follow_each_other(
+    dimensions: list[tuple[int, int]],
+) -> None:
+    shape = tuple(size for size, _ in dimensions)
+    strides = tuple(stride for _, stride in dimensions)
+    offsets = [0]
+    for size, stride in dimensions:
+        offsets = [offset + index * stride for offset in offsets for index in range(size)]
+    assert is_dense(Argument(name="p", shape=shape, strides=strides)) == (
+        offsets == list(range(len(offsets)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "programs", "expected"),
+    [
+        ((8,), 1, 1, "1 lane in 1 program is affected"),
+        ((8,), 24, 1, "24 lanes in 1 program are affected"),
+        ((8,), 2400, 1000, "2,400 lanes in 1,000 programs are affected"),
+        ((8,), 3, 0, "3 lanes are affected"),
+        ((), 1, 0, ""),
+        ((), 2, 0, "2 times"),
+        ((), 1, 1, "1 program is affected"),
+        ((), 3, 3, "3 programs are affected"),
+        ((), 12, 3, "3 programs are affected, 12 times"),
+    ],
+)
+def test_extent(report: Report, shape: tuple, count: int, programs: int, expected: str) -> None:
+    finding = replace(report.findings[0], shape=shape, count=count, programs=programs)
+    assert affected_text(finding) == expected
+
+
+def test_summary_counts(report: Report) -> None:
+    assert summary(report) == "2 errors, 1 warning, 1 note in 3 kernels, 18 launches; 1 suppressed"
+    clean = Report(findings=(), launches=(LaunchEntry(kernel="k", grid=(1, 1, 1)),))
+    assert summary(clean) == "no finding in 1 kernel, 1 launch"
+    assert "no Triton kernel was launched" in summary(Report(findings=()))
+
+
+def test_paths_are_relative_inside_the_root_only(tmp_path: Path) -> None:
+    assert shown_path(str(tmp_path / "a" / "b.py"), tmp_path) == "a/b.py"
+    assert shown_path("/elsewhere/b.py", tmp_path) == "/elsewhere/b.py"
+    assert shown_path("<string>", tmp_path) == "<string>"
