@@ -1,8 +1,9 @@
 """`--device-map cuda=cpu`: scripts that hard-code CUDA devices run unedited on the CPU.
 
 Owns what happens to devices named in torch calls and to what tensors say of themselves; the
-answers of `torch.cuda` are in `cuda_stand_in.py`. Everything is a replaced attribute, seen by all
-threads and put back on exit; nothing runs in between, so operators cost what they always cost.
+answers of `torch.cuda` are in `cuda_stand_in.py`, Proton's in `proton_stand_in.py`. Everything is
+a replaced attribute, seen by all threads and put back on exit; nothing runs in between, so
+operators cost what they always cost.
 
 What a script sees:
 
@@ -117,7 +118,12 @@ class _Mapping:
 
     def install(self) -> None:
         """Puts the map in place, at once or when torch and Triton are imported."""
-        for name, patch in (("torch", self._patch_torch), ("triton", self._patch_triton)):
+        patches = {
+            "torch": self._patch_torch,
+            "triton": self._patch_triton,
+            "triton.profiler": self._patch_proton,
+        }
+        for name, patch in patches.items():
             module = sys.modules.get(name)
             if module is not None:
                 patch(module)
@@ -168,6 +174,11 @@ class _Mapping:
         from ttools.core.cuda_stand_in import triton_replacements
 
         self._replace(triton_replacements(triton))
+
+    def _patch_proton(self, profiler: ModuleType) -> None:
+        from ttools.core.proton_stand_in import proton_replacements
+
+        self._replace(proton_replacements(profiler))
 
     def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
         # All of them first: one may be built on another's original.
