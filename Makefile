@@ -1,5 +1,5 @@
-# Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS and
-# BENCH_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
+# BENCH_ARGS and MATRIX_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,6 +17,7 @@ NEWEST_TRITON := triton==3.9.0
 OLDEST_TRITON := triton==3.6.0
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+MATRIX_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
 ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
@@ -89,8 +90,8 @@ ci: lint typecheck test ## Everything a change must pass
 
 ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
 	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests
-	@$(PY) tools/engine_matrix.py --torch '$(TORCH)' --triton '$(TRITON)' \
-	  --range '$(TRITON_RANGE)'
+	@$(PY) -m tools.engine_matrix --torch '$(TORCH)' --triton '$(TRITON)' \
+	  --range '$(TRITON_RANGE)' $(MATRIX_ARGS)
 
 test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
 	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests

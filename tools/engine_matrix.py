@@ -1,8 +1,8 @@
 """Runs the engine's tests over the supported versions of Triton and Python, for `make ci-full`.
 
-Each combination is a call of `make engine` in a virtual environment of its own. A Python that is
-not there, or has no CPU build of torch to be had, is skipped with a sentence; a failing
-combination fails the whole, after all have run.
+Each combination has a virtual environment of its own. Where a Python has no CPU build of torch to
+be had, the tests run without torch, and those that need it skip; a Python that is not there is
+skipped with a sentence. A failing combination fails the whole, after all have run.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tools.requirements import group, of_members
 
 ROOT = Path(__file__).parent.parent
 TRITONS = ("3.6.0", "3.7.1", "3.8.0")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 # A CPU without AVX-512, as most users' machines are.
 NARROW_CPU = "x86-64-v3"
+_TESTS = ("tests/core", "tests/interpreter", "tests/examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +37,22 @@ class Combination:
         name: how the report calls it.
         variables: the Makefile's variables.
         environment: variables added to the environment of the tests.
+        without_torch: why there is no torch; empty where there is.
     """
 
     name: str
     variables: dict[str, str]
     environment: dict[str, str] = field(default_factory=dict)
+    without_torch: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a combination: passed, failed or skipped, and more words on it."""
+
+    name: str
+    outcome: str
+    remark: str
 
 
 def triton_combinations(torch: str) -> list[Combination]:
@@ -55,62 +70,152 @@ def triton_combinations(torch: str) -> list[Combination]:
     ]
 
 
-def python_combination(version: str, torch: str, triton: str) -> Combination:
-    """The newest Triton under another Python."""
+def narrow_combination(torch: str, triton: str) -> Combination:
+    """The environment of `make test`, compiling for a narrower CPU."""
     return Combination(
-        name=f"python {version}",
+        name=f"cpu {NARROW_CPU}",
+        variables={"TORCH": torch, "TRITON": triton},
+        environment={"TTOOLS_CPU": NARROW_CPU},
+    )
+
+
+def python_combination(version: str, torch: str, triton: str, any_torch: bool) -> Combination:
+    """The newest Triton under another Python.
+
+    Raises:
+        LookupError: the Python is not there, or no Triton for it.
+    """
+    python = find_python(version)
+    missing = why_no_torch(python, torch, triton)
+    if any_torch and "CUDA build" in missing:
+        missing = ""
+    return Combination(
+        name=f"python {version}{' without torch' if missing else ''}",
         variables={
-            "PYTHON": f"python{version}",
-            "VENV": f".venv-python-{version}",
+            "PYTHON": python,
+            "VENV": f".venv-python-{version}{'-bare' if missing else ''}",
             "TRITON": triton,
             "TORCH": torch,
         },
+        without_torch=missing,
     )
 
 
-def why_not(version: str, torch: str, triton: str) -> str | None:
-    """Returns the reason to skip a Python, or None when its packages can be had."""
-    python = shutil.which(f"python{version}")
-    probe = [python or "", "-c", "import venv"]
-    if python is None or subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        return f"python{version} is not on PATH, or does not run"
+def find_python(version: str) -> str:
+    """The first `pythonX.Y` that runs: on PATH, or among pyenv's, whose shims may not.
+
+    Raises:
+        LookupError: there is none.
+    """
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = [shutil.which(f"python{version}") or ""]
+    found += sorted(map(str, pyenv.glob(f"versions/{version}.*/bin/python")), reverse=True)
+    for python in filter(None, found):
+        probe = [python, "-c", "import ensurepip, ssl, venv"]
+        if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+            return python
+    raise LookupError(f"python{version} is neither on PATH nor among pyenv's, or does not run")
+
+
+def why_no_torch(python: str, torch: str, triton: str) -> str:
+    """Why the CPU build of torch cannot be had for a Python; empty when it can.
+
+    Raises:
+        LookupError: Triton cannot be had either.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([python, "-m", "venv", scratch], check=True)
-        pip = [f"{scratch}/bin/python", "-m", "pip"]
-        resolved = subprocess.run(
-            [*pip, "install", "--quiet", "--dry-run", "--report", "-", torch, triton],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if resolved.returncode != 0:
-        reason = resolved.stderr.strip().splitlines()[-1:] or ["pip gave no reason"]
-        return f"{torch} with {triton} does not resolve for it: {reason[0]}"
-    names = [item["metadata"]["name"] for item in json.loads(resolved.stdout)["install"]]
-    if any(name.startswith(("nvidia-", "cuda-")) for name in names):
-        return f"{torch} means its CUDA build there, which brings gigabytes; `--any-torch` takes it"
-    return None
+        both, said = _resolve(f"{scratch}/bin/python", torch, triton)
+        if both is None:
+            alone, _ = _resolve(f"{scratch}/bin/python", triton)
+            if alone is None:
+                raise LookupError(f"{triton} does not resolve for {python}: {said}")
+            return f"{torch} with {triton} does not resolve: {said}"
+    if any(name.startswith(("nvidia-", "cuda-")) for name in both):
+        return f"{torch} is its CUDA build there, which brings gigabytes; `--any-torch` takes it"
+    return ""
 
 
-def run(combination: Combination) -> bool:
-    """Runs one combination; the tests' output goes straight through."""
-    print(f"=== engine: {combination.name}", flush=True)
-    settings = [f"{name}={value}" for name, value in combination.variables.items()]
-    begin = time.monotonic()
+def _resolve(python: str, *requirements: str) -> tuple[list[str] | None, str]:
+    """The names that pip would install, or None, and the last line that it said."""
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     done = subprocess.run(
-        ["make", "engine", *settings],
-        cwd=ROOT,
-        env={**os.environ, **combination.environment},
+        [*command, "--dry-run", "--report", "-", *requirements],
+        capture_output=True,
+        text=True,
         check=False,
     )
-    passed = done.returncode == 0
-    seconds = time.monotonic() - begin
-    print(f"=== engine: {combination.name}: {'passed' if passed else 'FAILED'} ({seconds:.0f} s)")
-    return passed
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        return None, (errors or ["pip gave no reason"])[-1].removeprefix("ERROR: ")
+    return [item["metadata"]["name"] for item in json.loads(done.stdout)["install"]], ""
+
+
+def run(combination: Combination, pytest_arguments: str) -> Result:
+    """Runs one combination; the tests' output goes straight through."""
+    print(f"=== engine: {combination.name}", flush=True)
+    begin = time.monotonic()
+    test = _run_bare if combination.without_torch else _run_make
+    passed = test(combination, pytest_arguments)
+    took = f"{time.monotonic() - begin:.0f} s"
+    remark = f"{took}; {combination.without_torch}" if combination.without_torch else took
+    return Result(combination.name, "passed" if passed else "FAILED", remark)
+
+
+def _run_make(combination: Combination, pytest_arguments: str) -> bool:
+    settings = [f"{name}={value}" for name, value in combination.variables.items()]
+    command = ["make", "engine", f"PYTEST_ARGS={pytest_arguments}", *settings]
+    return _succeeds(command, combination.environment)
+
+
+def _run_bare(combination: Combination, pytest_arguments: str) -> bool:
+    """Installs all that the members need but torch, which no installer would leave out."""
+    venv = ROOT / combination.variables["VENV"]
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    pip += ["--disable-pip-version-check"]
+    needed = [r for r in of_members() if not r.startswith(("torch", "triton", "ttools"))]
+    members = [f"-e{path.parent}" for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+    steps: list[Sequence[str]] = [
+        [combination.variables["PYTHON"], "-m", "venv", str(venv)],
+        [*pip, combination.variables["TRITON"], *needed, *group("test")],
+        [*pip, "--no-deps", *members],
+        [*pip[:1], "-m", "pytest", "-m", "not slow", *pytest_arguments.split(), *_TESTS],
+    ]
+    return all(_succeeds(step, combination.environment) for step in steps)
+
+
+def _succeeds(command: Sequence[str], environment: dict[str, str]) -> bool:
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
+    return done.returncode == 0
+
+
+def chosen(options: argparse.Namespace) -> tuple[list[Combination], list[Result]]:
+    """What to run, and what cannot be."""
+    combinations = triton_combinations(options.torch)
+    combinations.append(narrow_combination(options.torch, options.triton))
+    combinations = [c for c in combinations if _matches(c.name, options.only)]
+    skipped: list[Result] = []
+    for version in PYTHONS:
+        if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+            continue  # what all the others run under
+        if not _matches(f"python {version}", options.only):
+            continue
+        try:
+            made = python_combination(version, options.torch, options.range, options.any_torch)
+        except LookupError as why:
+            skipped.append(Result(f"python {version}", "skipped", str(why)))
+        else:
+            combinations.append(made)
+    return combinations, skipped
+
+
+def _matches(name: str, only: str) -> bool:
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    return not words or any(word in name for word in words)
 
 
 def main() -> int:
-    """Runs all combinations; 1 when any failed."""
+    """Runs the combinations; 1 when any failed, 2 when none is called as asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", required=True, help="requirement, as the Makefile's TORCH")
     parser.add_argument(
@@ -118,27 +223,20 @@ def main() -> int:
     )
     parser.add_argument("--range", required=True, help="range of Tritons for the other Pythons")
     parser.add_argument("--any-torch", action="store_true", help="take CUDA builds of torch too")
+    parser.add_argument(
+        "--only", default="", help="combinations whose names contain one of these: 3.7,python,cpu"
+    )
+    parser.add_argument("--pytest-args", default="", help="more arguments for pytest")
     options = parser.parse_args()
 
-    combinations = triton_combinations(options.torch)
-    combinations.append(
-        Combination(
-            name=f"TTOOLS_CPU={NARROW_CPU}",
-            variables={"TORCH": options.torch, "TRITON": options.triton},
-            environment={"TTOOLS_CPU": NARROW_CPU},
-        )
-    )
-    for version in PYTHONS:
-        if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-            continue  # what all the others run under
-        reason = why_not(version, options.torch, options.range)
-        if reason is not None and not (options.any_torch and "CUDA build" in reason):
-            print(f"=== engine: python {version}: skipped, {reason}", flush=True)
-            continue
-        combinations.append(python_combination(version, options.torch, options.range))
-    failed = [combination.name for combination in combinations if not run(combination)]
-    print(f"=== engine: {len(combinations) - len(failed)} passed, {len(failed)} failed", *failed)
-    return 1 if failed else 0
+    combinations, results = chosen(options)
+    if not combinations and not results:
+        print(f"no combination is called like {options.only}", file=sys.stderr)
+        return 2
+    results += [run(combination, options.pytest_args) for combination in combinations]
+    for result in results:
+        print(f"=== engine: {result.name}: {result.outcome} ({result.remark})")
+    return 1 if any(result.outcome == "FAILED" for result in results) else 0
 
 
 if __name__ == "__main__":

@@ -30,9 +30,26 @@ def expand(groups: dict[str, list[Any]], name: str) -> list[str]:
     return requirements
 
 
+def group(name: str) -> list[str]:
+    """The requirements of one dependency group of the root."""
+    return expand(_read(PYPROJECT)["dependency-groups"], name)
+
+
+def of_members() -> list[str]:
+    """What the workspace's members depend on, each other among it."""
+    found: list[str] = []
+    for path in sorted(PYPROJECT.parent.glob("packages/*/pyproject.toml")):
+        found += _read(path)["project"]["dependencies"]
+    return list(dict.fromkeys(found))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
 def main(names: list[str]) -> int:
     """Prints the groups named on the command line; 2 when one does not exist."""
-    groups = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["dependency-groups"]
+    groups = _read(PYPROJECT)["dependency-groups"]
     unknown = [name for name in names if name not in groups]
     if unknown or not names:
         print(f"usage: requirements.py GROUP...; groups: {', '.join(groups)}", file=sys.stderr)
