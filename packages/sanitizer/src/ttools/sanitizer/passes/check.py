@@ -1,0 +1,75 @@
+"""`ttools.check`: the operation by which passes report, and the notes of what they leave out.
+
+Its operands are a condition, true in the lanes with a defect, and values to show; its attributes
+say what the defect is. What becomes of it is the emitter's and the session's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.ir import Value
+from ttools.interpreter.rewriting import Builder
+
+OPERATION = "ttools.check"
+SHADOW = "ttools.shadow"
+"""Attribute of loads and stores of shadow memory: not the user's, nothing else may check them."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something in a kernel that a pass cannot judge.
+
+    Attributes:
+        location: of the operation.
+        text: one sentence without a full stop.
+    """
+
+    location: SourceLocation | None
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defect:
+    """What a check reports where its condition holds.
+
+    Attributes:
+        check: name of the check: `initcheck` …
+        kind: kind of the finding: `uninit_read` …
+        message: one line without location and argument.
+        location: of the operation at fault, which may be another than where it is noticed.
+        argument: index of the parameter at fault, -1 if there is none.
+    """
+
+    check: str
+    kind: str
+    message: str
+    location: SourceLocation | None
+    argument: int = -1
+
+
+def insert_check(
+    b: Builder, condition: Value, defect: Defect, shown: Sequence[tuple[str, Value]] = ()
+) -> None:
+    """Makes a check.
+
+    Args:
+        b: where.
+        condition: per lane, or a scalar.
+        defect: what it is.
+        shown: names and values that explain it, of the condition's shape or scalars.
+    """
+    op = b.operation(
+        OPERATION,
+        [condition, *(value for _, value in shown)],
+        attributes={
+            "check": defect.check,
+            "kind": defect.kind,
+            "message": defect.message,
+            "names": tuple(name for name, _ in shown),
+            "argument": defect.argument,
+        },
+    )
+    op.location = defect.location

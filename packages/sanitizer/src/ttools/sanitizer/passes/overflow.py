@@ -1,0 +1,325 @@
+"""int_overflow: narrow integers that wrap around on their way into an address.
+
+`find` says, from intervals of one launch, which operations may do that; mostly none, and then there
+is no code. `apply` gives what those make 64-bit twins. Where twin and value of an offset differ at
+an access, its address is wrong, and the first operation that lost bits is named.
+
+A twin ends where bits are meant to be lost, as in hashes: remainder, bit operations, shift right,
+unsigned extension; and in comparisons, floats and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import (
+    Block,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Type,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.interpreter.rewriting import Builder, Rewriter, with_element
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmarked
+from ttools.sanitizer.passes.tracking import (
+    CONTROL,
+    Demand,
+    Key,
+    Known,
+    State,
+    Tracking,
+    operations,
+)
+from ttools.sanitizer.passes.undefined_lanes import ACCESSES, mask_of
+
+_LONG = IntegerType(64)
+#: Operations that lose bits where the exact result does not fit, and what to call that result.
+_NARROWING = {
+    "arith.addi": "sum",
+    "arith.subi": "difference",
+    "arith.muli": "product",
+    "arith.shli": "shifted value",
+    "arith.trunci": "converted value",
+}
+#: Operations whose twin is the same operation on twins.
+_SAME_ON_TWINS = MOVES | {
+    *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.select"),
+    *("arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.minsi", "arith.maxsi"),
+}
+#: Operations whose twin is that of their operand.
+_TRANSPARENT = {"arith.trunci", "arith.extsi", "arith.index_cast"}
+_TWIN = "twin"
+
+#: Position of an operation in `Operation.walk()` of the kernel, and the bits its result needs.
+Candidate = tuple[int, int]
+
+
+def find(module: Module, scalars: Mapping[int, int], grid: Sequence[int]) -> frozenset[Candidate]:
+    """The operations that may wrap around on the way into an address, in one launch.
+
+    Args:
+        module: a module without calls, before any pass.
+        scalars: values of integer parameters by index, as the kernel sees them (signed).
+        grid: how many programs there are along each axis.
+    """
+    kernel = module.kernel
+    exact = Intervals(kernel, scalars, grid).exact
+    if not exact:
+        return frozenset()
+    wanted = _reaching_addresses(kernel)
+    return frozenset(
+        (position, bits_for(exact[op]))
+        for position, op in enumerate(kernel.walk())
+        if op in exact and op.name in _NARROWING and op.results[0] in wanted and _is_narrow(op)
+    )
+
+
+def _is_narrow(op: Operation) -> bool:
+    return 1 < width_of(op.results[0]) < 64
+
+
+def _reaching_addresses(kernel: Operation) -> set[Value]:
+    """Integers that reach an address with all their bits."""
+    rules = _Twins(frozenset())
+    pending = []
+    for op in operations(kernel):
+        if op.name == "tt.addptr":
+            pending.append(op.operands[1])
+        elif op.name == "tt.int_to_ptr":
+            pending.append(op.operands[0])
+    found: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value in found or not width_of(value):
+            continue
+        found.add(value)
+        definition = value.defining_op
+        if definition is None or definition.name in CONTROL:
+            pending += Tracking.sources(value)
+        else:
+            pending += rules.flowing(definition)
+    return found
+
+
+def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
+    """Adds the checks of wrapped offsets to a kernel.
+
+    Args:
+        module: the module that `find` was given, or an equal one; rewritten in place.
+        candidates: what `find` found.
+
+    Returns:
+        What could not be judged: nothing so far.
+    """
+    if not candidates:
+        return []
+    kernel = module.kernel
+    ops = list(kernel.walk())
+    needed = {ops[position]: bits for position, bits in candidates}
+    order = [ops[position] for position, _ in sorted(candidates)]
+    provenance = Provenance(kernel)
+    accesses = [op for op in operations(kernel) if op.name in (*ACCESSES, "tt.store")]
+    roots = {op: provenance.of(op.operands[0]) for op in accesses}
+    rewriter = Rewriter()
+    tracking = Tracking(kernel, _Twins(frozenset(needed), order), rewriter)
+    for op in accesses:
+        for key in tracking.state(op.operands[0]):
+            tracking.demand(op.operands[0], key)
+    tracking.build()
+    for op in accesses:
+        for key in tracking.state(op.operands[0]):
+            assert isinstance(key, Operation)
+            (root,) = roots[op] if len(roots[op]) == 1 else (None,)
+            argument = -1 if root is None else root
+            _check(rewriter, tracking, op, key, needed[key], argument)
+    rewriter.apply()
+    return []
+
+
+def _check(
+    rewriter: Rewriter,
+    tracking: Tracking,
+    access: Operation,
+    culprit: Operation,
+    bits: int,
+    argument: int,
+) -> None:
+    condition = tracking.shadow(access.operands[0], culprit)
+    assert condition is not None
+    b = rewriter.before(access)
+    mask = mask_of(access)
+    if mask is not None:
+        condition = b.binary("andi", condition, mask)
+    width = width_of(culprit.results[0])
+    message = (
+        f"an int{width} {_NARROWING[culprit.name]} wraps around and reaches an address; "
+        f"int{max(bits, 2 * width)} would do"
+    )
+    insert_check(
+        b,
+        condition,
+        Defect(
+            check="overflow",
+            kind="int_overflow",
+            message=message,
+            location=culprit.location,
+            argument=argument,
+        ),
+        list(_shown(culprit, access)),
+    )
+
+
+def _shown(culprit: Operation, access: Operation) -> Iterator[tuple[str, Value]]:
+    """The operands of the operation that wrapped, where they can be seen at the access."""
+    for index, value in enumerate(culprit.operands):
+        shape = shape_of(value.type)
+        if shape in ((), shape_of(access.operands[0].type)) and _is_visible(culprit, access):
+            name = _name(value.location) or ("left", "right")[index]
+            yield name, value
+
+
+def _name(location: SourceLocation | None) -> str | None:
+    return location.name if location is not None else None
+
+
+def _is_visible(definition: Operation, use: Operation) -> bool:
+    """Whether `use` comes after `definition` in its block, or within an operation that does."""
+    current: Operation | None = use
+    while current is not None and current.parent is not None:
+        block: Block = current.parent
+        if block is definition.parent:
+            return block.operations.index(definition) < block.operations.index(current)
+        current = block.parent.parent if block.parent is not None else None
+    return False
+
+
+class _Twins:
+    """The rules of tracking wrapped integers.
+
+    An integer has the key `_TWIN`, and one key for each operation that may have wrapped before; a
+    pointer only the latter, which then mark the lanes whose address is wrong because of it.
+    """
+
+    def __init__(self, culprits: frozenset[Operation], order: Sequence[Operation] = ()) -> None:
+        self._culprits = culprits
+        self._order = {op: n for n, op in enumerate(order)}
+
+    def flowing(self, op: Operation) -> list[Value]:
+        """The operands that reach the result with all their bits."""
+        if op.name == "arith.select":
+            return op.operands[1:]
+        if op.name in ("tt.gather", "tt.addptr", "tt.int_to_ptr", "tt.bitcast"):
+            return op.operands if op.name == "tt.addptr" else op.operands[:1]
+        return op.operands if op.name in _SAME_ON_TWINS | _TRANSPARENT else []
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found: dict[Key, None] = {}
+        if op in self._culprits:
+            found[_TWIN] = found[op] = None
+        for value in self.flowing(op):
+            found |= dict.fromkeys(known.state(value))
+        if _is_pointer(op.results[index]):
+            found.pop(_TWIN, None)
+        elif not width_of(op.results[index]):
+            return {}
+        return found
+
+    def join(self, first: object, second: object) -> None:
+        return None
+
+    def moved(self, target: Value, state: State) -> State:
+        return state
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        if key is op:
+            yield op.results[index], _TWIN
+            return
+        makes_pointer = _is_pointer(op.results[index])
+        for value in self.flowing(op):
+            if makes_pointer and width_of(value):
+                yield value, _TWIN
+                yield from ((value, other) for other in self._before(value, key, known))
+            elif key in known.state(value):
+                yield value, key
+
+    def _before(self, value: Value, key: Key, known: Known) -> list[Operation]:
+        """The culprits up to `key` in an offset that has several; none if it is the only one."""
+        state = [k for k in known.state(value) if isinstance(k, Operation)]
+        if key not in state or len(state) == 1:
+            return []
+        assert isinstance(key, Operation)
+        return [k for k in state if self._order[k] <= self._order[key]]
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        result = op.results[index]
+        if key == _TWIN:
+            return self._build_twin(b, op, index, known)
+        if key is op:
+            return _differs(b, result, known)
+        if _is_pointer(result) and op.name in ("tt.addptr", "tt.int_to_ptr"):
+            return self._build_address(b, op, key, known)
+        make = lane_builder(op)
+        assert make is not None
+        flowing = self.flowing(op)
+        parts = [known.shadow(v, key) if v in flowing else None for v in op.operands]
+        return make(b, op, index, parts)
+
+    def _build_twin(self, b: Builder, op: Operation, index: int, known: Known) -> Value:
+        flowing = self.flowing(op)
+        operands = [
+            (known.shadow(v, _TWIN) or b.signed(v, 64)) if v in flowing else v for v in op.operands
+        ]
+        if op.name in _TRANSPARENT:
+            return operands[0]
+        types = [with_element(result.type, _LONG) for result in op.results]
+        attributes = {k: v for k, v in op.attributes.items() if k not in _NOT_OF_TWINS}
+        return b.operation(op.name, operands, types, attributes).results[index]
+
+    def _build_address(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
+        """Lanes whose offset differs from its twin and was first wrong because of `key`."""
+        found = []
+        for value in self.flowing(op):
+            if _is_pointer(value):
+                marked = known.shadow(value, key)
+                found += [] if marked is None else [marked]
+            elif key in known.state(value):
+                wrong = _differs(b, value, known)
+                for culprit in self._before(value, key, known):
+                    marked = known.shadow(value, culprit)
+                    if marked is not None:
+                        marked = marked if culprit is key else b.negate(marked)
+                        wrong = b.binary("andi", wrong, marked)
+                found.append(wrong)
+        return b.any_of([b.spread(part, op.result.type) for part in found])
+
+    def shadow_type(self, value: Value, key: Key) -> Type:
+        return with_element(value.type, _LONG) if key == _TWIN else lane_type(value)
+
+    def default(self, b: Builder, value: Value, key: Key) -> Value:
+        return b.signed(value, 64) if key == _TWIN else unmarked(b, value)
+
+
+#: Promises about the narrow operation; and hints, which the twin would have to keep too.
+_NOT_OF_TWINS = {
+    *("overflowFlags", "isExact", "nonNeg"),
+    *("tt.divisibility", "tt.contiguity", "tt.constancy"),
+}
+
+
+def _differs(b: Builder, value: Value, known: Known) -> Value:
+    twin = known.shadow(value, _TWIN)
+    if twin is None:
+        return unmarked(b, value)
+    return b.compare("ne", twin, b.signed(value, 64))
+
+
+def _is_pointer(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)

@@ -1,0 +1,299 @@
+"""Shadows of values: which values need one, and how they follow the kernel's control flow.
+
+A pass says by `Rules` what it tracks. `Tracking` finds, by a fixed point, the keys that may reach
+each value (a key is a source of undefined lanes, a multiplication that may wrap …); the pass then
+demands shadows where they matter, and `Tracking.build` makes those and all that they depend on:
+through loops, branches and blocks too. Must not know what a shadow means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from ttools.interpreter.emit.effects import block_argument_sources, region_result_sources
+from ttools.interpreter.ir import Block, Operation, Type, Value
+from ttools.interpreter.rewriting import (
+    Builder,
+    Rewriter,
+    add_argument,
+    add_operand,
+    add_result,
+    forward,
+)
+
+Key: TypeAlias = Hashable
+#: What may reach a value; what a mark says is the rules' business.
+State: TypeAlias = "Mapping[Key, Hashable]"
+Demand: TypeAlias = "tuple[Value, Key]"
+
+_NOTHING: State = {}
+#: Operations whose regions compute with elements, not with the program's values.
+COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
+CONTROL = frozenset({"scf.for", "scf.while", "scf.if"})
+
+
+class Known(Protocol):
+    """What rules may ask while a function is tracked."""
+
+    def state(self, value: Value) -> State:
+        """What may reach a value."""
+
+    def shadow(self, value: Value, key: Key) -> Value | None:
+        """A shadow that was built; None where the key cannot reach the value."""
+
+
+class Rules(Protocol):
+    """What a pass tracks, and how."""
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        """What may reach result `index` of an operation without control flow."""
+
+    def join(self, first: object, second: object) -> Hashable:
+        """The mark of a key that reaches a value on two ways."""
+
+    def moved(self, target: Value, state: State) -> State:
+        """What is left of a state that control flow moves to `target`."""
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        """The shadows that `build` will ask for."""
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        """Makes the shadow of a result, right after `op`."""
+
+    def shadow_type(self, value: Value, key: Key) -> Type:
+        """The type of a shadow."""
+
+    def default(self, b: Builder, value: Value, key: Key) -> Value:
+        """The shadow of a value that the key cannot reach."""
+
+
+def operations(parent: Operation) -> Iterator[Operation]:
+    """All operations in `parent`, in program order, but those that combine elements."""
+    for region in parent.regions if parent.name not in COMBINING else ():
+        for block in region.blocks:
+            for op in block.operations:
+                yield op
+                yield from operations(op)
+
+
+class Tracking:
+    """The shadows of one function.
+
+    Args:
+        function: the kernel, without calls.
+        rules: what is tracked.
+        rewriter: takes the insertions.
+    """
+
+    def __init__(self, function: Operation, rules: Rules, rewriter: Rewriter) -> None:
+        self._function, self._rules, self._rewriter = function, rules, rewriter
+        self._ops = list(operations(function))
+        self._states: dict[Value, State] = {}
+        self._demanded: dict[Value, dict[Key, None]] = {}
+        self._shadows: dict[Demand, Value] = {}
+        self._solve()
+
+    def state(self, value: Value) -> State:
+        """What may reach a value."""
+        return self._states.get(value, _NOTHING)
+
+    def shadow(self, value: Value, key: Key) -> Value | None:
+        """A shadow that was built; None where the key cannot reach the value."""
+        return self._shadows.get((value, key))
+
+    @staticmethod
+    def sources(value: Value) -> list[Value]:
+        """The values that control flow may move to `value`."""
+        op = value.defining_op
+        if op is not None:
+            return region_result_sources(op, value.index)
+        assert isinstance(value.owner, Block)
+        return [v for v in block_argument_sources(value, value.owner) if v is not None]
+
+    # ---- what may reach a value
+    def _solve(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for op in [self._function, *self._ops]:
+                for value, state in self._results(op):
+                    if state != self._states.get(value, _NOTHING):
+                        self._states[value] = state
+                        changed = True
+
+    def _results(self, op: Operation) -> Iterator[tuple[Value, State]]:
+        if op.name not in CONTROL and op is not self._function:
+            for value in op.results:
+                yield value, self._rules.transfer(op, value.index, self)
+            return
+        for value in self._moved_values(op):
+            yield value, self._moved(value)
+
+    def _moved_values(self, op: Operation) -> Iterator[Value]:
+        yield from op.results
+        for region in op.regions:
+            for block in region.blocks:
+                yield from block.arguments
+
+    def _moved(self, value: Value) -> State:
+        joined: dict[Key, Hashable] = {}
+        for source in self.sources(value):
+            for key, mark in self._rules.moved(value, self.state(source)).items():
+                joined[key] = self._rules.join(joined[key], mark) if key in joined else mark
+        return joined
+
+    # ---- what is needed
+    def demand(self, value: Value, key: Key) -> None:
+        """Asks for a shadow, and with it for all that it depends on."""
+        pending: list[Demand] = [(value, key)]
+        while pending:
+            wanted, by = pending.pop()
+            if by not in self.state(wanted) or by in self._demanded.get(wanted, ()):
+                continue
+            self._demanded.setdefault(wanted, {})[by] = None
+            op = wanted.defining_op
+            if op is None or op.name in CONTROL:
+                pending += [(source, by) for source in self.sources(wanted)]
+            else:
+                pending += self._rules.depends(op, wanted.index, by, self)
+
+    def _wanted(self, *values: Value) -> list[Key]:
+        return list(dict.fromkeys(k for v in values for k in self._demanded.get(v, ())))
+
+    # ---- building
+    def build(self) -> None:
+        """Makes all shadows that were demanded; insertions wait in the rewriter."""
+        blocks = _reverse_postorder(self._function.regions[0].blocks)
+        passed: list[tuple[Value, Key]] = []
+        for block in blocks[1:]:
+            for argument in list(block.arguments):
+                for key in self._wanted(argument):
+                    self._add_argument(block, argument, key)
+                    passed.append((argument, key))
+        for block in blocks:
+            self._block(block)
+        for argument, key in passed:
+            self._forward(argument, key)
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.operations):
+            control = _CONTROL_BUILDERS.get(op.name)
+            if control is not None:
+                control(self, op)
+                continue
+            wanted = [(value, key) for value in op.results for key in self._wanted(value)]
+            # Shadows that are made of others of the same operation come last.
+            for value, key in sorted(wanted, key=lambda demand: self._is_derived(op, demand)):
+                b = self._rewriter.after(op)
+                made = self._rules.build(b, op, value.index, key, self)
+                self._shadows[value, key] = made
+
+    def _is_derived(self, op: Operation, demand: Demand) -> bool:
+        value, key = demand
+        needed = self._rules.depends(op, value.index, key, self)
+        return any(source.owner is op for source, _ in needed)
+
+    def _add_argument(self, block: Block, argument: Value, key: Key) -> None:
+        added = add_argument(block, self._rules.shadow_type(argument, key))
+        self._shadows[argument, key] = added
+
+    def _passed(self, place: Operation, value: Value, key: Key) -> Value:
+        """The shadow of a value that control flow passes on at `place`."""
+        known = self._shadows.get((value, key))
+        if known is not None:
+            return known
+        return self._rules.default(self._rewriter.before(place), value, key)
+
+    def _forward(self, argument: Value, key: Key) -> None:
+        assert isinstance(argument.owner, Block)
+        region = argument.owner.parent
+        assert region is not None
+        for block in region.blocks:
+            branch = block.terminator
+            for number, (target, values) in enumerate(branch.successors):
+                if target is argument.owner:
+                    value = values[argument.index]
+                    forward(branch, number, [self._passed(branch, value, key)])
+
+    def _for(self, op: Operation) -> None:
+        body = op.regions[0].entry
+        carried = list(zip(op.operands[3:], body.arguments[1:], op.results, strict=True))
+        yielded = list(body.terminator.operands)
+        wanted = [self._wanted(argument, result) for _, argument, result in carried]
+        for (initial, argument, _), keys in zip(carried, wanted, strict=True):
+            for key in keys:
+                add_operand(op, self._passed(op, initial, key))
+                self._add_argument(body, argument, key)
+        self._block(body)
+        for (_, _, result), value, keys in zip(carried, yielded, wanted, strict=True):
+            self._yield(body, [value], keys)
+            self._add_results(op, result, keys)
+
+    def _while(self, op: Operation) -> None:
+        before, after = (region.entry for region in op.regions)
+        initial, results = list(op.operands), list(op.results)
+        first, second = list(before.arguments), list(after.arguments)
+        condition = list(before.terminator.operands)[1:]
+        yielded = list(after.terminator.operands)
+        for value, argument in zip(initial, first, strict=True):
+            for key in self._wanted(argument):
+                add_operand(op, self._passed(op, value, key))
+                self._add_argument(before, argument, key)
+        self._block(before)
+        for value, argument, result in zip(condition, second, results, strict=True):
+            keys = self._wanted(argument, result)
+            self._yield(before, [value], keys)
+            for key in keys:
+                self._add_argument(after, argument, key)
+            self._add_results(op, result, keys)
+        self._block(after)
+        for value, argument in zip(yielded, first, strict=True):
+            self._yield(after, [value], self._wanted(argument))
+
+    def _if(self, op: Operation) -> None:
+        blocks = [region.entry for region in op.regions if region.blocks]
+        yielded = [list(block.terminator.operands) for block in blocks]
+        for block in blocks:
+            self._block(block)
+        for result in list(op.results):
+            keys = self._wanted(result)
+            for block, values in zip(blocks, yielded, strict=True):
+                self._yield(block, [values[result.index]], keys)
+            self._add_results(op, result, keys)
+
+    def _yield(self, block: Block, values: Sequence[Value], keys: Sequence[Key]) -> None:
+        end = block.terminator
+        for value in values:
+            for key in keys:
+                add_operand(end, self._passed(end, value, key))
+
+    def _add_results(self, op: Operation, result: Value, keys: Sequence[Key]) -> None:
+        for key in keys:
+            self._shadows[result, key] = add_result(op, self._rules.shadow_type(result, key))
+
+
+_CONTROL_BUILDERS: dict[str, Callable[[Tracking, Operation], None]] = {
+    "scf.for": Tracking._for,
+    "scf.while": Tracking._while,
+    "scf.if": Tracking._if,
+}
+
+
+def _reverse_postorder(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks of a function, each after those that dominate it."""
+    order: list[Block] = []
+    seen: set[Block] = {blocks[0]}
+    stack: list[tuple[Block, Iterator[tuple[Block, list[Value]]]]] = [
+        (blocks[0], iter(blocks[0].terminator.successors))
+    ]
+    while stack:
+        block, successors = stack[-1]
+        target = next((t for t, _ in successors if t not in seen), None)
+        if target is None:
+            order.append(block)
+            stack.pop()
+        else:
+            seen.add(target)
+            stack.append((target, iter(target.terminator.successors)))
+    return [*reversed(order), *(block for block in blocks if block not in seen)]

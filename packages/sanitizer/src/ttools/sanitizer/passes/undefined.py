@@ -1,0 +1,317 @@
+"""initcheck in the kernel: where undefined lanes of a value matter.
+
+A lane computed from an undefined one is undefined until something discards it; a defect is one
+that decides a branch, an address, a mask, an assert, or what is stored. Values that cannot be
+undefined get no code: masks that imply each other are seen here, not at run time.
+
+Storages with undefined bytes are *tracked*: for each such parameter the kernel gets hidden ones
+(`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import Module, Operation, PointerType, Value
+from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.implication import implies
+from ttools.sanitizer.passes.lanes import lane_builder
+from ttools.sanitizer.passes.shadow_memory import (
+    add_hidden_parameters,
+    hidden_parameters,
+    load_shadow,
+    store_shadow,
+)
+from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
+from ttools.sanitizer.passes.undefined_lanes import (
+    ACCESSES,
+    Mark,
+    Source,
+    UndefinedLanes,
+    mask_of,
+)
+
+__all__ = ["apply", "hidden_parameters", "reads"]
+
+#: More checks than this in a kernel cost more than they tell.
+_MOST_CHECKS = 96
+_ORIGINS = {
+    "masked": "lanes that the mask of this access leaves out are undefined",
+    "memory": "elements that were never written are read",
+}
+#: Asserts that Triton makes itself, also of lanes that nobody uses.
+_OVERFLOW_ASSERT = "overflow detected for operation"
+
+
+def reads(module: Module) -> frozenset[int]:
+    """Indices of the parameters through which a kernel may read memory: what may be tracked."""
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    found: set[int] = set()
+    for op in kernel.walk():
+        if op.name in ACCESSES:
+            roots = provenance.of(op.operands[0])
+            found |= _pointers(kernel) if None in roots else {r for r in roots if r is not None}
+    return frozenset(found)
+
+
+def _pointers(kernel: Operation) -> set[int]:
+    arguments = kernel.regions[0].entry.arguments
+    return {n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)}
+
+
+def apply(
+    module: Module,
+    tracked: frozenset[int] = frozenset(),
+    carriers: frozenset[int] = frozenset(),
+) -> list[Note]:
+    """Adds the checks of uninitialised values to a kernel.
+
+    Args:
+        module: a module without calls; rewritten in place.
+        tracked: pointer parameters whose storages have undefined bytes and are read by the kernel,
+            together with all others of the same storages. Each gets hidden parameters.
+        carriers: further parameters whose storages may hold undefined elements without harm: what
+            is only copied there is not reported.
+
+    Returns:
+        What could not be judged.
+    """
+    return _Instrument(module.kernel, tracked, carriers).run()
+
+
+@dataclass(frozen=True)
+class _Sink:
+    """A place where an undefined lane of `value` is a defect, in the lanes with `mask`."""
+
+    op: Operation
+    value: Value
+    use: str
+    mask: Value | None = None
+    allows_copies: bool = False
+
+
+class _Instrument:
+    def __init__(
+        self, kernel: Operation, tracked: frozenset[int], carriers: frozenset[int]
+    ) -> None:
+        self.kernel, self.tracked, self.carriers = kernel, tracked, carriers
+        self.provenance = Provenance(kernel)
+        self.ops = list(operations(kernel))
+        # What the pass itself adds must not be asked for.
+        accesses = [op for op in self.ops if op.name in (*ACCESSES, "tt.store")]
+        self.roots = {op: self.provenance.of(op.operands[0]) for op in accesses}
+        hidden = add_hidden_parameters(kernel, tracked)
+        self.memories = {op: [hidden[r] for r in self._tracked_roots(op)] for op in accesses}
+        self.rewriter = Rewriter()
+        sources = {op: found for op in accesses if (found := list(self._sources(op)))}
+        self.tracking = Tracking(kernel, UndefinedLanes(sources, self.memories), self.rewriter)
+        self.notes: list[Note] = []
+
+    def _tracked_roots(self, op: Operation) -> list[int]:
+        roots = self.roots[op]
+        return [r for r in sorted(self.tracked) if r in roots or None in roots]
+
+    def _argument(self, op: Operation) -> int:
+        roots = self.roots[op]
+        if len(roots) == 1:
+            (root,) = roots
+            return -1 if root is None else root
+        return next(iter(self._tracked_roots(op)), -1)
+
+    def _sources(self, op: Operation) -> Iterator[Source]:
+        mask = mask_of(op)
+        argument = self._argument(op)
+        fills = op.name == "tt.load" and len(op.operands) > 2
+        if mask is not None and op.results and not fills:
+            yield Source(op, "masked", argument, mask)
+        if op.name == "tt.load" and self.memories[op]:
+            yield Source(op, "memory", argument)
+
+    def run(self) -> list[Note]:
+        wanted = [(sink, key) for op in self.ops for sink in _sinks(op) for key in self._keys(sink)]
+        if len(wanted) > _MOST_CHECKS:
+            self.notes.append(
+                Note(
+                    self.kernel.location,
+                    f"only the first {_MOST_CHECKS} of {len(wanted)} uses of values that may be "
+                    "undefined are checked",
+                )
+            )
+        checked = wanted[:_MOST_CHECKS]
+        carried = {op: self._carried(op) for op in self.ops if op.name == "tt.store"}
+        for value, key in [
+            *((sink.value, key) for sink, key in checked),
+            *((op.operands[1], key) for op, keys in carried.items() for key in keys),
+        ]:
+            self.tracking.demand(value, key)
+        self._note_unknown()
+        self.tracking.build()
+        for sink, key in checked:
+            self._check(sink, key)
+        for op in self.ops:
+            if self.memories.get(op):
+                self._write(op, carried.get(op, []))
+        self.rewriter.apply()
+        return self.notes
+
+    def _note_unknown(self) -> None:
+        for op in self.ops:
+            known = op.name in ACCESSES or op.name in CONTROL or lane_builder(op) is not None
+            if op.results and not known and any(self.tracking.state(v) for v in op.operands):
+                self.notes.append(
+                    Note(op.location, f"{op.name} of values that may be undefined is not followed")
+                )
+
+    # ---- checks
+    def _keys(self, sink: _Sink) -> list[Key]:
+        """The sources of which an undefined lane may get to a sink."""
+        keys: list[Key] = []
+        for key, mark in self.tracking.state(sink.value).items():
+            assert isinstance(key, Source)
+            assert isinstance(mark, Mark)
+            if sink.mask is not None and mark.mask is not None and implies(sink.mask, mark.mask):
+                continue
+            if sink.allows_copies and self._is_carried(sink.op, key, mark):
+                continue
+            keys.append(key)
+        return keys
+
+    def _check(self, sink: _Sink, key: Key) -> None:
+        assert isinstance(key, Source)
+        condition = self.tracking.shadow(sink.value, key)
+        assert condition is not None
+        b = self.rewriter.before(sink.op)
+        if sink.mask is not None:
+            condition = b.binary("andi", condition, sink.mask)
+        insert_check(b, condition, _defect(key, sink.use, sink.op.location))
+
+    # ---- shadow memory
+    def _is_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
+        roots = self.roots[op]
+        return (
+            source.kind == "memory"
+            and mark.copied
+            and all(r in self.tracked or r in self.carriers for r in roots)
+        )
+
+    def _carried(self, op: Operation) -> list[Source]:
+        """The sources whose undefined lanes a store carries into shadow memory."""
+        if not self.memories.get(op):
+            return []
+        state = self.tracking.state(op.operands[1])
+        return [
+            key
+            for key, mark in state.items()
+            if isinstance(key, Source)
+            and isinstance(mark, Mark)
+            and self._is_carried(op, key, mark)
+        ]
+
+    def _write(self, op: Operation, carried: Sequence[Source]) -> None:
+        """What an access does to the shadow of the memory that it writes."""
+        address, mask = op.operands[0], mask_of(op)
+        b = self.rewriter.before(op)
+        if op.name == "tt.load":
+            return
+        undefined = None
+        if op.name == "tt.store":
+            shadows = [self.tracking.shadow(op.operands[1], key) for key in carried]
+            present = [shadow for shadow in shadows if shadow is not None]
+            undefined = b.any_of(present) if present else None
+        else:
+            exchanges = op.attributes.get("atomic_rmw_op") == "exch"
+            if not exchanges or op.results[0].uses:
+                self._check_atomic(b, op, mask)
+            if not exchanges:
+                return  # still undefined, so that every program that adds to it is counted
+        for memory in self.memories[op]:
+            store_shadow(b, memory, address, mask, undefined)
+
+    def _check_atomic(self, b: Builder, op: Operation, mask: Value | None) -> None:
+        found = [load_shadow(b, m, op.operands[0], mask) for m in self.memories[op]]
+        message = "an atomic reads elements that were never written"
+        defect = Defect(
+            check="initcheck",
+            kind="uninit_read",
+            message=message,
+            location=op.location,
+            argument=self._argument(op),
+        )
+        insert_check(b, b.any_of(found), defect)
+
+
+def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:
+    where = f" at line {place.line}" if place is not None and place.line else ""
+    return Defect(
+        check="initcheck",
+        kind="uninit_read",
+        message=f"{_ORIGINS[source.kind]}, and {use}{where}",
+        location=source.op.location,
+        argument=source.argument,
+    )
+
+
+# ---- where it matters
+
+
+def _sinks(op: Operation) -> Iterator[_Sink]:
+    find = _SINKS.get(op.name)
+    if find is not None:
+        yield from find(op)
+
+
+def _load(op: Operation) -> Iterator[_Sink]:
+    yield from _addressed(op, 1)
+
+
+def _addressed(op: Operation, mask_at: int) -> Iterator[_Sink]:
+    mask = mask_of(op)
+    yield _Sink(op, op.operands[0], "an address is computed from them", mask)
+    if len(op.operands) > mask_at:
+        yield _Sink(op, op.operands[mask_at], "they decide a mask")
+
+
+def _store(op: Operation) -> Iterator[_Sink]:
+    yield from _addressed(op, 2)
+    yield _Sink(op, op.operands[1], "they are stored", mask_of(op), allows_copies=True)
+
+
+def _atomic(op: Operation) -> Iterator[_Sink]:
+    mask = mask_of(op)
+    count = 3 if op.name == "tt.atomic_cas" else 2
+    yield from _addressed(op, count)
+    for value in op.operands[1:count]:
+        yield _Sink(op, value, "an atomic uses them", mask)
+
+
+def _branch(op: Operation) -> Iterator[_Sink]:
+    yield _Sink(op, op.operands[0], "they decide a branch")
+
+
+def _loop(op: Operation) -> Iterator[_Sink]:
+    for value in op.operands[:3]:
+        yield _Sink(op, value, "they bound a loop")
+
+
+def _assert(op: Operation) -> Iterator[_Sink]:
+    if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
+        yield _Sink(op, op.operands[0], "they are asserted")
+
+
+_SINKS: dict[str, Callable[[Operation], Iterator[_Sink]]] = {
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "tt.atomic_cas": _atomic,
+    "scf.if": _branch,
+    "scf.condition": _branch,
+    "cf.cond_br": _branch,
+    "scf.for": _loop,
+    "tt.assert": _assert,
+    "cf.assert": _assert,
+}

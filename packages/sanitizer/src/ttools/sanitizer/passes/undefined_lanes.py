@@ -1,0 +1,256 @@
+"""How undefined lanes come into being and spread: the rules behind `undefined`.
+
+A source is a masked load without `other`, a masked atomic, or memory that may never have been
+written. Each has a shadow of its own for every value that it reaches, so that a finding can name
+it. Must not know where undefined lanes matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.interpreter.emit.exchange import exchanged
+from ttools.interpreter.ir import (
+    Block,
+    Constant,
+    Operation,
+    Type,
+    Value,
+    element_type,
+)
+from ttools.interpreter.rewriting import BOOLEAN, Builder
+from ttools.sanitizer.passes.implication import MovedMask, implies
+from ttools.sanitizer.passes.lanes import (
+    MOVES,
+    is_lanewise,
+    lane_builder,
+    lane_type,
+    swapped,
+    unmarked,
+)
+from ttools.sanitizer.passes.shadow_memory import ShadowMemory, load_shadow
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
+
+#: Operations that hand on a value, at most in another type.
+_COPIES = MOVES | {
+    *("arith.extsi", "arith.extui", "arith.trunci", "arith.extf", "arith.truncf"),
+    *("arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "arith.bitcast"),
+    *("arith.index_cast", "arith.index_castui", "tt.bitcast", "tt.fp_to_fp", "tt.int_to_ptr"),
+    *("tt.ptr_to_int", "arith.select", "tt.gather"),
+}
+#: Operand positions whose lanes decide rather than flow.
+_DECIDING = {"arith.select": 0, "tt.gather": 1}
+ACCESSES = frozenset({"tt.load", "tt.atomic_rmw", "tt.atomic_cas"})
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where undefined lanes come from.
+
+    Attributes:
+        op: the load or atomic.
+        kind: `masked` lanes, or `memory` that was never written.
+        argument: index of the parameter it reads, -1 if unknown.
+        mask: of `masked` lanes: those with it are defined.
+    """
+
+    op: Operation
+    kind: Literal["masked", "memory"]
+    argument: int
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What is known of a source's undefined lanes in a value.
+
+    Attributes:
+        mask: lanes with this mask are defined; None if that is not known.
+        copied: the lanes hold what memory held, not something computed from it.
+    """
+
+    mask: MovedMask | None
+    copied: bool
+
+
+def mask_of(op: Operation) -> Value | None:
+    """The mask of an access, None if it has none or one that is always true."""
+    position = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(op.name, len(op.operands))
+    if len(op.operands) <= position:
+        return None
+    mask = op.operands[position]
+    data = mask.defining_op.attributes.get("value") if mask.defining_op is not None else None
+    if isinstance(data, Constant) and data.is_splat and data.bits[0]:
+        return None
+    return mask
+
+
+class UndefinedLanes:
+    """The rules of tracking undefined lanes.
+
+    Args:
+        sources: of each access that is one.
+        memories: of each access, the shadow memories that it may read.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[Operation, list[Source]],
+        memories: Mapping[Operation, list[ShadowMemory]],
+    ) -> None:
+        self._sources, self._memories = sources, memories
+
+    # ---- what may reach a value
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found: dict[Key, Mark] = {}
+        for source in self._sources.get(op, ()):
+            mask = MovedMask(source.mask) if source.mask is not None else None
+            found[source] = Mark(mask, copied=True)
+        for value in self._flowing(op):
+            for key, mark in known.state(value).items():
+                assert isinstance(mark, Mark)
+                if not self._is_discarded(op, value, mark):
+                    new = self._weakened(op, value, mark)
+                    found[key] = self.join(found[key], new) if key in found else new
+        return found
+
+    def _flowing(self, op: Operation) -> list[Value]:
+        """The operands whose lanes reach the results."""
+        if op.name == "tt.load":
+            return op.operands[2:]
+        if op.name in ACCESSES or lane_builder(op) is None:
+            return []
+        swap = exchanged(op)
+        return op.operands if swap is None else [swap[0]]
+
+    def _is_discarded(self, op: Operation, value: Value, mark: Mark) -> bool:
+        """Whether no undefined lane of an operand can reach the result, by the masks alone."""
+        if mark.mask is None:
+            return False
+        if op.name == "arith.select" and value is op.operands[1]:
+            return value is not op.operands[2] and implies(op.operands[0], mark.mask)
+        if _is_conjunction(op):
+            others = [v for v in op.operands if v is not value]
+            return any(implies(v, mark.mask) for v in others)
+        return False
+
+    def _weakened(self, op: Operation, value: Value, mark: Mark) -> Mark:
+        if exchanged(op) is not None:
+            return Mark(None, mark.copied)
+        copied = mark.copied and (op.name in _COPIES or op.name == "tt.load")
+        position = _DECIDING.get(op.name)
+        if position is not None and value is op.operands[position]:
+            copied = False
+        if mark.mask is None or is_lanewise(op) or op.name == "tt.load":
+            return Mark(mark.mask, copied)
+        if op.name in MOVES and len(op.operands) == 1 and value.is_tensor and len(op.results) == 1:
+            return Mark(mark.mask.through(op), copied)
+        return Mark(None, copied)
+
+    def join(self, first: object, second: object) -> Mark:
+        assert isinstance(first, Mark)
+        assert isinstance(second, Mark)
+        mask = first.mask if first.mask == second.mask else None
+        return Mark(mask, first.copied and second.copied)
+
+    def moved(self, target: Value, state: State) -> State:
+        """A mask says nothing of the lanes of another iteration."""
+        moved: dict[Key, Mark] = {}
+        for key, mark in state.items():
+            assert isinstance(mark, Mark)
+            mask = mark.mask if mark.mask is not None and _outlives(target, mark.mask) else None
+            moved[key] = Mark(mask, mark.copied)
+        return moved
+
+    # ---- shadows
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        flowing = self._flowing(op)
+        for value in flowing:
+            if key in known.state(value):
+                yield value, key
+                if _is_conjunction(op) or _is_disjunction(op):
+                    others = [v for v in flowing if v is not value]
+                    yield from ((v, k) for v in others for k in known.state(v))
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        if op.name in ACCESSES:
+            return self._build_access(b, op, key, known)
+        parts = [known.shadow(value, key) for value in op.operands]
+        if _is_conjunction(op) or _is_disjunction(op):
+            return self._build_logic(b, op, parts, known)
+        swap = exchanged(op)
+        if swap is not None:
+            return swapped(b, known.shadow(swap[0], key), swap[1])
+        make = lane_builder(op)
+        assert make is not None
+        return make(b, op, index, parts)
+
+    def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
+        mask = mask_of(op)
+        assert isinstance(key, Source)
+        if key.op is not op:  # it comes through `other`
+            marked = known.shadow(op.operands[2], key)
+            assert marked is not None
+            return marked if mask is None else b.binary("andi", marked, b.negate(mask))
+        if key.kind == "masked":
+            assert mask is not None
+            return b.negate(mask)
+        return b.any_of([load_shadow(b, m, op.operands[0], mask) for m in self._memories[op]])
+
+    def _build_logic(
+        self, b: Builder, op: Operation, parts: list[Value | None], known: Known
+    ) -> Value:
+        """`x & y` is defined where either is defined and false, `x | y` where one is true."""
+        found = []
+        for part, other in zip(parts, reversed(op.operands), strict=True):
+            if part is None:
+                continue
+            undecided = [other if _is_conjunction(op) else b.negate(other)]
+            for key in known.state(other):
+                marked = known.shadow(other, key)
+                if marked is not None:
+                    undecided.append(marked)
+            found.append(b.binary("andi", part, b.any_of(undecided)))
+        return b.any_of(found)
+
+    def shadow_type(self, value: Value, key: Key) -> Type:
+        return lane_type(value)
+
+    def default(self, b: Builder, value: Value, key: Key) -> Value:
+        return unmarked(b, value)
+
+
+def _is_conjunction(op: Operation) -> bool:
+    return op.name == "arith.andi" and element_type(op.result.type) == BOOLEAN
+
+
+def _is_disjunction(op: Operation) -> bool:
+    return op.name == "arith.ori" and element_type(op.result.type) == BOOLEAN
+
+
+def _outlives(target: Value, mask: MovedMask) -> bool:
+    """Whether a mask has one value for as long as control flow moves something to `target`."""
+    if isinstance(target.owner, Block):
+        region = target.owner.parent
+        parent = region.parent if region is not None else None
+    else:
+        parent = target.owner
+    if parent is None or parent.name == "tt.func":
+        return False
+    if parent.name == "scf.if":
+        return True
+    values = [mask.mask, *(move.results[0] for move in mask.moves)]
+    return not any(_is_inside(value, parent) for value in values)
+
+
+def _is_inside(value: Value, op: Operation) -> bool:
+    """Whether a value is made within the regions of an operation."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None and block.parent is not None:
+        holder = block.parent.parent
+        if holder is op:
+            return True
+        block = holder.parent if holder is not None else None
+    return False

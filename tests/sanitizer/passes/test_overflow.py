@@ -1,0 +1,271 @@
+"""Offsets that wrap: found at the operation that lost bits, and only if it reaches an address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import instrumented
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings, strategies
+from instrumented import Held, line_of
+
+from ttools.interpreter.ir import Module
+from ttools.interpreter.rewriting import Rewriter, set_operand
+from ttools.sanitizer.passes import overflow
+
+B = 8
+
+
+def scalars(kernel: Any, arguments: dict[str, Any]) -> dict[int, int]:
+    names = [name for name in kernel.arg_names if name != "B"]
+    return {n: arguments[name] for n, name in enumerate(names) if isinstance(arguments[name], int)}
+
+
+def candidates(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> set[Any]:
+    module = instrumented.parsed(kernel, arguments, {"B": B})
+    return set(overflow.find(module, scalars(kernel, arguments), grid))
+
+
+def _disarm(module: Module) -> None:
+    """Lets no lane of a masked load through: its addresses may be anything."""
+    rewriter = Rewriter()
+    for op in list(module.kernel.walk()):
+        if op.name == "tt.load" and len(op.operands) > 1:
+            mask = rewriter.before(op).constant(op.operands[1].type, 0)
+            set_operand(op, 1, mask)
+    rewriter.apply()
+
+
+def run(
+    kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], **options: Any
+) -> list[Held]:
+    def rewrite(module: Module) -> None:
+        found = overflow.find(module, scalars(kernel, arguments), grid)
+        assert overflow.apply(module, found) == []
+        _disarm(module)
+
+    return instrumented.run(kernel, grid, arguments, {"B": B}, rewrite, **options)
+
+
+@triton.jit
+def rows(x_ptr, o_ptr, stride, n, B: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, B)
+    offset = row * stride  # here
+    x = tl.load(x_ptr + offset + i, mask=i < n)
+    tl.store(o_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def wide_rows(x_ptr, o_ptr, stride, n, B: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + row * stride + i, mask=i < n)
+    tl.store(o_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def steps(x_ptr, o_ptr, stride, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    offset = i * 0
+    for _ in range(n):
+        x = tl.load(x_ptr + offset + i, mask=i < n)
+        tl.store(o_ptr + i, x, mask=i < n)
+        offset += stride  # here
+
+
+@triton.jit
+def hashed(x_ptr, o_ptr, stride, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    h = (i + n) * 1103515245 + 12345
+    slot = (h % 64 + 64) % 64 + ((h >> 16) & 7) + (h ^ (h * 31)) % 8
+    tl.store(o_ptr + i, tl.load(x_ptr + slot, mask=i < n))
+
+
+def arguments_of(stride: int, n: int = 5) -> dict[str, Any]:
+    return {"x_ptr": torch.zeros(128), "o_ptr": torch.zeros(64), "stride": stride, "n": n}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "grid", "stride"),
+    [
+        (rows, (1000,), 2_000_000),
+        (wide_rows, (1000,), 2**31 - 1),
+        (steps, (1,), 2**28),
+        (hashed, (1,), 1),
+    ],
+)
+def test_launches_that_cannot_wrap_get_no_code(
+    kernel: Any, grid: tuple[int, ...], stride: int
+) -> None:
+    assert candidates(kernel, grid, arguments_of(stride)) == set()
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+def test_a_product_that_wraps(schedule: str) -> None:
+    (held,) = run(rows, (3,), arguments_of(1_500_000_000, 6), schedule=schedule)
+    expected = [[program == 2 and lane < 6 for lane in range(B)] for program in range(3)]
+    np.testing.assert_array_equal(held.where, expected)
+    assert line_of(held) == "offset = row * stride  # here"
+    assert held.argument == 0
+    assert "int32 product" in held.message
+    assert "int64 would do" in held.message
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+def test_a_loop_that_wraps(schedule: str) -> None:
+    held = [h for h in run(steps, (1,), arguments_of(2**29, 6), schedule=schedule) if h.any]
+    assert [line_of(h) for h in held] == ["offset += stride  # here"]
+
+
+@triton.jit
+def blocks(x_ptr, index_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    j = tl.load(index_ptr + tl.program_id(0))
+    tl.store(o_ptr + i, tl.load(x_ptr + j * B + i, mask=i < n))
+
+
+def test_narrow_indices_from_memory() -> None:
+    index = torch.tensor([0, 4095, 4096, -4097], dtype=torch.int16)
+    arguments = {"x_ptr": torch.zeros(8), "index_ptr": index, "o_ptr": torch.zeros(8), "n": 8}
+    (held,) = run(blocks, (4,), arguments)
+    assert held.where.any(axis=1).tolist() == [False, False, True, True]
+    assert "int16 product" in held.message
+    assert "int32 would do" in held.message
+
+
+# ---- against exact arithmetic
+
+# Constants are few and small: Triton folds them among each other, wrapping where they do.
+_LEAVES = ("x", "y", "i", "s", "t", "p")
+_NODES = (
+    *("({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} * {b})", "({a} << {k})"),
+    *("({a} + 900)", "({a} * 1000)", "(5 - {a})"),
+    *("tl.where({a} < {b}, {b}, {a})", "tl.minimum({a}, {b})", "tl.maximum({a}, {b})"),
+)
+_TEXT = """
+@triton.jit
+def kernel(q_ptr, x_ptr, y_ptr, o_ptr, s, t, B: tl.constexpr):
+    p = tl.program_id(0)
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    y = tl.load(y_ptr)
+    e = i * 0 + {expression}
+    for k in range({turns}):
+        e += {step}
+    tl.store(o_ptr + i, tl.load(q_ptr + e, mask=i < 8, other=0.0))
+"""
+
+
+@strategies.composite
+def expressions(draw: strategies.DrawFn, depth: int = 3) -> str:
+    if depth == 0 or draw(strategies.integers(0, 3)) == 0:
+        return draw(strategies.sampled_from(_LEAVES))
+    a, b = (draw(expressions(depth=depth - 1)) for _ in range(2))
+    k = draw(strategies.integers(0, 9))
+    return draw(strategies.sampled_from(_NODES)).format(a=a, b=b, k=k)
+
+
+class _Both:
+    """An integer as a kernel computes it in 32 bits, and as it should be."""
+
+    def __init__(self, exact: Any, wrapped: Any = None) -> None:
+        self.exact = np.asarray(exact, object)
+        source = exact if wrapped is None else wrapped
+        self.wrapped = np.vectorize(lambda v: (int(v) + 2**31) % 2**32 - 2**31, otypes=[object])(
+            np.asarray(source, object)
+        )
+
+    def _with(self, other: Any, compute: Any) -> _Both:
+        other = other if isinstance(other, _Both) else _Both(other)
+        return _Both(compute(self.exact, other.exact), compute(self.wrapped, other.wrapped))
+
+    def __add__(self, other: Any) -> _Both:
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Any) -> _Both:
+        return self._with(other, lambda a, b: a - b)
+
+    def __mul__(self, other: Any) -> _Both:
+        return self._with(other, lambda a, b: a * b)
+
+    def __lshift__(self, other: Any) -> _Both:
+        return self._with(other, lambda a, b: a * 2**b)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: Any) -> _Both:
+        return _Both(other) - self
+
+    def __rlshift__(self, other: Any) -> _Both:
+        return _Both(other) << self
+
+    def __lt__(self, other: Any) -> Any:
+        return self.wrapped < (other.wrapped if isinstance(other, _Both) else other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.wrapped > (other.wrapped if isinstance(other, _Both) else other)
+
+
+class _Language:
+    """The functions of `tl` that expressions use."""
+
+    @staticmethod
+    def where(condition: Any, a: Any, b: Any) -> _Both:
+        a, b = (v if isinstance(v, _Both) else _Both(v) for v in (a, b))
+        return _Both(
+            np.where(condition, a.exact, b.exact), np.where(condition, a.wrapped, b.wrapped)
+        )
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> _Both:
+        return _Both(a)._with(b, np.minimum) if isinstance(a, int) else a._with(b, np.minimum)
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> _Both:
+        return _Both(a)._with(b, np.maximum) if isinstance(a, int) else a._with(b, np.maximum)
+
+
+_SMALL = strategies.integers(-(2**31), 2**31 - 1) | strategies.integers(-100, 100)
+
+
+@settings(max_examples=200)
+@given(
+    expression=expressions(),
+    step=expressions(depth=1),
+    turns=strategies.integers(0, 3),
+    x=strategies.lists(_SMALL, min_size=B, max_size=B),
+    numbers=strategies.tuples(_SMALL, _SMALL, _SMALL),
+    schedule=strategies.sampled_from(["fused", "materialised"]),
+)
+def test_found_are_the_lanes_whose_offset_is_not_exact(
+    expression: str, step: str, turns: int, x: list[int], numbers: Any, schedule: Any
+) -> None:
+    text = _TEXT.format(expression=expression, step=step, turns=turns)
+    kernel = instrumented.kernel_from(text)
+    y, s, t = numbers
+    arguments = {
+        "q_ptr": torch.zeros(1),
+        "x_ptr": torch.tensor(x, dtype=torch.int32),
+        "y_ptr": torch.tensor([y], dtype=torch.int32),
+        "o_ptr": torch.zeros(B),
+        "s": s,
+        "t": t,
+    }
+    held = run(kernel, (2,), arguments, schedule=schedule)
+    found = np.any([h.where != 0 for h in held], axis=0) if held else np.zeros((2, B), bool)
+    assert sum((h.where != 0).astype(int) for h in held).max() <= 1 if held else True
+    for program in range(2):
+        names = {"x": x, "y": y, "i": range(B), "s": s, "t": t, "p": program}
+        values = {
+            name: _Both(list(v) if not isinstance(v, int) else v) for name, v in names.items()
+        }
+        e = values["i"] * 0 + eval(expression, {"tl": _Language}, values)
+        for _ in range(turns):
+            e = e + eval(step, {"tl": _Language}, values)
+        np.testing.assert_array_equal(found[program], e.exact != e.wrapped, err_msg=text)
