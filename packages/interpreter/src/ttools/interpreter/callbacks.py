@@ -67,7 +67,7 @@ class Callbacks:
             if self._monitor is not None and kind == CallbackKind.EVENT:
                 self._monitor.witness(program, site, payload)
             elif self._monitor is not None and kind == CallbackKind.DRAIN:
-                self._monitor.drain(payload)
+                self._monitor.drain()
             return 0
         except BaseException as error:  # noqa: BLE001 - raised again when the launch has ended
             with self._lock:

@@ -20,12 +20,12 @@ from ttools.interpreter.emit.probe_layout import (
     CLASSES,
     COUNTER_BYTES,
     FUNCTIONS,
-    LOG_RECORDS,
+    MONITOR,
     MONITOR_BYTES,
     PAYLOAD_ADDRESSES,
-    PROBE,
     RECORD_BYTES,
     REGION_BYTES,
+    SHARED_LOG_RECORDS,
     SITE_BYTES,
 )
 from ttools.interpreter.native_probe import probe_code
@@ -33,6 +33,7 @@ from ttools.interpreter.printing import element_value
 from ttools.interpreter.region import Region
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _NO_PROGRAM = 2**63 - 1
@@ -112,7 +113,8 @@ class Monitor:
         self._emitted = emitted
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
-        self._logs: list[NDArray[Any]] = []
+        self._logs: list[bytes] = []
+        self._log = _empty_log()
         self._keep: list[Any] = [table]
         regions_at = MONITOR_BYTES
         rows_at = regions_at + len(regions) * REGION_BYTES
@@ -124,6 +126,7 @@ class Monitor:
         words = [*_functions(), 0]
         words += (0, 0, table.address, table.count, self.address + regions_at)
         words += (len(allocations), self.address + rows_at, self.address + self._counters_at)
+        words += (0, 0, self._log.ctypes.data)
         struct.pack_into(f"<{len(words)}Q", block, 0, *words)
         for n, region in enumerate(regions):
             struct.pack_into("<8Q", block, regions_at + n * REGION_BYTES, *self._words(region))
@@ -171,16 +174,13 @@ class Monitor:
                 if bits and (known is None or program < known.program):
                     self._witnesses[site, n] = _decode(probe, n, program, bits, data)
 
-    def drain(self, probe: int) -> None:
-        """Takes over the log of a thread's probe."""
-        import numpy as np
-
-        count = ctypes.c_int64.from_address(probe + PROBE["LOGGED"]).value
-        assert 0 <= count <= LOG_RECORDS
-        data = ctypes.string_at(probe + PROBE["LOG"], count * RECORD_BYTES)
-        records = np.frombuffer(data, access_dtype())
-        with self._lock:
-            self._logs.append(records)
+    def drain(self) -> None:
+        """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
+        (used,) = struct.unpack_from("<q", self._block, MONITOR["LOG_USED"])
+        assert 0 <= used <= SHARED_LOG_RECORDS
+        if used:
+            self._logs.append(self._log[: used * RECORD_BYTES].tobytes())
+            struct.pack_into("<q", self._block, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
     def counts(self) -> list[Count]:
@@ -202,7 +202,8 @@ class Monitor:
         """The logged accesses, and the synchronising ones in the order of their effects."""
         import numpy as np
 
-        log = np.concatenate(self._logs) if self._logs else np.zeros(0, access_dtype())
+        self.drain()
+        log = np.frombuffer(b"".join(self._logs), access_dtype())
         is_sync = log["site"] < 0
         syncs = log[is_sync].view(sync_dtype()).copy()
         syncs["site"] = -1 - syncs["site"]
@@ -213,6 +214,13 @@ class Monitor:
     def sites(self) -> tuple[ProbeSite, ...]:
         """The kernel's probes; records name them by number."""
         return self._emitted.probes
+
+
+def _empty_log() -> NDArray[np.uint8]:
+    """Room for a launch's log; untouched pages cost nothing."""
+    import numpy as np
+
+    return np.empty(SHARED_LOG_RECORDS * RECORD_BYTES, np.uint8)
 
 
 @lru_cache(maxsize=1)

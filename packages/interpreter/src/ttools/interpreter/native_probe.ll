@@ -275,7 +275,7 @@ define internal void @call_back(ptr %probe, i32 %kind, i32 %site, ptr %payload) 
   ret void
 }
 
-; ---- the log: records of 48 bytes, handed over when full
+; ---- the log: records of 48 bytes, of a thread and then of the launch, handed over when full
 define internal void @log(ptr %probe, ptr %record) {
   %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
   %n = load i64, ptr %logged.at
@@ -286,11 +286,61 @@ define internal void @log(ptr %probe, ptr %record) {
   %n1 = add i64 %n, 1
   store i64 %n1, ptr %logged.at
   %full = icmp uge i64 %n1, LOG_RECORDS
-  br i1 %full, label %drain, label %exit
+  br i1 %full, label %flush, label %exit
+flush:
+  call void @finish(ptr %probe)
+  br label %exit
+exit:
+  ret void
+}
+
+; ---- moves a thread's log to the launch's: the log is full, or the thread has run its programs
+define void @finish(ptr %probe) {
+entry:
+  %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
+  %n = load i64, ptr %logged.at
+  %empty = icmp eq i64 %n, 0
+  br i1 %empty, label %exit, label %begin
+begin:
+  %monitor = load ptr, ptr %probe
+  %lock = getelementptr i8, ptr %monitor, i64 MONITOR_LOG_MUTEX
+  call void @acquire(ptr %lock)
+  %used.at = getelementptr i8, ptr %monitor, i64 MONITOR_LOG_USED
+  %used = load i64, ptr %used.at
+  %needed = add i64 %used, %n
+  %full = icmp ugt i64 %needed, SHARED_LOG_RECORDS
+  br i1 %full, label %drain, label %copy
 drain:
-  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %probe)
+  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %monitor)
+  br label %copy
+copy:
+  %first = phi i64 [ %used, %begin ], [ 0, %drain ]
+  %total = add i64 %first, %n
+  store i64 %total, ptr %used.at
+  %shared.at = getelementptr i8, ptr %monitor, i64 MONITOR_LOG
+  %shared = load ptr, ptr %shared.at
+  %place = mul i64 %first, 48
+  %to = getelementptr i8, ptr %shared, i64 %place
+  %from = getelementptr i8, ptr %probe, i64 PROBE_LOG
+  %bytes = mul i64 %n, 48
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  store atomic i32 0, ptr %lock release, align 4
   store i64 0, ptr %logged.at
   br label %exit
+exit:
+  ret void
+}
+
+define internal void @acquire(ptr %lock) {
+entry:
+  br label %try
+try:
+  %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic
+  %ours = extractvalue { i32, i1 } %pair, 1
+  br i1 %ours, label %exit, label %wait
+wait:
+  %yielded = call i32 @sched_yield()
+  br label %try
 exit:
   ret void
 }
@@ -409,20 +459,6 @@ exit:
   ret void
 }
 
-; ---- hands the rest of the log over: the thread has run its last program
-define void @finish(ptr %probe) {
-  %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
-  %n = load i64, ptr %logged.at
-  %empty = icmp eq i64 %n, 0
-  br i1 %empty, label %exit, label %drain
-drain:
-  call void @call_back(ptr %probe, i32 DRAIN, i32 0, ptr %probe)
-  store i64 0, ptr %logged.at
-  br label %exit
-exit:
-  ret void
-}
-
 ; ---- a barrier of the program
 define void @pass_barrier(ptr %probe) {
   call void @close(ptr %probe)
@@ -435,19 +471,10 @@ define void @pass_barrier(ptr %probe) {
 
 ; ---- one atomic at a time, so that the log's order is the order of their effects
 define void @lock(ptr %probe) {
-entry:
   call void @close(ptr %probe)
   %monitor = load ptr, ptr %probe
   %lock = getelementptr i8, ptr %monitor, i64 MONITOR_MUTEX
-  br label %try
-try:
-  %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic
-  %ours = extractvalue { i32, i1 } %pair, 1
-  br i1 %ours, label %exit, label %wait
-wait:
-  %yielded = call i32 @sched_yield()
-  br label %try
-exit:
+  call void @acquire(ptr %lock)
   ret void
 }
 

@@ -23,6 +23,7 @@ from ttools.interpreter.emit.probe_layout import (
     PROBE,
     PROBE_OPEN,
     REGION_BYTES,
+    SHARED_LOG_RECORDS,
     SITE_BYTES,
 )
 from ttools.interpreter.object_store import object_store
@@ -36,6 +37,7 @@ _WORDS = {
     "REGION_BYTES": REGION_BYTES,
     "COUNTER_BYTES": COUNTER_BYTES,
     "LOG_RECORDS": LOG_RECORDS,
+    "SHARED_LOG_RECORDS": SHARED_LOG_RECORDS,
     "PAYLOAD_ADDRESSES": PAYLOAD_ADDRESSES,
     "LAUNCH_CALLBACK": CALLBACK,
     "EVENT": int(CallbackKind.EVENT),

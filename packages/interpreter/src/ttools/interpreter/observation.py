@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
+from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.launch import run as run_launch
 from ttools.interpreter.monitor import Monitor
@@ -65,6 +66,17 @@ class ObservedLaunch:
     run: Run
     config: Mapping[str, Any] | None = None
     monitor: Monitor | None = field(default=None, init=False)
+
+    @property
+    def written_storages(self) -> list[tuple[int, int]] | None:
+        """Begin and end of each storage that the kernel may write; None if that is unknown."""
+        effects = self.variants.effects
+        if effects.unknown_writes:
+            return None
+        extents = {storage_extent(self.values[index]) for index in effects.written}
+        if None in extents:
+            return None
+        return sorted(e for e in extents if e is not None and e[0] < e[1])
 
     @property
     def names(self) -> tuple[str, ...]:

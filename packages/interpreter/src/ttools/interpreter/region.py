@@ -62,6 +62,8 @@ class Region:
 
 #: A parameter that is no pointer, or points to nothing.
 NOWHERE = Region((0, 0), (0, 0))
+#: A pointer to memory of which nothing is known.
+ANYWHERE = Region((1, 1 << 63), (1, 1 << 63), judges_view=False)
 
 
 def region_of(argument: Any, value: Any, *, judges_view: bool = True) -> Region | None:

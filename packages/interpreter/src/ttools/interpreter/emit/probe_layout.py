@@ -36,11 +36,15 @@ MONITOR = {
     "ALLOCATION_COUNT": 120,
     "ALLOCATIONS": 128,
     "COUNTERS": 136,
+    "LOG_MUTEX": 144,
+    "LOG_USED": 152,
+    "LOG": 160,
 }
 MONITOR_BYTES = 192
 #: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.
 PROBE = {"LOGGED": 8, "EPOCH": 16, "BARRIER": 20, "PROGRAM": 24, "LAUNCH": 32, "LOG": 64}
-LOG_RECORDS = 1024
+LOG_RECORDS = 256
+SHARED_LOG_RECORDS = 1 << 14
 RECORD_BYTES = 48
 PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
 #: An open record, the bounds of the memory last seen (base, bytes), four last programs.

@@ -1,0 +1,141 @@
+"""One launch under the checks: which instruments, how often it runs, what the records say.
+
+Must not know what came of other launches, nor how findings are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from ttools.core.errors import KernelError
+from ttools.core.findings import Finding
+from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.sanitizer.addresses import AddressBook, Addresses
+from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
+from ttools.sanitizer.memory import memory_findings
+from ttools.sanitizer.options import SanitizeOptions
+from ttools.sanitizer.race_findings import identical, race_findings
+from ttools.sanitizer.replay import in_another_order, snapshot_before, stores_same_values
+from ttools.sanitizer.subject import Subject
+
+
+@dataclass
+class CheckedLaunch:
+    """A launch that is to run under the checks.
+
+    Args:
+        launch: what runs.
+        options: what is checked.
+        book: the addresses that the run knows.
+
+    Attributes:
+        subject: the launch as findings describe it.
+        findings: what `run` found.
+    """
+
+    launch: ObservedLaunch
+    options: SanitizeOptions
+    book: AddressBook
+    findings: list[Finding] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.subject = Subject.of(self.launch)
+        self.regions = [self._region(index) for index in range(len(self.launch.values))]
+        self.addresses = Addresses(self.regions, self.book)
+        self.allocations = self.addresses.allocations()
+        races = "racecheck" in self.options.checks
+        self.instruments = Instruments(
+            guards=True,
+            footprints=races,
+            synchronised=races and self.launch.variants.synchronises,
+        )
+
+    def _region(self, index: int) -> Region:
+        if index not in self.launch.plan.pointers:
+            return NOWHERE
+        judges = self.options.view_bounds != "off" and "memcheck" in self.options.checks
+        argument, value = self.launch.arguments[index], self.launch.values[index]
+        known = region_of(argument, value, judges_view=judges)
+        if known is not None:
+            return known
+        address = self.launch.parameter(index)
+        for start, end in self.book.live():
+            if start <= address < end:
+                return Region((start, end), (start, end), judges_view=False)
+        return ANYWHERE
+
+    def run(self) -> LaunchReport:
+        """Runs the launch and judges what it did.
+
+        Raises:
+            TtoolsError: as the launch would without checks, except for a deadlock.
+        """
+        before = snapshot_before(self.launch) if self.instruments.synchronised else None
+        try:
+            self._execute(self.launch.run.launch_options)
+            report = self._report
+        except KernelError as error:
+            if error.kind != "deadlock" or "deadlock" not in self.options.checks:
+                raise
+            self.findings.append(deadlock_finding(error, self.subject, self.launch))
+            report, before = LaunchReport(0, 0.0), None
+        monitor = self.launch.monitor
+        assert monitor is not None
+        self.findings += self._judge(monitor)
+        if before is not None:
+            seed = self.options.seed
+            other = in_another_order(self.launch, before, seed, self._execute)
+            if other is not None:
+                self.findings += self._only_then(other)
+        if "deadlock" in self.options.checks:
+            self.findings += (
+                co_residency_finding(warning, self.subject, self.launch)
+                for warning in report.warnings
+            )
+            report = replace(report, warnings=())
+        return report
+
+    def _execute(self, options: LaunchOptions) -> None:
+        self._report = self.launch.execute(
+            self.instruments,
+            regions=self.regions,
+            allocations=self.allocations,
+            options=options,
+        )
+
+    def _judge(self, monitor: Monitor) -> Iterator[Finding]:
+        if "memcheck" in self.options.checks:
+            yield from memory_findings(
+                monitor.counts(),
+                self.subject,
+                self.regions,
+                self.addresses,
+                self.options.view_bounds,
+            )
+        if "racecheck" in self.options.checks:
+            yield from self._races(monitor)
+
+    def _races(self, monitor: Monitor) -> Iterator[Finding]:
+        found = list(race_findings(monitor, self.subject, self.addresses))
+        # Stores that conflict with loads too depend on the order, whatever they store.
+        racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
+        for conflict, finding in found:
+            overlaps = conflict.overlaps
+            if overlaps is not None and finding.argument not in racing:
+                places = (self.regions, self.allocations)
+                if stores_same_values(self.launch, *places, overlaps):
+                    finding = identical(finding)
+            yield finding
+
+    def _only_then(self, monitor: Monitor) -> Iterator[Finding]:
+        """Races that only another order of the programs shows."""
+        known = {(finding.kind, finding.location) for finding in self.findings}
+        for finding in self._races(monitor):
+            if (finding.kind, finding.location) not in known:
+                note = f"seen when the programs run in a random order (seed {self.options.seed})"
+                yield replace(finding, notes=(*finding.notes, note))

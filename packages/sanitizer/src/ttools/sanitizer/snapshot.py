@@ -1,0 +1,38 @@
+"""Copies of memory by address, to run a launch again as if it had not run before."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+
+def memory(start: int, end: int) -> Bytes:
+    """The bytes from one address to another, in place; somebody else must keep them alive."""
+    room = (ctypes.c_uint8 * (end - start)).from_address(start)
+    return np.ctypeslib.as_array(room)
+
+
+class Snapshot:
+    """The contents of some ranges of memory at one moment.
+
+    Args:
+        ranges: begin and end addresses.
+    """
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._copies = [(start, end, memory(start, end).copy()) for start, end in ranges]
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return sum(end - start for start, end, _ in self._copies)
+
+    def restore(self) -> None:
+        """Puts the contents back."""
+        for start, end, copy in self._copies:
+            memory(start, end)[:] = copy
