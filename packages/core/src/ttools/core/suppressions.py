@@ -77,16 +77,16 @@ def apply(
 ) -> tuple[list[Finding], list[Suppressed]]:
     """Splits findings into those that count, notes on unused suppressions included, and others.
 
-    A finding is suppressed by the first source that wants it.
+    Every source that knows a finding counts as used; the first one's reason is given.
     """
     kept: list[Finding] = []
     hidden: list[Suppressed] = []
     for finding in findings:
-        found = next(filter(None, (source.suppress(finding) for source in sources)), None)
-        if found is None:
-            kept.append(finding)
+        found = [entry for source in sources if (entry := source.suppress(finding))]
+        if found:
+            hidden.append(found[0])
         else:
-            hidden.append(found)
+            kept.append(finding)
     for source in sources:
         kept += source.unused(ran)
     return kept, hidden
