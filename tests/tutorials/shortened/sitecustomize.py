@@ -1,5 +1,7 @@
 """Cuts short the plots of Triton's tutorials: the first size of each benchmark, timed briefly.
 
+Of the profile that one makes of ten thousand calls, a single call is left.
+
 Also makes what the tutorials compare their f16 results with add in f32, as a GPU does: torch on
 the CPU adds in f16, which is off by 0.06 in a layer normalisation, and a thousand times slower in
 a matrix product. On the path of the tutorials' process only; they stay as they are shipped.
@@ -9,36 +11,40 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 
-class _Shortening(Loader):
-    """Loads `triton.testing` and shortens what it offers."""
+def _shorten_plots(module: ModuleType) -> None:
+    made = module.Benchmark.__init__
+    timed = module.do_bench
 
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
+    def one_size(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        self.x_vals = list(self.x_vals)[:1]
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
+    def briefly(fn: Any, *args: Any, **kwargs: Any) -> Any:
+        return timed(fn, *args, **{**kwargs, "warmup": 1, "rep": 5})
 
-    def exec_module(self, module: ModuleType) -> None:
-        self.loader.exec_module(module)
-        made = module.Benchmark.__init__
-        timed = module.do_bench
+    module.Benchmark.__init__ = one_size  # type: ignore[method-assign]
+    module.do_bench = briefly  # type: ignore[attr-defined]
+    _reference_in_f32()
 
-        def one_size(self: Any, *args: Any, **kwargs: Any) -> None:
-            made(self, *args, **kwargs)
-            self.x_vals = list(self.x_vals)[:1]
 
-        def briefly(fn: Any, *args: Any, **kwargs: Any) -> Any:
-            return timed(fn, *args, **{**kwargs, "warmup": 1, "rep": 5})
+def _shorten_profiles(module: ModuleType) -> None:
+    start = module.start
 
-        module.Benchmark.__init__ = one_size  # type: ignore[method-assign]
-        module.do_bench = briefly  # type: ignore[attr-defined]
-        _reference_in_f32()
+    def start_and_shorten(*args: Any, **kwargs: Any) -> Any:
+        # The tutorial has its numbers of calls and of calls before them as defaults.
+        bench = getattr(sys.modules["__main__"], "bench", None)
+        if getattr(bench, "__defaults__", None) == (10000, 10000):
+            bench.__defaults__ = (1, 0)
+        return start(*args, **kwargs)
+
+    module.start = start_and_shorten  # type: ignore[attr-defined]
 
 
 def _reference_in_f32() -> None:
@@ -56,14 +62,32 @@ def _reference_in_f32() -> None:
     torch.nn.functional.layer_norm, torch.matmul = in_f32, product
 
 
+_SHORTENED = {"triton.testing": _shorten_plots, "triton.profiler": _shorten_profiles}
+
+
+class _Shortening(Loader):
+    """Loads a module and shortens what it offers."""
+
+    def __init__(self, loader: Loader, shorten: Callable[[ModuleType], None]) -> None:
+        self.loader = loader
+        self.shorten = shorten
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        self.shorten(module)
+
+
 class _Finder(MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if name != "triton.testing":
+        shorten = _SHORTENED.pop(name, None)
+        if shorten is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Shortening(spec.loader)
+            spec.loader = _Shortening(spec.loader, shorten)
         return spec
 
 
