@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
@@ -83,9 +84,10 @@ class ObservedLaunch:
         """The parameters' names."""
         return self.plan.names
 
-    def parameter(self, index: int) -> int:
-        """The raw value of a parameter: an address, or a number's bits."""
-        return self.plan.pack(self.values)[index]
+    @cached_property
+    def raw_parameters(self) -> list[int]:
+        """The raw value of each parameter: an address, or a number's bits."""
+        return self.plan.pack(self.values)
 
     def execute(
         self,
@@ -112,7 +114,7 @@ class ObservedLaunch:
         """
         emit = replace(self.options, instruments=instruments)
         kernel = self.variants.kernel(self.facts, emit, self.run, rewrite)
-        params = [*self.plan.pack(self.values), *hidden]
+        params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:
             regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]

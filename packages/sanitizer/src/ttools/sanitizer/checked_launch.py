@@ -11,16 +11,19 @@ from dataclasses import dataclass, field, replace
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding
 from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
+from ttools.sanitizer.check_findings import check_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.race_findings import identical, race_findings
 from ttools.sanitizer.replay import in_another_order, snapshot_before, stores_same_values
+from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
 
 
@@ -32,6 +35,7 @@ class CheckedLaunch:
         launch: what runs.
         options: what is checked.
         book: the addresses that the run knows.
+        planner: chooses the passes that rewrite the kernel.
 
     Attributes:
         subject: the launch as findings describe it.
@@ -41,6 +45,7 @@ class CheckedLaunch:
     launch: ObservedLaunch
     options: SanitizeOptions
     book: AddressBook
+    planner: Planner
     findings: list[Finding] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -49,10 +54,12 @@ class CheckedLaunch:
         self.addresses = Addresses(self.regions, self.book)
         self.allocations = self.addresses.allocations()
         races = "racecheck" in self.options.checks
+        self.rewrites = self.planner.plan(self.launch, self.options.checks, frozenset())
         self.instruments = Instruments(
             guards=True,
             footprints=races,
             synchronised=races and self.launch.variants.synchronises,
+            rewrites=self.rewrites.names,
         )
 
     def _region(self, index: int) -> Region:
@@ -63,7 +70,7 @@ class CheckedLaunch:
         known = region_of(argument, value, judges_view=judges)
         if known is not None:
             return known
-        address = self.launch.parameter(index)
+        address = self.launch.raw_parameters[index]
         for start, end in self.book.live():
             if start <= address < end:
                 return Region((start, end), (start, end), judges_view=False)
@@ -105,8 +112,12 @@ class CheckedLaunch:
             self.instruments,
             regions=self.regions,
             allocations=self.allocations,
+            rewrite=self._rewrite if self.rewrites.passes else None,
             options=options,
         )
+
+    def _rewrite(self, module: Module) -> None:
+        self.rewrites.apply(module)
 
     def _judge(self, monitor: Monitor) -> Iterator[Finding]:
         if "memcheck" in self.options.checks:
@@ -117,6 +128,9 @@ class CheckedLaunch:
                 self.addresses,
                 self.options.view_bounds,
             )
+        yield from check_findings(monitor.counts(), self.subject)
+        notes = self.planner.notes(self.launch, self.rewrites)
+        yield from unjudged(notes, self.subject, "initcheck")
         if "racecheck" in self.options.checks:
             yield from self._races(monitor)
 

@@ -16,6 +16,7 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.options import SanitizeOptions
+from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
 
 
@@ -36,6 +37,7 @@ class Session:
         self.maps: list[TensorMap] = []
         self._lock = threading.Lock()
         self._book = AddressBook()
+        self._planner = Planner()
         self._watches = ExitStack()
         self._entered = 0
 
@@ -53,7 +55,7 @@ class Session:
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
-        checked = CheckedLaunch(launch, self.options, self._book)
+        checked = CheckedLaunch(launch, self.options, self._book, self._planner)
         report = checked.run()
         self._add(checked.findings)
         self._count(checked.subject, report)

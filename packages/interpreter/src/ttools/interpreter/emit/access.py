@@ -26,6 +26,8 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.ir import IntegerType, Operation, PointerType, element_type, shape_of
 
+#: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
+SHADOW = "ttools.shadow"
 #: Emits the access of some addresses under a mask; returns the loaded register value, or "".
 Perform = Callable[[Chunk, "Chunk | None"], str]
 
@@ -55,6 +57,8 @@ def observed(
     """
     prober = e.prober
     if prober is None or not (prober.instruments.guards or prober.instruments.footprints):
+        return perform(chunk, mask)
+    if op.attributes.get(SHADOW):
         return perform(chunk, mask)
     if isinstance(mask, Affine) and mask.base == "true" and mask.is_uniform:
         mask = None

@@ -14,8 +14,6 @@ from ttools.interpreter.ir import Value
 from ttools.interpreter.rewriting import Builder
 
 OPERATION = "ttools.check"
-SHADOW = "ttools.shadow"
-"""Attribute of loads and stores of shadow memory: not the user's, nothing else may check them."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ttools.interpreter.emit.access import SHADOW
 from ttools.interpreter.emit.llvm import byte_size
 from ttools.interpreter.ir import (
     IntegerType,
@@ -20,7 +21,6 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.rewriting import Builder, add_parameter, with_element
-from ttools.sanitizer.passes.check import SHADOW
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)

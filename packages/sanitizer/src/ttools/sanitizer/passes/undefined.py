@@ -59,6 +59,20 @@ def reads(module: Module) -> frozenset[int]:
     return frozenset(found)
 
 
+def may_report(module: Module) -> bool:
+    """Whether a kernel has undefined lanes whatever its arguments hold."""
+    return any(
+        mask_of(op) is not None and bool(op.results) and not (op.name == "tt.load" and _fills(op))
+        for op in module.kernel.walk()
+        if op.name in ACCESSES
+    )
+
+
+def _fills(load: Operation) -> bool:
+    """Whether a load says what lanes get that its mask leaves out."""
+    return len(load.operands) > 2
+
+
 def _pointers(kernel: Operation) -> set[int]:
     arguments = kernel.regions[0].entry.arguments
     return {n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)}
@@ -126,7 +140,7 @@ class _Instrument:
     def _sources(self, op: Operation) -> Iterator[Source]:
         mask = mask_of(op)
         argument = self._argument(op)
-        fills = op.name == "tt.load" and len(op.operands) > 2
+        fills = op.name == "tt.load" and _fills(op)
         if mask is not None and op.results and not fills:
             yield Source(op, "masked", argument, mask)
         if op.name == "tt.load" and self.memories[op]:
