@@ -101,6 +101,7 @@ class Monitor:
 
     Attributes:
         address: what the kernel gets as its last parameter.
+        table: the kernel's probes.
     """
 
     def __init__(
@@ -115,7 +116,8 @@ class Monitor:
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[bytes] = []
         self._log = _empty_log()
-        self._keep: list[Any] = [table]
+        self.table = table
+        self._keep: list[Any] = []
         regions_at = MONITOR_BYTES
         rows_at = regions_at + len(regions) * REGION_BYTES
         self._counters_at = rows_at + 16 * len(allocations)
@@ -205,6 +207,8 @@ class Monitor:
         self.drain()
         log = np.frombuffer(b"".join(self._logs), access_dtype())
         is_sync = log["site"] < 0
+        if not is_sync.any():
+            return log, np.zeros(0, sync_dtype())
         syncs = log[is_sync].view(sync_dtype()).copy()
         syncs["site"] = -1 - syncs["site"]
         syncs = syncs[np.argsort(syncs["seq"], kind="stable")]

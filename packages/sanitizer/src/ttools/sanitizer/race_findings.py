@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.monitor import Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.races import AccessRef, Conflict, RaceLog, Site
+from ttools.sanitizer.races import AccessRef, Conflict, Site, find_conflicts
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _VERBS = {"load": "loads", "store": "stores", "atomic": "accesses atomically"}
@@ -36,15 +37,22 @@ def sites_of(monitor: Monitor) -> list[Site]:
     ]
 
 
+#: By the kernel's table of probes: the same for all its launches.
+_known_sites: WeakKeyDictionary[SiteTable, list[Site]] = WeakKeyDictionary()
+
+
 def race_findings(
     monitor: Monitor, subject: Subject, addresses: Addresses
 ) -> Iterator[tuple[Conflict, Finding]]:
     """The findings of one launch, each with the conflict it tells of."""
     accesses, syncs = monitor.records()
-    log = RaceLog(sites_of(monitor))
-    log.add(accesses)
+    if not len(accesses):
+        return
+    sites = _known_sites.get(monitor.table)
+    if sites is None:
+        sites = _known_sites[monitor.table] = sites_of(monitor)
     united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
-    for conflict in log.conflicts(syncs if len(syncs) else None):
+    for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
         finding = _finding(conflict, monitor.sites, subject, addresses)
         # The copies of one operation are one place to the user.
         key = (conflict.kind, finding.location, *(r.location for r in finding.related))

@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Argument
 from ttools.interpreter.observation import ObservedLaunch
 
-_OURS = ("ttools", "triton", "torch", "contextlib", "functools")
-_UNNAMED = "<unknown>"
+_OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,22 @@ def _text(value: Any) -> str:
 
 def _host_line() -> str | None:
     """The innermost line outside Triton, torch and ttools."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        file = frame.f_code.co_filename
-        if module not in _OURS and module != "ttools_triton" and not file.startswith("<frozen"):
-            return f"{Path(file)}:{frame.f_lineno}" if file else _UNNAMED
-        assert frame.f_back is not None or frame is not None
-        if frame.f_back is None:
-            return None
+        code = frame.f_code
+        ours = _ours.get(code)
+        if ours is None:
+            ours = _ours[code] = _is_ours(frame)
+        if not ours:
+            return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+#: Whether code belongs to Triton, torch or ttools; a launch asks for all its callers.
+_ours: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()
+
+
+def _is_ours(frame: FrameType) -> bool:
+    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return module in _OURS or frame.f_code.co_filename.startswith("<frozen")
