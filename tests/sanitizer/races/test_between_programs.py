@@ -81,7 +81,7 @@ def test_every_conflict_of_bytes_is_reported_with_count_and_witness(launch):
 @given(launches())
 def test_blocks_and_thinning_change_nothing(launch):
     accesses, _ = launch.records()
-    with mock.patch.object(overlap, "BLOCK", 2):
+    with mock.patch.object(overlap, "BLOCK", 2), mock.patch.object(overlap, "THIN", 0):
         assert reported(find_conflicts(accesses, launch.sites)) == expected(launch)
 
 
@@ -97,6 +97,15 @@ def test_witnesses_are_accesses_that_took_place(launch):
                 and played.elements.get(ref.address) == ref.lane
                 for played in launch.played
             )
+        if conflict.kind == "intra_program_race":
+            one, other = (
+                (ref.program, ref.lane, launch.sites[ref.site].shape)
+                for ref in (conflict.first, conflict.second)
+            )
+            assert one[0] == other[0]
+            sizes = {launch.sites[ref.site].size for ref in (conflict.first, conflict.second)}
+            shapes = {tuple(n for n in shape if n > 1) for _, _, shape in (one, other)}
+            assert one[1] != other[1] or len(sizes) == 2 or len(shapes) == 2
 
 
 @given(launches())
@@ -133,6 +142,66 @@ def test_compaction_changes_nothing(launch, limit):
     for begin in range(0, len(accesses), 3):
         log.add(accesses[begin : begin + 3])
     assert log.conflicts() == plain
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 9),
+            st.integers(1, 3),
+            st.integers(0, 1),
+            st.integers(0, 1),
+            st.integers(0, 1),
+        ),
+        max_size=20,
+    )
+)
+def test_compaction_keeps_every_element_and_its_lane(runs):
+    sites = [Site("store", 2, (8,)), Site("load", 2, (8,))]
+    rows = [
+        (2 * first, 2 * (first + n), program, 0, site, first + shift, 0, 0)
+        for first, n, program, site, shift in runs
+    ]
+    records = np.array(rows, ACCESS)
+    fewer = compact(records, sites)
+    assert elements(fewer) == elements(records)
+    kept = elements(records)
+    begins = [e for e in kept if (*e[:2], e[2] - 2, e[3] - 1) not in kept and e[2] % 2 == 0]
+    assert len(fewer) == len(begins), "one record for each run"
+
+
+def elements(records):
+    return {
+        (int(row["program"]), int(row["site"]), byte, int(row["lane"]) + (byte - row["start"]) // 2)
+        for row in records
+        for byte in range(row["start"], row["end"])
+    }
+
+
+def test_a_program_that_only_reaches_the_edge_of_a_conflict_does_not_count():
+    launch = Launch([Site("store", 4, (8,)), Site("load", 4, (8,))])
+    launch.access(0, 0, 0)
+    launch.access(1, 0, 0)
+    launch.access(2, 1, 4)
+    launch.access(3, 0, 4)
+    stores, race = find_conflicts(*_pair(launch))
+    assert (stores.kind, stores.programs, race.kind, race.programs) == (
+        "overlapping_store",
+        2,
+        "race",
+        2,
+    )
+
+
+def test_the_witness_is_the_earliest_of_equal_accesses():
+    rows = [
+        (0, 4, 0, 0, 0, 1, 5, 0),
+        (0, 4, 0, 0, 0, 7, 3, 0),
+        (0, 4, 0, 0, 0, 6, 3, 0),
+        (0, 4, 1, 0, 0, 0, 0, 0),
+    ]
+    (conflict,) = find_conflicts(np.array(rows, ACCESS), [Site("store", 4, (8,))])
+    assert (conflict.first.epoch, conflict.first.lane) == (3, 6)
 
 
 def test_a_log_keeps_what_is_distinct_only():

@@ -206,6 +206,54 @@ def test_many_atomics_then_many_loads(left_out):
     assert {key for key in kinds(launch) if key[0] == "race"} == expected
 
 
+def test_a_run_of_atomics_is_published_after_a_barrier_only():
+    launch = Launch([Site("atomic", 4, (8,)), Site("atomic", 4), Site("load", 4, (8,))])
+    for program in range(40):
+        launch.access(program, 0, 0, elements=8)
+        if program != 5:
+            launch.barrier(program)
+        launch.sync(program, 1, FLAG, RELEASE | RMW | SCALAR)
+    for program in range(40):
+        launch.sync(program, 1, FLAG, ACQUIRE | SCALAR)
+        launch.access(program, 2, 0, elements=8)
+    (conflict,) = conflicts(launch)
+    assert (conflict.kind, conflict.missing_barrier_site) == ("intra_program_race", 1)
+    assert (conflict.first.program, conflict.second.program) == (5, 0)
+
+
+def test_what_was_learned_is_passed_on():
+    launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
+    launch.access(0, 0, 0)
+    launch.sync(0, 2, FLAG, RELEASE | RMW | SCALAR)
+    launch.sync(1, 2, FLAG, ACQUIRE | SCALAR)
+    launch.sync(1, 2, LOCK, RELEASE | RMW | SCALAR)
+    launch.sync(2, 2, LOCK, ACQUIRE | SCALAR)
+    launch.access(2, 1, 0)
+    assert conflicts(launch) == []
+
+
+def test_a_second_acquire_adds_to_the_first():
+    launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
+    for program, flag in ((0, FLAG), (1, LOCK)):
+        launch.access(program, 0, 4 * program)
+        launch.sync(program, 2, flag, RELEASE | RMW | SCALAR)
+    for flag in (FLAG, LOCK):
+        launch.sync(2, 2, flag, ACQUIRE | SCALAR)
+    for program in (0, 1):
+        launch.access(2, 1, 4 * program)
+    assert conflicts(launch) == []
+
+
+def test_a_plain_release_forgets_what_was_published_before():
+    launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])
+    launch.access(0, 0, 0)
+    launch.sync(0, 2, FLAG, RELEASE | RMW | SCALAR)
+    launch.sync(1, 2, FLAG, RELEASE | SCALAR)
+    launch.sync(2, 2, FLAG, ACQUIRE | SCALAR)
+    launch.access(2, 1, 0)
+    assert kinds(launch) == {("race", 0, 1)}
+
+
 def test_flags_pass_messages_down_a_line():
     """Decoupled look-back: each program waits for the flag of the one before it."""
     launch = Launch([Site("store", 4), Site("load", 4), Site("atomic", 4)])

@@ -16,6 +16,8 @@ from ttools.sanitizer.races.records import Bools, Ints
 
 BLOCK = 1 << 22
 """Pairs of a cell and an interval held at once."""
+THIN = 4
+"""Cells per interval from which on equal intervals are worth thinning."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def meetings(start: Ints, end: Ints, site: Ints, who: Ints, clash: Bools) -> Mee
     """
     cells = Cells(start, end)
     chosen = np.arange(len(start))
-    if int(cells.width.sum()) > 4 * len(start):
+    if int(cells.width.sum()) > THIN * len(start):
         chosen = _lowest_two(cells, site, who)
     parts = [
         _meet(cell, index, site, who, clash) for cell, index in cells.blocks(chosen) if len(cell)
