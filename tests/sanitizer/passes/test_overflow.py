@@ -234,7 +234,7 @@ class _Language:
 _SMALL = strategies.integers(-(2**31), 2**31 - 1) | strategies.integers(-100, 100)
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(
     expression=expressions(),
     step=expressions(depth=1),

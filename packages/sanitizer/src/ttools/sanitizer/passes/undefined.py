@@ -10,8 +10,7 @@ Storages with undefined bytes are *tracked*: for each such parameter the kernel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
@@ -26,6 +25,7 @@ from ttools.sanitizer.passes.shadow_memory import (
     load_shadow,
     store_shadow,
 )
+from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
 from ttools.sanitizer.passes.undefined_lanes import (
     ACCESSES,
@@ -43,8 +43,6 @@ _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
     "memory": "elements that were never written are read",
 }
-#: Asserts that Triton makes itself, also of lanes that nobody uses.
-_OVERFLOW_ASSERT = "overflow detected for operation"
 
 
 def reads(module: Module) -> frozenset[int]:
@@ -98,17 +96,6 @@ def apply(
     return _Instrument(module.kernel, tracked, carriers).run()
 
 
-@dataclass(frozen=True)
-class _Sink:
-    """A place where an undefined lane of `value` is a defect, in the lanes with `mask`."""
-
-    op: Operation
-    value: Value
-    use: str
-    mask: Value | None = None
-    allows_copies: bool = False
-
-
 class _Instrument:
     def __init__(
         self, kernel: Operation, tracked: frozenset[int], carriers: frozenset[int]
@@ -147,7 +134,7 @@ class _Instrument:
             yield Source(op, "memory", argument)
 
     def run(self) -> list[Note]:
-        wanted = [(sink, key) for op in self.ops for sink in _sinks(op) for key in self._keys(sink)]
+        wanted = [(sink, key) for op in self.ops for sink in sinks(op) for key in self._keys(sink)]
         if len(wanted) > _MOST_CHECKS:
             self.notes.append(
                 Note(
@@ -182,7 +169,7 @@ class _Instrument:
                 )
 
     # ---- checks
-    def _keys(self, sink: _Sink) -> list[Key]:
+    def _keys(self, sink: Sink) -> list[Key]:
         """The sources of which an undefined lane may get to a sink."""
         keys: list[Key] = []
         for key, mark in self.tracking.state(sink.value).items():
@@ -195,7 +182,7 @@ class _Instrument:
             keys.append(key)
         return keys
 
-    def _check(self, sink: _Sink, key: Key) -> None:
+    def _check(self, sink: Sink, key: Key) -> None:
         assert isinstance(key, Source)
         condition = self.tracking.shadow(sink.value, key)
         assert condition is not None
@@ -268,64 +255,3 @@ def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:
         location=source.op.location,
         argument=source.argument,
     )
-
-
-# ---- where it matters
-
-
-def _sinks(op: Operation) -> Iterator[_Sink]:
-    find = _SINKS.get(op.name)
-    if find is not None:
-        yield from find(op)
-
-
-def _load(op: Operation) -> Iterator[_Sink]:
-    yield from _addressed(op, 1)
-
-
-def _addressed(op: Operation, mask_at: int) -> Iterator[_Sink]:
-    mask = mask_of(op)
-    yield _Sink(op, op.operands[0], "an address is computed from them", mask)
-    if len(op.operands) > mask_at:
-        yield _Sink(op, op.operands[mask_at], "they decide a mask")
-
-
-def _store(op: Operation) -> Iterator[_Sink]:
-    yield from _addressed(op, 2)
-    yield _Sink(op, op.operands[1], "they are stored", mask_of(op), allows_copies=True)
-
-
-def _atomic(op: Operation) -> Iterator[_Sink]:
-    mask = mask_of(op)
-    count = 3 if op.name == "tt.atomic_cas" else 2
-    yield from _addressed(op, count)
-    for value in op.operands[1:count]:
-        yield _Sink(op, value, "an atomic uses them", mask)
-
-
-def _branch(op: Operation) -> Iterator[_Sink]:
-    yield _Sink(op, op.operands[0], "they decide a branch")
-
-
-def _loop(op: Operation) -> Iterator[_Sink]:
-    for value in op.operands[:3]:
-        yield _Sink(op, value, "they bound a loop")
-
-
-def _assert(op: Operation) -> Iterator[_Sink]:
-    if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
-        yield _Sink(op, op.operands[0], "they are asserted")
-
-
-_SINKS: dict[str, Callable[[Operation], Iterator[_Sink]]] = {
-    "tt.load": _load,
-    "tt.store": _store,
-    "tt.atomic_rmw": _atomic,
-    "tt.atomic_cas": _atomic,
-    "scf.if": _branch,
-    "scf.condition": _branch,
-    "cf.cond_br": _branch,
-    "scf.for": _loop,
-    "tt.assert": _assert,
-    "cf.assert": _assert,
-}

@@ -1,0 +1,227 @@
+"""bad_hint: promises of alignment and contiguity that the data break, and false assumptions.
+
+A broken promise does harm where the compiler relies on it: at accesses whose address is made of
+the value. Lanes that break one are followed into addresses, and what is loaded there counts as
+undefined, since a GPU may load something else; a finding is made where that matters, or where such
+an address is written. Lanes that nobody uses, as in clamped tails of tiles, are no defect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import (
+    Constant,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder
+from ttools.sanitizer.passes.promises import Promise, broken, is_kept, promise_of
+from ttools.sanitizer.passes.sinks import sinks
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
+from ttools.sanitizer.passes.undefined_lanes import (
+    ACCESSES,
+    Mark,
+    UndefinedLanes,
+    mask_of,
+)
+
+#: Operations through which a promise about an index tells of the result.
+_INDEXING = MOVES | {
+    *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.extsi", "arith.select"),
+    *("tt.addptr", "tt.bitcast", "tt.ptr_to_int", "tt.int_to_ptr", "arith.trunci"),
+}
+_UNMARKED = Mark(None, False)
+
+
+@dataclass(frozen=True)
+class _Broken:
+    """The lanes that break a promise: of an index made of the value, or of data loaded there."""
+
+    promise: Promise
+    stage: Literal["index", "data"]
+
+
+def apply(module: Module) -> list[Note]:
+    """Adds the checks of hints to a kernel without calls; it is rewritten in place.
+
+    Returns:
+        What could not be judged: nothing so far.
+    """
+    kernel = module.kernel
+    rewriter = Rewriter()
+    ops = list(operations(kernel))
+    for op in ops:
+        if op.name == "llvm.intr.assume":
+            b = rewriter.before(op)
+            condition = b.negate(op.operands[0])
+            insert_check(b, condition, _defect(op, "a condition given to tl.assume is false", -1))
+    parameters = _divisors(kernel)
+    promises = {
+        op: promise
+        for op in ops
+        if (promise := promise_of(op)) is not None and not is_kept(promise, parameters)
+    }
+    if promises:
+        _follow(kernel, ops, promises, rewriter)
+    rewriter.apply()
+    return []
+
+
+def misaligned_arguments(module: Module, values: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Arguments that are not divisible as the kernel was specialised for.
+
+    Args:
+        module: its `arg_attrs` tell of each parameter.
+        values: addresses and integers by index of the parameter; what is no integer counts as 0.
+
+    Returns:
+        Index, promised divisor and value of each.
+    """
+    arguments = module.kernel.regions[0].entry.arguments
+    divisors = _divisors(module.kernel)
+    found = []
+    for index, (argument, value) in enumerate(zip(arguments, values, strict=False)):
+        divisor = divisors.get(argument, 1)
+        if isinstance(element_type(argument.type), IntegerType | PointerType) and value % divisor:
+            found.append((index, divisor, value))
+    return found
+
+
+def _divisors(kernel: Operation) -> dict[Value, int]:
+    attributes = kernel.attributes["arg_attrs"]
+    assert isinstance(attributes, tuple)
+    found = {}
+    for argument, given in zip(kernel.regions[0].entry.arguments, attributes, strict=False):
+        divisor = given.get("tt.divisibility") if isinstance(given, dict) else None
+        if isinstance(divisor, int):
+            found[argument] = divisor
+    return found
+
+
+def _follow(
+    kernel: Operation,
+    ops: Sequence[Operation],
+    promises: Mapping[Operation, Promise],
+    rewriter: Rewriter,
+) -> None:
+    provenance = Provenance(kernel)
+    tracking = Tracking(kernel, _Hints(promises), rewriter)
+    arguments = _arguments(ops, tracking, provenance)
+    found = []
+    for op in ops:
+        for sink in sinks(op):
+            is_address = op.name != "tt.load" and sink.value is op.operands[0]
+            for key in tracking.state(sink.value):
+                assert isinstance(key, _Broken)
+                if key.stage == "data" or (is_address and op.name in (*ACCESSES, "tt.store")):
+                    tracking.demand(sink.value, key)
+                    found.append((sink, key))
+    tracking.build()
+    for sink, key in found:
+        condition = tracking.shadow(sink.value, key)
+        assert condition is not None
+        b = rewriter.before(sink.op)
+        if sink.mask is not None:
+            condition = b.binary("andi", condition, sink.mask)
+        hinted = key.promise.value.defining_op
+        assert hinted is not None
+        message = f"the values break the promise {key.promise.describe()}"
+        insert_check(b, condition, _defect(hinted, message, arguments.get(key.promise, -1)))
+
+
+def _arguments(
+    ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
+) -> dict[Promise, int]:
+    """For each promise, the parameter behind the first access that may rely on it."""
+    found: dict[Promise, int] = {}
+    for op in ops:
+        if op.name not in (*ACCESSES, "tt.store"):
+            continue
+        roots = provenance.of(op.operands[0])
+        for key in tracking.state(op.operands[0]):
+            assert isinstance(key, _Broken)
+            if len(roots) == 1 and key.promise not in found:
+                (root,) = roots
+                found[key.promise] = -1 if root is None else root
+    return found
+
+
+def _defect(op: Operation, message: str, argument: int) -> Defect:
+    return Defect(
+        check="hints",
+        kind="bad_hint",
+        message=message,
+        location=op.location,
+        argument=argument,
+    )
+
+
+class _Hints(UndefinedLanes):
+    """Lanes that break promises, first in indices, then in what is loaded there."""
+
+    def __init__(self, promises: Mapping[Operation, Promise]) -> None:
+        super().__init__({}, {})
+        self._promises = promises
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found = {
+            key: mark
+            for key, mark in super().transfer(op, index, known).items()
+            if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.promise)
+        }
+        if op in self._promises:
+            found[_Broken(self._promises[op], "index")] = _UNMARKED
+        if op.name in ACCESSES:
+            for key in known.state(op.operands[0]):
+                if isinstance(key, _Broken) and key.stage == "index":
+                    found[_Broken(key.promise, "data")] = _UNMARKED
+        return found
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        assert isinstance(key, _Broken)
+        yield from super().depends(op, index, key, known)
+        if op.name in ACCESSES and key.stage == "data":
+            yield op.operands[0], _Broken(key.promise, "index")
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        assert isinstance(key, _Broken)
+        if op in self._promises and self._promises[op] is key.promise and key.stage == "index":
+            return broken(b, key.promise)
+        if op.name not in ACCESSES:
+            return super().build(b, op, index, key, known)
+        mask = mask_of(op)
+        found = []
+        address = known.shadow(op.operands[0], _Broken(key.promise, "index"))
+        if address is not None:
+            found.append(address if mask is None else b.binary("andi", address, mask))
+        if op.name == "tt.load" and len(op.operands) > 2:
+            other = known.shadow(op.operands[2], key)
+            if other is not None:
+                found.append(other if mask is None else b.binary("andi", other, b.negate(mask)))
+        return b.any_of(found)
+
+
+def _goes_on(op: Operation, promise: Promise) -> bool:
+    """Whether a promise about an operand tells something of the result."""
+    if op.name not in _INDEXING or lane_builder(op) is None:
+        return False
+    aligned = any(n > 1 for n in promise.divisibility)
+    if op.name in ("arith.muli", "arith.shli") and not aligned:
+        return any(_is_one(v) for v in op.operands)  # the product is contiguous no more
+    return True
+
+
+def _is_one(value: Value) -> bool:
+    op = value.defining_op
+    data = op.attributes.get("value") if op is not None else None
+    return isinstance(data, Constant) and set(data.bits) == {1}

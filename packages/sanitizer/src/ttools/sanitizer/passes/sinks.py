@@ -1,0 +1,90 @@
+"""Where a wrong lane of a value becomes a defect: what decides, and what leaves the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ttools.interpreter.ir import Operation, Value
+from ttools.sanitizer.passes.undefined_lanes import mask_of
+
+#: Asserts that Triton makes itself, also of lanes that nobody uses.
+_OVERFLOW_ASSERT = "overflow detected for operation"
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A place where a wrong lane of a value matters.
+
+    Attributes:
+        op: the operation that uses the value.
+        value: one of its operands.
+        use: what becomes of the lanes, as the end of a sentence about them.
+        mask: only lanes with it matter; None for all.
+        allows_copies: whether lanes may be handed on as they are.
+    """
+
+    op: Operation
+    value: Value
+    use: str
+    mask: Value | None = None
+    allows_copies: bool = False
+
+
+def sinks(op: Operation) -> Iterator[Sink]:
+    """The sinks among the operands of an operation."""
+    find = _FINDERS.get(op.name)
+    if find is not None:
+        yield from find(op)
+
+
+def _load(op: Operation) -> Iterator[Sink]:
+    yield from _addressed(op, 1)
+
+
+def _addressed(op: Operation, mask_at: int) -> Iterator[Sink]:
+    mask = mask_of(op)
+    yield Sink(op, op.operands[0], "an address is computed from them", mask)
+    if len(op.operands) > mask_at:
+        yield Sink(op, op.operands[mask_at], "they decide a mask")
+
+
+def _store(op: Operation) -> Iterator[Sink]:
+    yield from _addressed(op, 2)
+    yield Sink(op, op.operands[1], "they are stored", mask_of(op), allows_copies=True)
+
+
+def _atomic(op: Operation) -> Iterator[Sink]:
+    mask = mask_of(op)
+    count = 3 if op.name == "tt.atomic_cas" else 2
+    yield from _addressed(op, count)
+    for value in op.operands[1:count]:
+        yield Sink(op, value, "an atomic uses them", mask)
+
+
+def _branch(op: Operation) -> Iterator[Sink]:
+    yield Sink(op, op.operands[0], "they decide a branch")
+
+
+def _loop(op: Operation) -> Iterator[Sink]:
+    for value in op.operands[:3]:
+        yield Sink(op, value, "they bound a loop")
+
+
+def _assert(op: Operation) -> Iterator[Sink]:
+    if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
+        yield Sink(op, op.operands[0], "they are asserted")
+
+
+_FINDERS: dict[str, Callable[[Operation], Iterator[Sink]]] = {
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "tt.atomic_cas": _atomic,
+    "scf.if": _branch,
+    "scf.condition": _branch,
+    "cf.cond_br": _branch,
+    "scf.for": _loop,
+    "tt.assert": _assert,
+    "cf.assert": _assert,
+}

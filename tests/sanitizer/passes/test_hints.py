@@ -1,0 +1,156 @@
+"""Hints that data break, and those that look odd but do no harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import instrumented
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from instrumented import Held, line_of
+
+from ttools.sanitizer.passes import hints
+
+B = 16
+
+
+def run(kernel: Any, programs: int, *, schedule: str = "fused", **arguments: Any) -> list[Held]:
+    arguments.setdefault("x_ptr", torch.zeros(4096))
+    arguments.setdefault("o_ptr", torch.zeros(4096))
+    return instrumented.run(
+        kernel,
+        (programs,),
+        arguments,
+        {"B": B},
+        hints.apply,
+        schedule=schedule,  # type: ignore[arg-type]
+    )
+
+
+@triton.jit
+def rows(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    r = tl.program_id(0)
+    off = tl.multiple_of(r * s, 16)  # here
+    c = tl.arange(0, B)
+    tl.store(o_ptr + r * B + c, tl.load(x_ptr + off + c))
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+@pytest.mark.parametrize("stride", [35, 32])
+def test_a_scalar_that_is_no_multiple(stride: int, schedule: str) -> None:
+    (held,) = run(rows, 4, s=stride, n=0, schedule=schedule)
+    expected = [bool(r * stride % 16) for r in range(4)]
+    assert held.where.any(axis=1).tolist() == expected
+    assert line_of(held) == "off = tl.multiple_of(r * s, 16)  # here"
+    assert held.argument == 0
+    assert held.message == "the values break the promise tl.multiple_of(…, 16)"
+
+
+@triton.jit
+def classic(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    c = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.max_contiguous(tl.multiple_of(c, B), B)
+    tl.store(o_ptr + c, tl.load(x_ptr + c, mask=c < n), mask=c < n)
+
+
+@triton.jit
+def classic_columns(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    for start in range(0, n, B):
+        first = tl.multiple_of(start, B)
+        c = tl.max_contiguous(tl.multiple_of(first + tl.arange(0, B), B), B)
+        tl.store(o_ptr + c, tl.load(x_ptr + c, mask=c < n), mask=c < n)
+
+
+@pytest.mark.parametrize("kernel", [classic, classic_columns])
+def test_the_classic_form_costs_nothing(kernel: Any) -> None:
+    assert run(kernel, 3, s=0, n=41) == []
+
+
+@triton.jit
+def clamped(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    offs = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.where(offs < n, offs, 0)
+    c = tl.max_contiguous(tl.multiple_of(c, B), B)
+    x = tl.load(x_ptr + c)
+    tl.store(o_ptr + offs, x * 2, mask=offs < n)
+    tl.store(o_ptr + 1024 + offs, x * 2, mask=offs < s)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+def test_clamped_tails_matter_only_where_they_are_used(schedule: str) -> None:
+    first, second = run(clamped, 2, s=25, n=20, schedule=schedule)
+    assert not first.any
+    np.testing.assert_array_equal(second.where[1], [4 <= lane < 9 for lane in range(B)])
+    assert not second.where[0].any()
+
+
+@triton.jit
+def loaded(x_ptr, i_ptr, o_ptr, n, B: tl.constexpr):
+    c = tl.arange(0, B)
+    i = tl.max_constancy(tl.multiple_of(tl.load(i_ptr + c), 4), 4)
+    j = tl.max_contiguous(tl.load(i_ptr + B + c), 8)
+    tl.store(o_ptr + c, tl.load(x_ptr + i))
+    tl.store(o_ptr + B + c, tl.load(x_ptr + j))
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+def test_loaded_indices(schedule: str) -> None:
+    i = np.repeat([0, 8, 8, 100], 4)
+    j = np.concatenate([np.arange(8) + 3, np.arange(8) + 30])
+    index = torch.tensor([*i, *j], dtype=torch.int32)
+    assert not any(h.any for h in run(loaded, 1, i_ptr=index, n=0, schedule=schedule))
+    index[6] += 4  # constant no more
+    index[9:12] = 13  # nor a multiple of 4, nor constant
+    index[B + 11] = 99
+    first, second = run(loaded, 1, i_ptr=index, n=0, schedule=schedule)
+    assert first.where[0].nonzero()[0].tolist() == [6, 9, 10, 11]
+    assert second.where[0].nonzero()[0].tolist() == [11]
+    assert "max_constancy" in first.message
+
+
+@triton.jit
+def pointers(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    p = tl.multiple_of(x_ptr + s, 16)
+    tl.store(o_ptr, tl.load(p))
+
+
+@pytest.mark.parametrize(("s", "broken"), [(4, False), (3, True)])
+def test_pointers_are_judged_in_bytes(s: int, broken: bool) -> None:
+    (held,) = run(pointers, 1, s=s, n=0)
+    assert held.any == broken
+
+
+@triton.jit
+def scaled(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    c = tl.max_contiguous((tl.arange(0, B) + s) % n, B)
+    tl.store(o_ptr + tl.arange(0, B), tl.load(x_ptr + c * n))
+
+
+def test_contiguity_ends_at_products() -> None:
+    assert run(scaled, 1, s=3, n=11) == []
+
+
+@triton.jit
+def assuming(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    tl.assume(n > s)
+    tl.store(o_ptr, n)
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_false_assumptions(n: int) -> None:
+    (held,) = run(assuming, 1, s=3, n=n)
+    assert held.any == (n == 3)
+    assert line_of(held) == "tl.assume(n > s)"
+
+
+def test_arguments_other_than_specialised() -> None:
+    module = instrumented.parsed(
+        rows, {"x_ptr": torch.zeros(1), "o_ptr": torch.zeros(1)} | {"s": 1, "n": 1}, {"B": B}
+    )
+    kernel = module.kernel
+    kernel.attributes["arg_attrs"] = ({"tt.divisibility": 16}, {}, {"tt.divisibility": 16}, {})
+    assert hints.misaligned_arguments(module, [32, 7, 48, 5]) == []
+    assert hints.misaligned_arguments(module, [40, 7, 47, 5]) == [(0, 16, 40), (2, 16, 47)]
