@@ -84,7 +84,7 @@ def _run(
     """Runs it; a failure of ours must not lose what was found before it."""
     try:
         with checked, progress(lambda: _state(checked)):
-            return run_work(work, device_map), None
+            return run_work(work, device_map, quiet=True), None
     except UsageError:
         raise
     except KernelError as error:

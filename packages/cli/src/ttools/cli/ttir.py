@@ -76,8 +76,13 @@ def read_launch(path: str, grid: str | None, arguments: Sequence[str]) -> Launch
     return Launch(path=path, grid=parse_grid(grid), arguments=parse_arguments(arguments))
 
 
-def run_launch(launch: Launch, dump: Path | None) -> int:
+def run_launch(launch: Launch, dump: Path | None = None, quiet: bool = False) -> int:
     """Launches the kernel of a file and saves or shows its tensors; returns the exit status.
+
+    Args:
+        launch: what to launch.
+        dump: where to save the tensors; they are listed on standard output without it.
+        quiet: whether not to list them.
 
     Raises:
         UsageError: An argument does not fit the kernel, or `dump` cannot be written.
@@ -85,9 +90,9 @@ def run_launch(launch: Launch, dump: Path | None) -> int:
     from ttools.interpreter.ttir_file import run_ttir_file
 
     outputs = run_ttir_file(launch.path, launch.grid, launch.arguments)
-    if dump is None:
+    if dump is None and not quiet:
         stdout().print(_table(outputs))
-    else:
+    elif dump is not None:
         _save(outputs, dump)
     return exit_codes.OK
 

@@ -51,10 +51,22 @@ def _refuse_without_ttir(values: dict[str, object]) -> None:
         raise UsageError(f"{given[0]} is for .ttir files; a script launches its own grids")
 
 
-def run_work(work: Work, device_map: DeviceMap | None, dump_outputs: Path | None = None) -> int:
-    """Runs it and returns its exit status."""
+def run_work(
+    work: Work,
+    device_map: DeviceMap | None,
+    dump_outputs: Path | None = None,
+    quiet: bool = False,
+) -> int:
+    """Runs it and returns its exit status.
+
+    Args:
+        work: a script or a launch.
+        device_map: what becomes of the CUDA devices that a script names.
+        dump_outputs: where to save the tensors of a launch.
+        quiet: whether not to list them where they are not saved.
+    """
     if isinstance(work, Launch):
-        return run_launch(work, dump_outputs)
+        return run_launch(work, dump_outputs, quiet)
     with _devices(device_map):
         return run_target(work)
 
