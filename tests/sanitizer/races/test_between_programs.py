@@ -180,8 +180,9 @@ def elements(records):
 
 def test_a_program_that_only_reaches_the_edge_of_a_conflict_does_not_count():
     launch = Launch([Site("store", 4, (8,)), Site("load", 4, (8,))])
-    launch.access(0, 0, 0)
-    launch.access(1, 0, 0)
+    for start in (0, 64):
+        launch.access(0, 0, start)
+        launch.access(1, 0, start)
     launch.access(2, 1, 4)
     launch.access(3, 0, 4)
     stores, race = find_conflicts(*_pair(launch))

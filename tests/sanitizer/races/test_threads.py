@@ -60,6 +60,15 @@ def test_loads_before_stores_are_not_claimed():
     assert found(launch) == []
 
 
+def test_the_witness_is_a_pair_of_different_threads():
+    launch = Launch([Site("store", 4, (32,)), Site("load", 4, (32,))])
+    for lane in (0, 1):
+        launch.access(0, 0, 0, lane=lane)
+    launch.access(0, 1, 0, lane=0)
+    (conflict,) = find_conflicts(*_input(launch))
+    assert (conflict.first.lane, conflict.second.lane) == (1, 0)
+
+
 def test_the_witness_is_the_lowest_program_and_address():
     launch = Launch([Site("store", 4, (32,)), Site("load", 4, (4, 8))])
     for program in (2, 1):
