@@ -32,7 +32,7 @@ TTOOLS := $(VENV)/bin/ttools
 PINS := $(shell printf '%s' '$(TORCH) $(TRITON)' | cksum | cut -d ' ' -f 1)
 STAMP := $(VENV)/.installed-$(PINS)
 ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/examples)
-DEMOS := vector_add softmax matmul strided_views
+DEMOS := vector_add softmax matmul strided_views liger
 
 .PHONY: help demo test lint typecheck bench docs ci ci-full smoke engine test-gpu clean
 
@@ -44,7 +44,7 @@ $(STAMP): $(PYPROJECTS)
 	@rm -f $(VENV)/.installed-*
 	@echo "Installing into $(VENV): $(TORCH), $(TRITON), the workspace members, tools (minutes)"
 	@$(PYTHON) -m venv $(VENV)
-	@mapfile -t tools < <($(PY) tools/requirements.py dev); \
+	@mapfile -t tools < <($(PY) tools/requirements.py dev demo); \
 	  $(PY) -m pip install --quiet --disable-pip-version-check '$(TORCH)' '$(TRITON)' \
 	  $(MEMBERS:%=-e packages/%) "$${tools[@]}"
 	@touch $@

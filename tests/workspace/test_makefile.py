@@ -62,4 +62,4 @@ def test_groups_expand_to_requirements() -> None:
 def test_unknown_group_is_a_usage_error(groups: tuple[str, ...]) -> None:
     done = run_requirements(*groups)
     assert done.returncode == 2
-    assert "groups: test, lint, docs, dev" in done.stderr
+    assert "groups: test, lint, docs, demo, dev" in done.stderr
