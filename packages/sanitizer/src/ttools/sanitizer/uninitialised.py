@@ -1,0 +1,333 @@
+"""Which bytes of tensors nobody has written: `torch.empty` and its relatives.
+
+While a watch is active, memory that torch hands out uninitialised is filled with a pattern. A word
+that still holds the pattern was never written, whoever might have: an operator of any thread, the
+autograd engine, NumPy, a C library, a kernel. So nothing but the allocation has to be intercepted,
+and operators cost nothing. Memory handed out before the watch, or by what is not listed in
+`_FACTORIES`, counts as initialised.
+
+Must not know kernels. What a kernel finds out more exactly, it writes into the shadows itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bytes: TypeAlias = NDArray[np.uint8]
+
+#: Eight arbitrary bytes, all different; data are not expected to hold them by chance.
+_PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
+_WORD = len(_PATTERN)
+#: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
+_SMALLEST, _LARGEST = 4, 1 << 30
+#: Half a word by itself is evidence where there are so few that none is expected by chance, or
+#: where there are several.
+_FEW_BYTES, _SEVERAL = 1 << 22, 3
+
+_FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
+_METHODS = ("new_empty", "new_empty_strided")
+
+
+class _Storage:
+    """One storage that was handed out uninitialised.
+
+    Attributes:
+        shadow: 1 for each byte that is not known to be written; made when first asked for.
+    """
+
+    __slots__ = ("first", "nbytes", "reference", "shadow", "start")
+
+    def __init__(self, reference: Any, start: int, nbytes: int, first: int) -> None:
+        self.reference, self.start, self.nbytes = reference, start, nbytes
+        self.first = first
+        self.shadow: Bytes | None = None
+
+    def memory(self) -> Bytes:
+        memory: Bytes = np.ctypeslib.as_array(
+            ctypes.cast(self.start, ctypes.POINTER(ctypes.c_uint8)), (self.nbytes,)
+        )
+        return memory
+
+    def refresh(self) -> Bytes:
+        """The shadow, less what was written since."""
+        if self.shadow is None:
+            # Kernels address it by words, as they do the storage.
+            words = np.zeros((self.nbytes + _WORD - 1) // _WORD, np.uint64)
+            self.shadow = words.view(np.uint8)[: self.nbytes]
+            self.shadow[self.first :] = 1
+        np.bitwise_and(self.shadow, _unwritten(self.memory()), out=self.shadow)
+        return self.shadow
+
+
+class UninitialisedMemory:
+    """Watches what torch hands out uninitialised; a context manager that may be nested.
+
+    `shadow_for` is asked before a launch; what it returns may be written to by the kernel, and is
+    kept for the next.
+    """
+
+    def __init__(self) -> None:
+        self._storages: dict[int, _Storage] = {}
+        self._lock = threading.RLock()
+        self._limit = 64
+
+    def __enter__(self) -> UninitialisedMemory:
+        _HOOKS.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _HOOKS.remove(self)
+
+    def shadow_for(self, start: int, nbytes: int) -> Bytes | None:
+        """Which bytes of a storage were never written.
+
+        Args:
+            start: its address.
+            nbytes: its size.
+
+        Returns:
+            One byte for each, 1 where it was not written, 0 else; aligned to 8 bytes, and written
+            through by kernels that store to the storage. None if all is written or nothing known.
+        """
+        with self._lock:
+            storage = self._find(start)
+            if storage is None or storage.nbytes != nbytes:
+                return None
+            shadow = storage.refresh()
+            if shadow.any():
+                return shadow
+            del self._storages[start]
+            return None
+
+    def is_watched(self, start: int) -> bool:
+        """Whether a storage was handed out uninitialised and may still be so in part.
+
+        Copies of unwritten elements may be stored there unharmed: they stay unwritten.
+        """
+        with self._lock:
+            return self._find(start) is not None
+
+    def mark_written(self, start: int, nbytes: int) -> None:
+        """Takes a range of memory for written, whatever it holds."""
+        with self._lock:
+            for storage in list(self._storages.values()):
+                low = max(start, storage.start) - storage.start
+                high = min(start + nbytes, storage.start + storage.nbytes) - storage.start
+                if low < high:
+                    storage.refresh()[low:high] = 0
+
+    def _find(self, start: int) -> _Storage | None:
+        storage = self._storages.get(start)
+        if storage is not None and storage.reference.expired():
+            del self._storages[start]
+            return None
+        return storage
+
+    # ---- allocation
+    def _watch(self, tensor: Any, first: int = 0) -> None:
+        """Fills what a tensor was given from byte `first` on, and remembers its storage."""
+        storage = _plain_storage(tensor)
+        if storage is None:
+            return
+        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+        if not nbytes - first >= _SMALLEST or nbytes > _LARGEST or start == 0:
+            return
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        watched = _Storage(reference, start, nbytes, first)
+        _fill(watched.memory(), first)
+        with self._lock:
+            self._storages[start] = watched
+            if len(self._storages) > self._limit:
+                self._forget_dead()
+
+    def _forget_dead(self) -> None:
+        alive = {k: v for k, v in self._storages.items() if not v.reference.expired()}
+        self._storages = alive
+        self._limit = max(64, 2 * len(alive))
+
+    def _resized(self, tensor: Any, before: tuple[int, int]) -> None:
+        """What a storage gained by growing is uninitialised; the rest is as it was."""
+        start, nbytes = before
+        storage = _plain_storage(tensor)
+        if storage is None or storage.nbytes() <= nbytes:
+            return
+        with self._lock:
+            old = self._storages.pop(start, None)
+            self._watch(tensor, nbytes)
+            new = self._storages.get(int(storage.data_ptr()))
+            if new is not None and old is not None and old.nbytes == nbytes:
+                new.first = old.first
+
+
+def _plain_storage(tensor: Any) -> Any:
+    """The storage of an ordinary tensor in the host's memory; None for any other."""
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.is_quantized:
+        return None
+    try:
+        storage = tensor.untyped_storage()
+        # Of the storage: a device map changes what tensors say.
+        return storage if storage.device.type == "cpu" else None
+    except (NotImplementedError, RuntimeError):
+        return None  # sparse tensors and wrappers have none
+
+
+def _fill(memory: Bytes, first: int) -> None:
+    """Writes the pattern from byte `first` on, in step with the words of the storage."""
+    aligned = min(len(memory), (first + _WORD - 1) // _WORD * _WORD)
+    memory[first:aligned] = np.frombuffer(_PATTERN, np.uint8)[first % _WORD :][: aligned - first]
+    words = (len(memory) - aligned) // _WORD
+    memory[aligned : aligned + words * _WORD].view(np.uint64)[:] = np.frombuffer(
+        _PATTERN, np.uint64
+    )[0]
+    rest = len(memory) - aligned - words * _WORD
+    if rest:
+        memory[-rest:] = np.frombuffer(_PATTERN, np.uint8)[:rest]
+
+
+def _unwritten(memory: Bytes) -> Bytes:
+    """1 for each byte of the words, and halves of words, that hold the pattern.
+
+    A whole word never holds it by chance. A half may, once in four billion; see `_FEW_BYTES`.
+    """
+    whole = len(memory) // _WORD * _WORD
+    pattern = np.frombuffer(_PATTERN, np.uint8)
+    result = np.zeros(len(memory), np.uint8)
+    words = memory[:whole].view(np.uint64) == pattern.view(np.uint64)[0]
+    result[:whole] = np.repeat(words, _WORD)
+    changed = np.flatnonzero(~words)
+    if len(changed):
+        halves = memory[:whole].view(np.uint32).reshape(-1, 2)[changed] == pattern.view(np.uint32)
+        if len(memory) <= _FEW_BYTES or halves.sum() >= _SEVERAL:
+            kept = np.repeat(halves, _WORD // 2, axis=1).astype(np.uint8)
+            result[:whole].reshape(-1, _WORD)[changed] = kept
+    rest = len(memory) - whole
+    if rest >= _SMALLEST and bytes(memory[whole : whole + 4]) == _PATTERN[:4]:
+        result[whole : whole + 4] = 1
+    if rest % 4 and bytes(memory[whole:]) == _PATTERN[:rest]:
+        # Too few bytes to tell by themselves: as those before them.
+        result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
+    return result
+
+
+# ---- torch's functions
+
+
+class _Hooks:
+    """Replaces torch's functions while anybody watches; one for the process."""
+
+    def __init__(self) -> None:
+        self._watching: list[UninitialisedMemory] = []
+        self._replaced: list[tuple[Any, str, Any, bool]] = []
+        self._lock = threading.Lock()
+
+    def add(self, memory: UninitialisedMemory) -> None:
+        with self._lock:
+            self._watching.append(memory)
+            if len(self._watching) == 1:
+                self._install()
+
+    def remove(self, memory: UninitialisedMemory) -> None:
+        with self._lock:
+            for index in reversed(range(len(self._watching))):
+                if self._watching[index] is memory:
+                    del self._watching[index]
+                    break
+            if not self._watching:
+                self._uninstall()
+
+    def tell(self, tensor: Any) -> None:
+        """A tensor was handed out uninitialised."""
+        if self._watching:
+            self._watching[-1]._watch(tensor)
+
+    def resized(self, tensor: Any, before: tuple[int, int]) -> None:
+        """A tensor's storage may have grown."""
+        if self._watching:
+            self._watching[-1]._resized(tensor, before)
+
+    def _install(self) -> None:
+        for owner, name, replacement in _replacements(self):
+            own = name in vars(owner)
+            self._replaced.append((owner, name, getattr(owner, name), own))
+            setattr(owner, name, replacement)
+
+    def _uninstall(self) -> None:
+        for owner, name, original, own in reversed(self._replaced):
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+        self._replaced.clear()
+
+
+_HOOKS = _Hooks()
+
+
+def _replacements(hooks: _Hooks) -> Iterator[tuple[Any, str, Any]]:
+    import torch
+
+    for name in _FACTORIES:
+        yield torch, name, _factory(hooks, getattr(torch, name))
+    for name in _METHODS:
+        yield torch.Tensor, name, _factory(hooks, getattr(torch.Tensor, name))
+    yield torch.Tensor, "resize_", _resize(hooks, torch.Tensor.resize_)
+    yield torch.Tensor, "new", _constructor(hooks, torch.Tensor.new)
+    yield torch.Tensor, "__new__", staticmethod(_constructor(hooks, torch.Tensor.__new__))
+
+
+def _factory(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+    import torch
+
+    @functools.wraps(function)
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not torch.compiler.is_compiling() and kwargs.get("out") is None:
+            hooks.tell(result)
+        return result
+
+    return replaced
+
+
+def _constructor(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.Tensor(2, 3)` hands out uninitialised memory, `torch.Tensor([2, 3])` does not."""
+    import torch
+
+    @functools.wraps(function)
+    def replaced(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(cls, *args, **kwargs)
+        if args and not kwargs and all(type(size) in (int, torch.Size) for size in args):
+            hooks.tell(result)
+        return result
+
+    return replaced
+
+
+def _resize(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def replaced(self: Any, *args: Any, **kwargs: Any) -> Any:
+        storage = _plain_storage(self)
+        before = (0, 0) if storage is None else (int(storage.data_ptr()), int(storage.nbytes()))
+        result = function(self, *args, **kwargs)
+        hooks.resized(self, before)
+        return result
+
+    return replaced

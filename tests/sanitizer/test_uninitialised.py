@@ -1,0 +1,233 @@
+"""What counts as never written: exactly the elements that nobody wrote, whoever writes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, strategies
+
+from ttools.core.device_map import map_devices
+from ttools.sanitizer import uninitialised
+from ttools.sanitizer.uninitialised import UninitialisedMemory
+
+
+@pytest.fixture
+def memory() -> Iterator[UninitialisedMemory]:
+    with UninitialisedMemory() as watched:
+        yield watched
+
+
+def unwritten(memory: UninitialisedMemory, tensor: torch.Tensor) -> list[bool]:
+    """Per element of the storage, whether any byte of it was never written."""
+    storage = tensor.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
+    count = storage.nbytes() // tensor.element_size()
+    if shadow is None:
+        return [False] * count
+    cells: np.ndarray[Any, Any] = shadow.reshape(count, tensor.element_size())
+    return [bool(any_) for any_ in cells.any(axis=1)]
+
+
+_MAKERS: list[Callable[[], torch.Tensor]] = [
+    lambda: torch.empty(3, 4),
+    lambda: torch.empty_like(torch.zeros(3, 4)),
+    lambda: torch.empty_strided((3, 4), (1, 3)),
+    lambda: torch.empty_permuted((3, 4), (1, 0)),
+    lambda: torch.zeros(2).new_empty(12),
+    lambda: torch.zeros(2).new_empty_strided((3, 4), (4, 1)),
+    lambda: torch.zeros(2).new(3, 4),
+    lambda: torch.Tensor(3, 4),
+    lambda: torch.Tensor(torch.Size([3, 4])),
+    lambda: torch.empty(0).resize_(3, 4),
+    lambda: torch.nn.Parameter(torch.empty(3, 4)),
+    lambda: torch.empty(3, 4, requires_grad=True).detach(),
+]
+
+
+@pytest.mark.parametrize("make", _MAKERS)
+def test_what_hands_out_uninitialised_memory(
+    memory: UninitialisedMemory, make: Callable[[], torch.Tensor]
+) -> None:
+    tensor = make()
+    assert unwritten(memory, tensor) == [True] * 12
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(12),
+        lambda: torch.tensor([1.0, 2.0]),
+        lambda: torch.Tensor([1, 2, 3]),
+        lambda: torch.zeros(2).new([1.0, 2.0]),
+        lambda: torch.rand(4) + 1,
+        lambda: torch.nn.Linear(3, 4).weight.detach(),
+        lambda: torch.empty(12).fill_(3),
+        lambda: torch.nn.init.normal_(torch.empty(12)),
+    ],
+)
+def test_what_is_initialised(memory: UninitialisedMemory, make: Callable[[], torch.Tensor]) -> None:
+    assert not any(unwritten(memory, make()))
+
+
+def test_functions_are_put_back() -> None:
+    before = [getattr(torch, name) for name in ("empty", "empty_like", "empty_strided")]
+    outside = torch.empty(8)
+    with UninitialisedMemory() as memory, memory:
+        assert torch.empty is not before[0]
+        assert not any(unwritten(memory, outside))
+    assert [getattr(torch, n) for n in ("empty", "empty_like", "empty_strided")] == before
+    assert "__new__" not in vars(torch.Tensor)
+    assert torch.Tensor(3).shape == (3,)
+
+
+_WRITERS: list[Callable[[torch.Tensor], object]] = [
+    lambda x: x[2:5].fill_(1),
+    lambda x: torch.add(torch.ones(3), 1, out=x[2:5]),
+    lambda x: x.__setitem__(slice(2, 5), 7.0),
+    lambda x: x.index_copy_(0, torch.tensor([2, 3, 4]), torch.ones(3)),
+    lambda x: x.numpy().__setitem__(slice(2, 5), 1),
+    lambda x: np.from_dlpack(x).__setitem__(slice(2, 5), 1),
+    lambda x: x.data[2:5].normal_(),
+    lambda x: x.as_strided((3,), (1,), 2).copy_(torch.ones(3)),
+    lambda x: x.untyped_storage().__setitem__(slice(8, 20), 1),
+]
+
+
+@pytest.mark.parametrize("write", _WRITERS)
+def test_whoever_writes(
+    memory: UninitialisedMemory, write: Callable[[torch.Tensor], object]
+) -> None:
+    x = torch.empty(8)
+    write(x)
+    assert unwritten(memory, x) == [n not in (2, 3, 4) for n in range(8)]
+
+
+def test_threads_and_autograd(memory: UninitialisedMemory) -> None:
+    seen: list[tuple[int, torch.Tensor]] = []
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            scratch = torch.empty_like(grad)
+            scratch[:2] = grad[:2]
+            seen.append((threading.get_ident(), scratch))
+            return grad * 2
+
+    x = torch.ones(6, requires_grad=True)
+    Scaled.apply(x).sum().backward()  # type: ignore[no-untyped-call]
+    ((_, scratch),) = seen
+    assert unwritten(memory, scratch) == [False, False, True, True, True, True]
+
+    def make_and_fill(n: int) -> torch.Tensor:
+        tensor = torch.empty(8)
+        tensor[:n] = 1
+        return tensor
+
+    shared = torch.empty(4)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(make_and_fill, range(8)))
+        pool.submit(shared.fill_, 1.0).result()
+    for n, tensor in enumerate(made):
+        assert unwritten(memory, tensor) == [k >= n for k in range(8)]
+    assert not any(unwritten(memory, shared))
+
+
+def test_memory_is_forgotten_with_its_storage(memory: UninitialisedMemory) -> None:
+    tensor = torch.empty(1000)
+    start, nbytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+    assert memory.is_watched(start)
+    view = tensor[10:]
+    del tensor
+    assert memory.is_watched(start)
+    del view
+    assert not memory.is_watched(start)
+    assert memory.shadow_for(start, nbytes) is None
+
+
+def test_a_kernel_writes_through_the_shadow(memory: UninitialisedMemory) -> None:
+    tensor = torch.empty(6)
+    storage = tensor.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
+    assert shadow is not None
+    assert shadow.ctypes.data % 8 == 0
+    shadow[4:8] = 0
+    assert unwritten(memory, tensor) == [True, False, True, True, True, True]
+    memory.mark_written(storage.data_ptr() + 16, 100)
+    assert unwritten(memory, tensor) == [True, False, True, True, False, False]
+
+
+def test_growing_leaves_the_rest_as_it_was(memory: UninitialisedMemory) -> None:
+    old = torch.ones(4)
+    old.resize_(8)
+    assert unwritten(memory, old) == [n >= 4 for n in range(8)]
+    fresh = torch.empty(6)
+    fresh[1] = 1
+    fresh.resize_(9)
+    assert unwritten(memory, fresh) == [n != 1 for n in range(9)]
+    fresh.resize_(3)
+    assert unwritten(memory, fresh)[:3] == [True, False, True]
+
+
+def test_copies_stay_unwritten(memory: UninitialisedMemory) -> None:
+    source, target = torch.empty(8), torch.empty(8)
+    source[:3] = 1
+    target.copy_(source)
+    assert unwritten(memory, target) == [n >= 3 for n in range(8)]
+
+
+def test_tensors_of_a_device_map(memory: UninitialisedMemory) -> None:
+    with map_devices({"cuda": "cpu"}):
+        tensor = torch.empty(4, device="cuda")
+        with UninitialisedMemory() as inner:
+            second = torch.empty(4, device="cuda")
+            assert unwritten(inner, second) == [True] * 4
+    assert unwritten(memory, tensor) == [True] * 4
+
+
+@given(
+    data=strategies.data(),
+    dtype=strategies.sampled_from([torch.float32, torch.float64, torch.int64, torch.int32]),
+    count=strategies.integers(1, 40),
+)
+def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> None:
+    written = data.draw(strategies.lists(strategies.booleans(), min_size=count, max_size=count))
+    with UninitialisedMemory() as memory:
+        tensor = torch.empty(count, dtype=dtype)
+        for n, value in enumerate(written):
+            if value:
+                tensor[n] = n
+        assert unwritten(memory, tensor) == [not value for value in written]
+
+
+@given(count=strategies.integers(0, 60), first=strategies.integers(0, 60))
+def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> None:
+    first = min(first, count)
+    memory = np.zeros(count, np.uint8)
+    uninitialised._fill(memory, first)
+    np.testing.assert_array_equal(memory[first:] != 0, True)
+    found = uninitialised._unwritten(memory)
+    assert not found[:first].any()
+    # All but what is too short to tell, at either end.
+    assert found[(first + 3) // 4 * 4 : count // 4 * 4].all()
+
+
+def test_half_words_need_company_in_large_storages() -> None:
+    words = np.zeros((uninitialised._FEW_BYTES // 4 + 2, 2), np.uint32)
+    pattern = np.frombuffer(uninitialised._PATTERN, np.uint32)
+    words[5, 0] = pattern[0]
+    memory = words.view(np.uint8).reshape(-1)
+    assert not uninitialised._unwritten(memory).any()
+    words[7:9, 1] = pattern[1]
+    assert uninitialised._unwritten(memory).sum() == 12
+    assert sys.byteorder == "little"
