@@ -20,6 +20,7 @@ from ttools.interpreter.emit.probe_layout import (
     CLASSES,
     COUNTER_BYTES,
     FUNCTIONS,
+    LARGEST_ELEMENT,
     MONITOR,
     MONITOR_BYTES,
     PAYLOAD_ADDRESSES,
@@ -145,7 +146,9 @@ class Monitor:
         if exact and region.has_gaps:
             high = low  # every access takes the closer look
             dims = self._dimensions(region)
-        return (*region.storage, low, high - low, *region.view, dims, exact)
+        # Native code sees misaligned addresses by their distance from here.
+        low += -low % LARGEST_ELEMENT
+        return (*region.storage, low, max(0, high - low), *region.view, dims, exact)
 
     def _dimensions(self, region: Region) -> int:
         if region.members is not None:

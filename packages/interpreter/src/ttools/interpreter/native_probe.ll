@@ -58,8 +58,8 @@ divide:
   %n1 = add i64 %n, 1
   br label %next
 done:
-  %exact = icmp eq i64 %rest, 0
-  ret i1 %exact
+  %within = icmp ult i64 %rest, %item
+  ret i1 %within
 }
 
 ; ---- judges the active lanes of one access; returns those that may touch memory
@@ -165,8 +165,13 @@ other:
   %k1 = add i64 %k, 1
   br label %row
 remember:
-  store i64 %row.lo, ptr %cache.lo
-  store i64 %row.span, ptr %cache.bytes
+  ; The quick look takes the distance from here for the address when it tests alignment.
+  %row.skew = sub i64 0, %row.lo
+  %row.skip = urem i64 %row.skew, LARGEST_ELEMENT
+  %row.base = add i64 %row.lo, %row.skip
+  %row.rest = call i64 @llvm.usub.sat.i64(i64 %row.span, i64 %row.skip)
+  store i64 %row.base, ptr %cache.lo
+  store i64 %row.rest, ptr %cache.bytes
   br label %fine
 fine:
   %f = or i64 %allowed, %bit

@@ -16,6 +16,7 @@ from ttools.interpreter.emit.module import CallbackKind
 from ttools.interpreter.emit.probe_layout import (
     COUNTER_BYTES,
     FUNCTIONS,
+    LARGEST_ELEMENT,
     LOG_RECORDS,
     MONITOR,
     OPEN_BYTES,
@@ -39,6 +40,7 @@ _WORDS = {
     "LOG_RECORDS": LOG_RECORDS,
     "SHARED_LOG_RECORDS": SHARED_LOG_RECORDS,
     "PAYLOAD_ADDRESSES": PAYLOAD_ADDRESSES,
+    "LARGEST_ELEMENT": LARGEST_ELEMENT,
     "LAUNCH_CALLBACK": CALLBACK,
     "EVENT": int(CallbackKind.EVENT),
     "DRAIN": int(CallbackKind.DRAIN),

@@ -49,7 +49,7 @@ class Region:
         return self.dims is not None or self.members is not None
 
     def holds(self, address: int) -> bool:
-        """Whether an element at `address` is one of the view's: what native code computes."""
+        """Whether an aligned element at `address` is one of the view's, as native code judges."""
         offset = address - self.view[0]
         if not (offset >= 0 and address + self.item <= self.view[1]):
             return False
@@ -57,7 +57,7 @@ class Region:
             return bool(self.members[offset // self.item])
         for stride, extent in self.dims or ():
             offset -= min(offset // stride, extent - 1) * stride
-        return offset == 0 or self.dims is None
+        return offset < self.item or self.dims is None
 
 
 #: A parameter that is no pointer, or points to nothing.

@@ -21,7 +21,7 @@ from ttools.sanitizer.check_findings import check_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
-from ttools.sanitizer.race_findings import identical, race_findings
+from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
 from ttools.sanitizer.replay import in_another_order, snapshot_before, stores_same_values
 from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
@@ -132,6 +132,7 @@ class CheckedLaunch:
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject, "initcheck")
         if "racecheck" in self.options.checks:
+            yield from overwritten_findings(monitor.counts(), self.subject)
             yield from self._races(monitor)
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:

@@ -44,7 +44,7 @@ def memory_findings(
         view_bounds: severity of leaving a view inside its storage.
     """
     for count in counts:
-        if count.witness.site.kind == "check":
+        if count.witness.site.kind == "check" or count.witness.test == "overwritten":
             continue
         if count.witness.test == "view" and view_bounds == "off":
             continue

@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.monitor import Monitor, SiteTable
+from ttools.interpreter.emit.probe_layout import ACQUIRES
+from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import AccessRef, Conflict, Site, find_conflicts
 from ttools.sanitizer.subject import Subject, lane_indices
@@ -32,6 +33,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
             size=max(1, probe.size),
             shape=probe.shape,
             op=probe.operation,
+            volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
         )
         for probe in monitor.sites
     ]
@@ -60,6 +62,36 @@ def race_findings(
         if known is None or finding.count > known[1].count:
             united[key] = conflict, finding
     yield from united.values()
+
+
+def overwritten_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Finding]:
+    """The findings of stores whose lanes overwrite each other with other values."""
+    for count in counts:
+        site, witness = count.witness.site, count.witness
+        if witness.test != "overwritten":
+            continue
+        argument = subject.argument(site.parameter)
+        name = f" of `{argument.name}`" if argument else ""
+        yield Finding(
+            kind="overlapping_store",
+            check="racecheck",
+            severity="error",
+            message=f"lanes of one store write different values to the same element{name}",
+            kernel=subject.kernel,
+            argument=argument,
+            location=site.location,
+            program=subject.program(witness.program),
+            lane=lane_indices(witness.lane, site.shape),
+            shape=site.shape,
+            iteration=witness.turns,
+            variables=subject.variables(witness.values),
+            notes=("the lane's value was overwritten by another lane",),
+            count=count.lanes,
+            programs=count.programs,
+            launch=subject.host_line,
+            config=subject.config,
+            help="let each lane store to its own element, or reduce the values before",
+        )
 
 
 def _finding(

@@ -16,7 +16,7 @@ from ttools.interpreter.emit.footprint import record_chunk, record_lanes
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.emit.probe import Prober, bit_lanes, call, lane_bits, load
+from ttools.interpreter.emit.probe import SHADOW, Prober, bit_lanes, call, lane_bits, load
 from ttools.interpreter.emit.probe_layout import (
     CACHE_BASE,
     CACHE_BYTES,
@@ -24,10 +24,11 @@ from ttools.interpreter.emit.probe_layout import (
     PAYLOAD_ADDRESSES,
     PROBE_OPEN,
 )
+from ttools.interpreter.emit.synchronisation import access_flags
 from ttools.interpreter.ir import IntegerType, Operation, PointerType, element_type, shape_of
 
-#: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
-SHADOW = "ttools.shadow"
+#: Emits a comparison of memory with what was stored; returns i1 lanes.
+Differs = Callable[[Chunk, "Chunk | None"], str]
 #: Emits the access of some addresses under a mask; returns the loaded register value, or "".
 Perform = Callable[[Chunk, "Chunk | None"], str]
 
@@ -67,6 +68,20 @@ def observed(
         return access.guarded(perform, result)
     access.leave_footprint(chunk)
     return perform(chunk, mask)
+
+
+def verified(
+    e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
+) -> None:
+    """Reports lanes of a store that do not hold what they stored: others stored there too.
+
+    Args:
+        chunk: the addresses, after all lanes of the tile have been stored.
+        differs: emits, for addresses and a mask, the lanes whose memory holds something else.
+    """
+    assert e.prober is not None
+    access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
+    access.report_lanes(differs)
 
 
 @dataclass
@@ -143,6 +158,32 @@ class _Access:
             return ""
         return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
 
+    def report_lanes(self, differs: Differs) -> None:
+        """Reports the lanes that differ, where the common case holds; others were judged before."""
+        b = self.e.b
+        yes, done = b.label("compare"), b.label("compared")
+        b.cond_branch(self._inside(), yes, done)
+        b.start(yes)
+        with self.e.cold():
+            chunk = self.chunk
+            if isinstance(chunk, Affine) and chunk.guard is not None:
+                chunk = replace(chunk, guard=None, exact=None, ssa=None)
+            bits = lane_bits(b, differs(chunk, self.mask), self.width)
+            some = b.emit(f"icmp ne i64 {bits}, 0")
+            bad, good = b.label("overwritten"), b.label("kept")
+            b.cond_branch(some, bad, good)
+            b.start(bad)
+            self._addresses()
+            for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
+                cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + place}")
+                b.do(f"store i64 {value}, ptr {cell}, align 8")
+            where = (self.payload, self.first)
+            report(self.e, self.prober, self.number, bits, *where, self.at, self.variables)
+            b.branch(good)
+            b.start(good)
+        b.branch(done)
+        b.start(done)
+
     def leave_footprint(self, chunk: Chunk) -> None:
         if not self.leaves:
             return
@@ -152,13 +193,17 @@ class _Access:
     # ---- the common case
     def _inside(self) -> str:
         """An i1: every active lane is aligned and inside its memory."""
+        inside = self._lanes_inside()
+        guard = self.chunk.guard if isinstance(self.chunk, Affine) else None
+        return inside if guard is None else self.e.b.emit(f"and i1 {inside}, {guard}")
+
+    def _lanes_inside(self) -> str:
         e, b, chunk, width = self.e, self.e.b, self.chunk, self.width
         low, bytes_ = self._bounds()
-        if isinstance(chunk, Affine):
+        if isinstance(chunk, Affine) and not any(n % self.site.size for n in chunk.lanes):
             first, last = min(chunk.lanes), max(chunk.lanes)
             start = b.emit(f"add i64 {chunk.base}, {first}") if first else chunk.base
-            inside = self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
-            return inside if chunk.guard is None else b.emit(f"and i1 {inside}, {chunk.guard}")
+            return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
         low, bytes_ = (b.splat(v, "i64", width) for v in (low, bytes_))
         fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
         if width == 1:

@@ -138,11 +138,19 @@ def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variabl
                 continue
             seen.add(value)
             name = _name(e, value)
-            if name and name not in found and _can_be_shown(e, value):
+            # Triton names all parts of an expression after its variable: the last is the whole.
+            if name and (name not in found or _place(e, found[name].value) < _place(e, value)):
                 found[name] = Variable(name, value, where)
             following += _operands(value, where)
         pending = following
-    return list(found.values())[:_MOST_SHOWN]
+    shown = (v for v in found.values() if e.is_at_hand(v.value, v.at) or _is_cheap(e, v.value))
+    return list(shown)[:_MOST_SHOWN]
+
+
+def _place(e: Emitter, value: Value) -> int:
+    """Where in the program a value is defined; parameters and block arguments come first."""
+    op = value.defining_op
+    return -1 if op is None or e.prober is None else e.prober.numbers[op]
 
 
 def _name(e: Emitter, value: Value) -> str:
@@ -154,7 +162,7 @@ def _name(e: Emitter, value: Value) -> str:
     return (value.location.name if value.location is not None else None) or ""
 
 
-def _can_be_shown(e: Emitter, value: Value, depth: int = 0) -> bool:
+def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
     """Whether evaluating the value again touches no memory of the user's."""
     op = value.defining_op
     if not value.is_tensor:
@@ -163,7 +171,7 @@ def _can_be_shown(e: Emitter, value: Value, depth: int = 0) -> bool:
         return True
     if op is None or depth > _DEEPEST or op.name == "tt.load":
         return value in e.deltas
-    return all(_can_be_shown(e, v, depth + 1) for v in op.operands if v.is_tensor)
+    return all(_is_cheap(e, v, depth + 1) for v in op.operands if v.is_tensor)
 
 
 def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:

@@ -210,6 +210,10 @@ class Emitter(SlotAccess):
             self._memo[key] = chunk
         return chunk
 
+    def is_at_hand(self, value: Value, at: Coords) -> bool:
+        """Whether the chunk at `at` has been computed in this scope."""
+        return (id(value), at) in self._memo
+
     def operand(self, value: Value, at: Coords) -> Chunk:
         """The chunk of an operand; a scalar is the same in every lane."""
         if value.is_tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from ttools.interpreter.emit.access import observed
+from ttools.interpreter.emit.access import observed, verified
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
@@ -270,7 +270,35 @@ def store_root(e: Emitter, op: Operation) -> None:
 
             observed(e, op, "store", chunk, mask, at, perform, "")
 
-    for_each_chunk(e.b, e.memory_traversal(pointer), body) if shape else body(())
+    if not shape:
+        body(())
+        return
+    for_each_chunk(e.b, e.memory_traversal(pointer), body)
+    if e.prober is not None and e.prober.verifies(op):
+        for_each_chunk(e.b, e.memory_traversal(pointer), lambda at: _verify(e, op, at))
+
+
+def _verify(e: Emitter, op: Operation, at: Coords) -> None:
+    """Reports lanes whose element another lane of the same store has overwritten."""
+    pointer, value, *rest = op.operands
+    with e.fresh_memo():
+        mask = e.operand(rest[0], at) if rest else None
+        chunk, data = e.operand(pointer, at), e.operand(value, at)
+        b, width = e.b, chunk.width
+        element = element_type(value.type)
+        stored = memory_type(element)
+        bits = vector_type(f"i{8 * SIZES[stored]}", width)
+
+        def differs(chunk: Chunk, mask: Chunk | None) -> str:
+            held = e.vector(load_chunk(e, chunk, element, mask, None))
+            values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
+            now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
+            other = b.emit(f"icmp ne {bits} {now}, {meant}")
+            if mask is None:
+                return other
+            return b.emit(f"and {vector_type('i1', width)} {other}, {e.vector(mask)}")
+
+        verified(e, op, chunk, mask, at, differs)
 
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:

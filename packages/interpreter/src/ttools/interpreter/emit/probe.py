@@ -22,7 +22,11 @@ from ttools.interpreter.emit.probe_layout import (
     PROBE_OPEN,
     REGION_BYTES,
 )
+from ttools.interpreter.emit.strides import addresses_differ
 from ttools.interpreter.ir import Operation, Value
+
+#: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
+SHADOW = "ttools.shadow"
 
 
 @dataclass
@@ -72,6 +76,15 @@ class Prober:
         if not self.instruments.footprints:
             return False
         return any(n is None or n not in self.facts.readonly for n in self._roots(pointer))
+
+    def verifies(self, store: Operation) -> bool:
+        """Whether lanes of a store may overwrite each other, which is then looked for."""
+        observes = self.instruments.guards and self.instruments.footprints
+        return (
+            observes
+            and not store.attributes.get(SHADOW)
+            and not addresses_differ(store.operands[0])
+        )
 
     def _roots(self, pointer: Value) -> frozenset[int | None]:
         return frozenset({None}) if self.provenance is None else self.provenance.of(pointer)

@@ -8,7 +8,7 @@ All numbers are byte offsets or sizes.
 from __future__ import annotations
 
 #: The tests that a lane of an access may fail, by their place in a payload. A check has the first.
-CLASSES = ("storage", "view", "misaligned", "spare")
+CLASSES = ("storage", "view", "misaligned", "overwritten")
 #: Bits of a synchronising access.
 ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
 
@@ -55,6 +55,8 @@ SITE_BYTES = 32
 #: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin
 #: and end, ptr to the view's dimensions (null: dense), whether the view matters.
 REGION_BYTES = 64
+#: Bounds for a quick look begin at a multiple of this many bytes, the most an element has.
+LARGEST_ELEMENT = 8
 FAST_BASE, FAST_BYTES = 16, 24
 #: Per class: i64 lanes, lowest program, programs.
 COUNTER_BYTES = 96

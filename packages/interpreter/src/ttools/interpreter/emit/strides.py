@@ -80,6 +80,30 @@ def _through(op: Operation, operand: Value, axis: int) -> int | None:
     return None
 
 
+def addresses_differ(pointer: Value) -> bool:
+    """Whether all lanes of a tile of pointers are seen to have different addresses."""
+    shape, strides = shape_of(pointer.type), static_strides(pointer)
+    if _wraps(pointer):
+        return False
+    span = 1
+    for stride, extent in sorted((abs(s or 0), n) for s, n in zip(strides, shape, strict=True)):
+        if extent > 1:
+            if stride < span:
+                return False
+            span += stride * (extent - 1)
+    return True
+
+
+def _wraps(value: Value, depth: int = 0) -> bool:
+    """Whether a remainder takes part in an index, so that its strides hold only locally."""
+    op = value.defining_op
+    if op is None or not value.is_tensor or depth > 32:
+        return depth > 32
+    if op.name in ("arith.remsi", "arith.remui"):
+        return True
+    return any(_wraps(v, depth + 1) for v in op.operands)
+
+
 def static_strides(value: Value, depth: int = 0) -> Strides:
     """Strides of a tile as far as they can be seen without running anything."""
     rank = len(shape_of(value.type))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ttools.interpreter.emit.access import SHADOW
 from ttools.interpreter.emit.llvm import byte_size
+from ttools.interpreter.emit.probe import SHADOW
 from ttools.interpreter.ir import (
     IntegerType,
     Operation,
