@@ -1,4 +1,4 @@
-"""How long kernels take to compile, by phase: cold, and warm from the caches on disk.
+"""How long kernels take to compile, by phase, and their memory: cold, and warm from disk.
 
 Run as a program it is one process that launches every workload once and prints its phases; each
 repetition is such a process, cold ones with empty caches, warm ones with those of a cold one. The
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from peak_memory import forget_peak_memory, peak_memory
 from sides import HERE, environment
 
 #: In the order in which they happen; `other` is the rest of `total`.
@@ -56,6 +57,7 @@ class _Recorder:
         self.records: list[dict[str, Any]] = []
         self._phases: dict[str, float] = {}
         self._run_s = 0.0
+        self._arena_bytes = 0
 
     def add(self, phase: str, seconds: float) -> None:
         self._phases[phase] = self._phases.get(phase, 0.0) + seconds
@@ -80,10 +82,11 @@ class _Recorder:
         return wrapper
 
     def run(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            self._arena_bytes = kernel.emitted.arena_bytes
             start = time.perf_counter()
             try:
-                return function(*args, **kwargs)
+                return function(kernel, *args, **kwargs)
             finally:
                 self._run_s += time.perf_counter() - start
 
@@ -94,12 +97,14 @@ class _Recorder:
 
         def wrapper(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             self._phases, self._run_s = {}, 0.0
+            before = forget_peak_memory()
             start = time.perf_counter()
             result = function(kernel, *args, **kwargs)
             total = time.perf_counter() - start - self._run_s
             other = total - sum(self._phases.values())
             phases = {**self._phases, "other": other, "total": total}
-            self.records.append({"kernel": kernel.fn.__name__, "phases": phases})
+            memory = {"peak": peak_memory() - before, "arena": self._arena_bytes}
+            self.records.append({"kernel": kernel.fn.__name__, "phases": phases, "memory": memory})
             return result
 
         return wrapper
@@ -168,7 +173,9 @@ def measure_compilation(only: str, repeat: int) -> dict[str, list[dict[str, Any]
         repeat: processes, each for cold and for warm.
 
     Returns:
-        Under `cold` and `warm`, a list of `workload`, `title`, `kernel` and `phases` in seconds.
+        Under `cold` and `warm`, a list of `workload`, `title`, `kernel`, `phases` in seconds and
+        `memory` in bytes: `peak` of what the process needed more than before, for compiling and
+        running, and the `arena` that each thread has for the kernel's tiles.
         The first element is the tiny kernel that goes first.
     """
     cold, warm = [], []
@@ -186,7 +193,10 @@ def _medians(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
             phase: statistics.median(record["phases"].get(phase, 0.0) for record in same)
             for phase in PHASES
         }
-        results.append({**same[0], "phases": phases})
+        memory = {
+            name: max(record["memory"][name] for record in same) for name in same[0]["memory"]
+        }
+        results.append({**same[0], "phases": phases, "memory": memory})
     return results
 
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from workloads import WORKLOADS, Call, largest_error
+from workload import Call, largest_error
+from workloads import WORKLOADS
 
 #: Calls are repeated until a sample has taken this long; the sample is the median call.
 _SAMPLE_SECONDS = 0.03

@@ -114,11 +114,17 @@ def compile_sheets(compilation: dict[str, list[dict[str, Any]]]) -> list[Sheet]:
     for kind, records in compilation.items():
         phases = [p for p in PHASES if any(r["phases"][p] for r in records)]
         body = [
-            (_kernel(record), *(f"{record['phases'][phase] * 1e3:.1f}" for phase in phases))
+            (
+                _kernel(record),
+                *(f"{record['phases'][phase] * 1e3:.1f}" for phase in phases),
+                f"{record['memory']['peak'] / 2**20:.1f}",
+                f"{record['memory']['arena'] / 2**10:.1f}",
+            )
             for record in records
         ]
         title = f"Compilation, {'cold' if kind == 'cold' else 'warm from disk'}"
-        sheets.append(Sheet(title, ("ms", *phases), tuple(body)))
+        heads = ("ms", *phases, "peak MiB", "arena KiB")
+        sheets.append(Sheet(title, heads, tuple(body)))
     return sheets
 
 

@@ -1,79 +1,17 @@
-"""What is measured: inputs, the call of each side, and the result both must give.
+"""The rows of the benchmark that cover Triton's tutorials, and the list of all rows.
 
-A call returns what it computed. Where torch's operation takes `out=`, both sides write to memory
-given to them; where it does not, both allocate. Must not know how calls are timed.
+Must not know how calls are timed.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-
-Tensors = tuple[torch.Tensor, ...]
-Call = Callable[[], Tensors]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A part of a workload; see `Workload.parts`."""
-
-    inputs: Callable[[], Tensors]
-    factor: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workload:
-    """One row of the benchmark.
-
-    Attributes:
-        name: as the option `--only` matches it.
-        title: as the report shows it.
-        torch_call: makes the call that torch does natively.
-        triton_call: makes the call that launches kernels of `kernels.py`.
-        inputs: makes the inputs.
-        tolerance: largest error, relative to the largest value of a result.
-        wrong: sides that give a wrong result, and why they are skipped.
-        parts: sides too slow to run it all, and the part that they run: inputs of which the
-            whole has `factor` times as many programs of the same cost.
-    """
-
-    name: str
-    title: str
-    inputs: Callable[[], Tensors]
-    torch_call: Callable[..., Call]
-    triton_call: Callable[..., Call]
-    tolerance: float = 1e-5
-    wrong: dict[str, str] = field(default_factory=dict)
-    parts: dict[str, Part] = field(default_factory=dict)
-
-    def make_inputs(self, side: str) -> Tensors:
-        """The same inputs in every process of a side."""
-        torch.manual_seed(0)
-        return self.parts[side].inputs() if side in self.parts else self.inputs()
-
-    def factor(self, side: str) -> int:
-        """How many times the programs that the side runs there would be."""
-        return self.parts[side].factor if side in self.parts else 1
-
-    def expected(self, inputs: Tensors) -> Tensors:
-        """The result of torch in double precision."""
-        exact = [x.detach().double() if x.is_floating_point() else x for x in inputs]
-        return self.torch_call(*exact)()
-
-
-def largest_error(results: Tensors, expected: Tensors) -> float:
-    """The largest difference relative to the largest value of each result."""
-    worst = 0.0
-    for got, want in zip(results, expected, strict=True):
-        scale = max(want.abs().max().item(), 1e-30)
-        error = (got.detach().double() - want.detach()).abs().max().item() / scale
-        worst = math.inf if math.isnan(error) else max(worst, error)
-    return worst
-
+from wider_workloads import WIDER_WORKLOADS
+from workload import Call, Part, Tensors, Workload
 
 # ---- elementwise
 
@@ -301,7 +239,7 @@ def _matmul(name: str, title: str, rows: int, columns: int, inner: int) -> Workl
     )
 
 
-WORKLOADS: tuple[Workload, ...] = (
+_TUTORIALS: tuple[Workload, ...] = (
     _add("add_1m_f32", "add 1M f32", 1_000_000, torch.float32),
     _add("add_odd_f32", "add 1,000,003 f32", 1_000_003, torch.float32),
     _add("add_1m_bf16", "add 1M bf16", 1_000_000, torch.bfloat16),
@@ -346,6 +284,8 @@ WORKLOADS: tuple[Workload, ...] = (
         triton_call=_triton_gather,
     ),
 )
+
+WORKLOADS = (*_TUTORIALS, *WIDER_WORKLOADS)
 
 
 def chosen(only: str | None) -> list[Workload]:

@@ -45,6 +45,8 @@ def test_quick_run_writes_json(tmp_path: Path) -> None:
     cold = results["compilation"]["cold"][1]["phases"]
     assert min(cold[phase] for phase in ("make_ir", "emit", "codegen", "load", "total")) > 0
     assert results["compilation"]["warm"][1]["phases"]["codegen"] == 0
+    assert results["compilation"]["cold"][1]["memory"]["arena"] > 0
+    assert results["compilation"]["cold"][1]["memory"]["peak"] >= 0
     assert results["launch"]["launch_s"] > 0
     names = [figure["name"] for figure in results["figures"]]
     assert "cold compilation, most" in names
