@@ -24,7 +24,9 @@ from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
 from ttools.sanitizer.replay import in_another_order, snapshot_before, stores_same_values
 from ttools.sanitizer.rewrites import Planner
+from ttools.sanitizer.snapshot import Bytes
 from ttools.sanitizer.subject import Subject
+from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 
 @dataclass
@@ -36,6 +38,7 @@ class CheckedLaunch:
         options: what is checked.
         book: the addresses that the run knows.
         planner: chooses the passes that rewrite the kernel.
+        memory: knows which memory nobody has written.
 
     Attributes:
         subject: the launch as findings describe it.
@@ -46,6 +49,7 @@ class CheckedLaunch:
     options: SanitizeOptions
     book: AddressBook
     planner: Planner
+    memory: UninitialisedMemory
     findings: list[Finding] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -54,7 +58,11 @@ class CheckedLaunch:
         self.addresses = Addresses(self.regions, self.book)
         self.allocations = self.addresses.allocations()
         races = "racecheck" in self.options.checks
-        self.rewrites = self.planner.plan(self.launch, self.options.checks, frozenset())
+        self.shadows = self._shadows()
+        carriers = frozenset(n for n in self.launch.plan.pointers if self._may_be_undefined(n))
+        tracked = frozenset(self.shadows)
+        checks = self.options.checks
+        self.rewrites = self.planner.plan(self.launch, checks, tracked, carriers - tracked)
         self.instruments = Instruments(
             guards=True,
             footprints=races,
@@ -75,6 +83,44 @@ class CheckedLaunch:
             if start <= address < end:
                 return Region((start, end), (start, end), judges_view=False)
         return ANYWHERE
+
+    def _shadows(self) -> dict[int, Bytes]:
+        """Which bytes nobody has written, of the storages that the kernel may read."""
+        if "initcheck" not in self.options.checks:
+            return {}
+        found: dict[int, Bytes] = {}
+        for index in self.planner.reads(self.launch):
+            start, end = self.regions[index].storage
+            shadow = self.memory.shadow_for(start, end - start) if start < end else None
+            if shadow is not None:
+                found[index] = shadow
+        storages = {self.regions[index].storage for index in found}
+        for index, region in enumerate(self.regions):
+            if region.storage in storages and index not in found:
+                start, end = region.storage
+                shadow = self.memory.shadow_for(start, end - start)
+                if shadow is not None:
+                    found[index] = shadow
+        return found
+
+    def _may_be_undefined(self, index: int) -> bool:
+        return "initcheck" in self.options.checks and self.memory.is_watched(
+            self.regions[index].storage[0]
+        )
+
+    def _hidden(self) -> list[int]:
+        """The values of the parameters that the passes add."""
+        values = []
+        for index, name in self.rewrites.hidden:
+            start, end = self.regions[index].storage
+            values.append(
+                {
+                    "shadow": int(self.shadows[index].ctypes.data),
+                    "start": start,
+                    "size": end - start,
+                }[name]
+            )
+        return values
 
     def run(self) -> LaunchReport:
         """Runs the launch and judges what it did.
@@ -113,6 +159,7 @@ class CheckedLaunch:
             regions=self.regions,
             allocations=self.allocations,
             rewrite=self._rewrite if self.rewrites.passes else None,
+            hidden=self._hidden(),
             options=options,
         )
 

@@ -71,19 +71,33 @@ class Planner:
 
     def __init__(self) -> None:
         self._modules: WeakKeyDictionary[Variants, Module] = WeakKeyDictionary()
+        self._reads: WeakKeyDictionary[Variants, frozenset[int]] = WeakKeyDictionary()
         self._overflows: WeakKeyDictionary[Variants, dict[object, frozenset[overflow.Candidate]]]
         self._overflows = WeakKeyDictionary()
         self._notes: WeakKeyDictionary[Variants, dict[tuple[str, ...], list[Note]]]
         self._notes = WeakKeyDictionary()
 
+    def reads(self, launch: ObservedLaunch) -> frozenset[int]:
+        """The parameters through which the launch's kernel may read memory."""
+        known = self._reads.get(launch.variants)
+        if known is None:
+            module = self._inlined(launch.variants)
+            known = self._reads[launch.variants] = undefined.reads(module)
+        return known
+
     def plan(
-        self, launch: ObservedLaunch, checks: frozenset[str], tracked: frozenset[int]
+        self,
+        launch: ObservedLaunch,
+        checks: frozenset[str],
+        tracked: frozenset[int],
+        carriers: frozenset[int],
     ) -> Rewrites:
         """The passes for one launch.
 
         Args:
             checks: names of the checks wanted.
-            tracked: pointer parameters whose storages have undefined bytes.
+            tracked: pointer parameters whose storages have undefined bytes that may be read.
+            carriers: other parameters whose storages may keep undefined elements.
         """
         module = self._inlined(launch.variants)
         passes: list[Pass] = []
@@ -95,8 +109,8 @@ class Planner:
         if "initcheck" not in checks:
             tracked = frozenset()
         elif tracked or undefined.may_report(module):
-            name = f"undefined {sorted(tracked)}"
-            passes.append(Pass(name, lambda m: undefined.apply(m, tracked)))
+            name = f"undefined {sorted(tracked)} {sorted(carriers)}"
+            passes.append(Pass(name, lambda m: undefined.apply(m, tracked, carriers)))
         return Rewrites(tuple(passes), tracked)
 
     def notes(self, launch: ObservedLaunch, rewrites: Rewrites) -> Sequence[Note]:

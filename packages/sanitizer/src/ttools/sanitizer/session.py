@@ -18,6 +18,7 @@ from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
+from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 
 class Session:
@@ -38,6 +39,7 @@ class Session:
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._planner = Planner()
+        self._memory = UninitialisedMemory()
         self._watches = ExitStack()
         self._entered = 0
 
@@ -45,6 +47,8 @@ class Session:
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
+            if "initcheck" in self.options.checks:
+                self._watches.enter_context(self._memory)
         self._entered += 1
         return self
 
@@ -55,7 +59,7 @@ class Session:
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
-        checked = CheckedLaunch(launch, self.options, self._book, self._planner)
+        checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
         report = checked.run()
         self._add(checked.findings)
         self._count(checked.subject, report)
