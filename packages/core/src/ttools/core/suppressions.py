@@ -35,12 +35,12 @@ class Suppressed:
 
     Attributes:
         finding: what was found.
-        by: an inline comment, a rule of a file, or a baseline.
+        by: an inline comment, a rule of a file, a baseline, or the marker of a test.
         reason: as its author gave it.
     """
 
     finding: Finding
-    by: Literal["inline", "file", "baseline"]
+    by: Literal["inline", "file", "baseline", "marker"]
     reason: str
 
 

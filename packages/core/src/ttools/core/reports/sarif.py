@@ -23,7 +23,12 @@ from ttools.core.suppressions import Suppressed
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"
 _LEVELS = {"error": "error", "warning": "warning", "note": "note"}
-_IN_SOURCE = {"inline": "inSource", "file": "external", "baseline": "external"}
+_SUPPRESSION_KINDS = {
+    "inline": "inSource",
+    "marker": "inSource",
+    "file": "external",
+    "baseline": "external",
+}
 
 
 def write(report: Report) -> str:
@@ -155,6 +160,10 @@ def _stack(location: SourceLocation, kernel: str, root: Path) -> dict[str, Any]:
 def _suppressions(entry: Suppressed) -> dict[str, Any]:
     return {
         "suppressions": [
-            {"kind": _IN_SOURCE[entry.by], "status": "accepted", "justification": entry.reason}
+            {
+                "kind": _SUPPRESSION_KINDS[entry.by],
+                "status": "accepted",
+                "justification": entry.reason,
+            }
         ]
     }

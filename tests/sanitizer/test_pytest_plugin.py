@@ -1,0 +1,334 @@
+"""The pytest plugin, run as its users do: in a pytest process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
+
+KERNELS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n if MASK else None)
+    tl.store(out_ptr + offs, x, mask=offs < n)
+
+
+def run(mask):
+    x = torch.arange(100, dtype=torch.float32)
+    out = torch.zeros(100)
+    copy[(2,)](x, out, 100, BLOCK=64, MASK=mask)
+    assert (out == x).all()
+"""
+BUGGY = "from kernels import run\n\ndef test_buggy():\n    run(mask=False)\n"
+CLEAN = "from kernels import run\n\ndef test_clean():\n    run(mask=True)\n"
+HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`"
+
+
+@pytest.fixture
+def run_pytest(tmp_path: Path) -> Pytest:
+    """Writes test files and runs pytest on them."""
+    (tmp_path / "kernels.py").write_text(KERNELS)
+
+    def run(
+        files: dict[str, str] | str, *arguments: str, ini: str = "", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        if isinstance(files, str):
+            files = {"test_it.py": files}
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "120", **environment},
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    return run
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> str:
+    """The last line: `1 failed, 2 passed`."""
+    return done.stdout.strip().splitlines()[-1].strip("= ").rpartition(" in ")[0]
+
+
+def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """The outcome of each test that `-rA` names."""
+    found = re.findall(r"^([A-Z]+) \S+::(\w+)", done.stdout, re.MULTILINE)
+    return {name: outcome for outcome, name in found}
+
+
+# --- unused -----------------------------------------------------------------------------------
+
+
+def test_unused_plugin_changes_and_imports_nothing(run_pytest: Pytest) -> None:
+    done = run_pytest(
+        "import sys\n\n"
+        "def test_it(request):\n"
+        "    assert request.config.pluginmanager.has_plugin('ttools-sanitize')\n"
+        "    heavy = {'torch', 'triton', 'numpy', 'llvmlite', 'ttools.interpreter'}\n"
+        "    assert not heavy & set(sys.modules)\n"
+    )
+    assert outcome(done) == "1 passed", done.stdout
+    assert "ttools sanitize" not in done.stdout
+
+
+def test_tests_are_not_checked_unless_asked_for(run_pytest: Pytest) -> None:
+    assert outcome(run_pytest(BUGGY)) == "1 passed"
+
+
+def test_broken_installation_leaves_pytest_alone(run_pytest: Pytest) -> None:
+    broken = "raise ImportError('broken')\n"
+    done = run_pytest({"test_it.py": "def test_it(): pass\n", "torch.py": broken})
+    assert outcome(done) == "1 passed", done.stdout
+
+
+# --- asked for --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ini"),
+    [
+        (("--ttools-sanitize",), ""),
+        (("--ttools-sanitize=racecheck,asan",), ""),
+        ((), "ttools_sanitize = true"),
+    ],
+)
+def test_passing_test_with_findings_fails_and_shows_them(
+    run_pytest: Pytest, arguments: tuple[str, ...], ini: str
+) -> None:
+    done = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, *arguments, ini=ini)
+    assert outcome(done) == "1 failed, 1 passed"
+    assert done.returncode == 1
+    assert HEADLINE in done.stdout
+    assert "    9 |     x = tl.load(x_ptr + offs" in done.stdout
+    assert "28 lanes in 1 program are affected" in done.stdout
+    assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ini"),
+    [
+        (("--ttools-sanitize=off",), "ttools_sanitize = memcheck"),
+        (("--ttools-sanitize=racecheck",), "ttools_sanitize = memcheck"),
+    ],
+)
+def test_option_overrules_configuration(
+    run_pytest: Pytest, arguments: tuple[str, ...], ini: str
+) -> None:
+    assert outcome(run_pytest(BUGGY, *arguments, ini=ini)) == "1 passed"
+
+
+def test_failing_test_keeps_its_own_failure(run_pytest: Pytest) -> None:
+    done = run_pytest(f"{BUGGY}    assert 1 == 2\n", "--ttools-sanitize")
+    assert outcome(done) == "1 failed"
+    assert "assert 1 == 2" in done.stdout
+    assert "- Captured ttools sanitize call -" in done.stdout
+    assert HEADLINE in done.stdout
+
+
+MANY = """\
+import unittest
+import pytest
+from kernels import run
+
+@pytest.mark.xfail(strict=True)
+def test_xfail():
+    run(mask=False)
+
+def test_skip():
+    run(mask=False)
+    pytest.skip("why")
+
+@pytest.fixture
+def launched():
+    run(mask=False)
+
+def test_of_fixture(launched):
+    pass
+
+class TestCase(unittest.TestCase):
+    def test_of_unittest(self):
+        run(mask=False)
+"""
+
+
+def test_outcomes_stay_what_they_are_and_every_launch_counts(run_pytest: Pytest) -> None:
+    assert outcomes(run_pytest(MANY, "--ttools-sanitize", "-rA")) == {
+        "test_xfail": "XFAIL",
+        "test_of_fixture": "FAILED",
+        "test_of_unittest": "FAILED",
+    }
+
+
+def test_run_that_launched_nothing_says_so(run_pytest: Pytest) -> None:
+    done = run_pytest("def test_it(): pass\n", "--ttools-sanitize")
+    assert outcome(done) == "1 passed"
+    assert "ttools sanitize: no Triton kernel was launched, so nothing was checked" in done.stdout
+
+
+def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
+    done = run_pytest(BUGGY, "--ttools-sanitize", TRITON_INTERPRET="1")
+    assert outcome(done) == "1 failed"
+    assert "TRITON_INTERPRET is set; it is unset for this run" in done.stdout
+    assert HEADLINE in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ini", "sentence"),
+    [
+        (("--ttools-sanitize=lint",), "", "there is no check `lint`; choose from memcheck"),
+        (("--ttools-sanitize", "test_it.py"), "", "put the bare option behind the paths"),
+        (("--ttools-sanitize",), "ttools_fail_on = never", "ttools_fail_on is `never`"),
+        (("--ttools-sanitize", "--ttools-suppressions=no.toml"), "", "cannot read `no.toml`"),
+    ],
+)
+def test_wrong_options_are_told(
+    run_pytest: Pytest, arguments: tuple[str, ...], ini: str, sentence: str
+) -> None:
+    done = run_pytest(BUGGY, *arguments, ini=ini)
+    assert done.returncode != 0
+    assert sentence in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+# --- what counts ------------------------------------------------------------------------------
+
+VIEW = """\
+import torch
+from kernels import copy
+
+def test_view():
+    copy[(2,)](torch.zeros(200)[:100], torch.zeros(100), 100, BLOCK=64, MASK=False)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ini", "expected"),
+    [
+        ((), "", "1 passed"),
+        ((), "ttools_fail_on = warning", "1 failed"),
+        (("--ttools-fail-on=error",), "ttools_fail_on = warning", "1 passed"),
+    ],
+)
+def test_severity_that_fails(
+    run_pytest: Pytest, arguments: tuple[str, ...], ini: str, expected: str
+) -> None:
+    done = run_pytest(VIEW, "--ttools-sanitize", "-rP", *arguments, ini=ini)
+    assert outcome(done) == expected
+    assert "kernels.py:9:9: warning[memcheck]" in done.stdout
+
+
+def test_suppressions_of_the_configuration(run_pytest: Pytest, tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "oob_load"\nreason = "padded"\n')
+    ini = "ttools_suppressions = rules.toml"
+    files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
+    done = run_pytest(files, "--ttools-sanitize", "--ttools-fail-on=note", ini=ini)
+    assert outcome(done) == "2 passed"
+
+
+# --- marker and fixture -----------------------------------------------------------------------
+
+
+def marked(*markers: str) -> str:
+    """A test of its own with each marker, all of the same defect."""
+    head = "import pytest\nfrom kernels import run\n"
+    tests = [
+        f"\n@pytest.mark.ttools({marker})\ndef test_{index}():\n    run(mask=False)\n"
+        for index, marker in enumerate(markers)
+    ]
+    return "".join([head, *tests])
+
+
+MARKERS = {
+    # marker: outcome without the option, with it
+    "checks='memcheck'": ("FAILED", "FAILED"),
+    "checks=['racecheck', 'asan']": ("FAILED", "FAILED"),
+    "checks=['racecheck']": ("PASSED", "PASSED"),
+    "allow=['oob_load']": ("PASSED", "PASSED"),
+    "allow='memcheck'": ("PASSED", "PASSED"),
+    "allow=['oob_store']": ("PASSED", "FAILED"),
+    "checks='default', allow='oob_load,race'": ("PASSED", "PASSED"),
+}
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_marker(run_pytest: Pytest, index: int) -> None:
+    options = ["--ttools-sanitize"][:index]
+    done = run_pytest(marked(*MARKERS), "--strict-markers", "-rA", *options)
+    expected = [outcome[index] for outcome in MARKERS.values()]
+    assert outcomes(done) == {f"test_{n}": outcome for n, outcome in enumerate(expected)}
+
+
+def test_marker_is_overruled(run_pytest: Pytest) -> None:
+    assert outcome(run_pytest(marked("checks='asan'"), "--ttools-sanitize=off")) == "1 passed"
+
+
+def test_wrong_marker_is_told(run_pytest: Pytest) -> None:
+    wrong = ["check='memcheck'", "'memcheck'", "checks='lint'", "allow=['oob_lod']"]
+    done = run_pytest(marked(*wrong), "--ttools-sanitize")
+    assert outcome(done) == "4 errors"
+    for sentence in (
+        "@pytest.mark.ttools takes checks=..., allow=[...] only",
+        "there is no check `lint`",
+        "there is no kind or check `oob_lod`",
+    ):
+        assert sentence in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+FIXTURE = """\
+import pytest
+from kernels import run
+
+@pytest.mark.ttools(allow=["oob_load"])
+def test_it(ttools_sanitizer):
+    assert ttools_sanitizer.findings == []
+    run(mask=False)
+    (finding,) = ttools_sanitizer.findings
+    assert (finding.kind, finding.count) == ("oob_load", 28)
+    assert ttools_sanitizer.launches[0].kernel == "copy"
+
+def test_other(ttools_sanitizer):
+    run(mask=False)
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--ttools-sanitize",)])
+def test_fixture_gives_the_findings_of_its_test(
+    run_pytest: Pytest, arguments: tuple[str, ...]
+) -> None:
+    done = run_pytest(FIXTURE, *arguments)
+    assert outcome(done) == "1 failed, 1 passed", done.stdout
+    assert "FAILED test_it.py::test_other" in done.stdout
+
+
+def test_fixture_is_skipped_when_switched_off(run_pytest: Pytest) -> None:
+    assert outcome(run_pytest(FIXTURE, "--ttools-sanitize=off")) == "2 skipped"
+
+
+# --- several processes ------------------------------------------------------------------------
+
+
+def test_reports_travel_between_processes(run_pytest: Pytest) -> None:
+    pytest.importorskip("xdist")
+    done = run_pytest({"test_a.py": BUGGY, "test_b.py": CLEAN}, "--ttools-sanitize", "-n", "2")
+    assert outcome(done) == "1 failed, 1 passed", done.stdout
+    assert HEADLINE in done.stdout
+    assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
