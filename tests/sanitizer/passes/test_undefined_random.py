@@ -39,7 +39,7 @@ _VALUES = (
     "tl.cumsum({a}, 0, reverse=True)",
     "tl.sum({a}[:, None] * 2.0 + {b}[None, :], 1)",
     "tl.sum(tl.where({m}[:, None], {a}[:, None], {b}[None, :]), 0)",
-    "tl.flip({a})",
+    "tl.flip({a}, 0)",
     "tl.reshape(tl.trans(tl.reshape({a}, (2, B // 2))), (B,))",
     "tl.load(a_ptr + i, mask={m}, other={a})",
 )

@@ -190,14 +190,17 @@ class UndefinedLanes:
     def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
         mask = mask_of(op)
         assert isinstance(key, Source)
-        if key.op is not op:  # it comes through `other`
-            marked = known.shadow(op.operands[2], key)
-            assert marked is not None
-            return marked if mask is None else b.binary("andi", marked, b.negate(mask))
-        if key.kind == "masked":
+        found = []
+        fills = op.name == "tt.load" and len(op.operands) > 2
+        other = known.shadow(op.operands[2], key) if fills else None
+        if other is not None:
+            found.append(other if mask is None else b.binary("andi", other, b.negate(mask)))
+        if key.op is op and key.kind == "masked":
             assert mask is not None
-            return b.negate(mask)
-        return b.any_of([load_shadow(b, m, op.operands[0], mask) for m in self._memories[op]])
+            found.append(b.negate(mask))
+        elif key.op is op:
+            found += [load_shadow(b, m, op.operands[0], mask) for m in self._memories[op]]
+        return b.any_of(found)
 
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], known: Known

@@ -1,0 +1,217 @@
+"""numeric (opt-in): where NaN, infinity and divisions by zero are born.
+
+An operation bears a NaN where its result is one and no operand was; infinity likewise. Births are
+reported at the operation, but only if they get to memory: the lanes are followed to what is stored,
+which must still be NaN or infinite. What a mask leaves out or `tl.where` discards is no birth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import (
+    Constant,
+    FloatType,
+    IntegerType,
+    Module,
+    Operation,
+    Value,
+    element_type,
+)
+from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder
+from ttools.sanitizer.passes.sinks import Sink, sinks
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
+from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes
+
+_Kind = Literal["nan", "inf", "div_by_zero"]
+_MESSAGES = {
+    "nan": "a NaN is born here and reaches memory",
+    "inf": "an infinity is born here and reaches memory",
+    "div_by_zero": "a division by zero reaches memory",
+}
+_MOST_CHECKS = 96
+#: Divisions, and the position of the divisor.
+_DIVISIONS = {
+    **dict.fromkeys(("arith.divf", "tt.precise_divf", "arith.remf"), 1),
+    **{f"arith.{name}{sign}i": 1 for name in ("div", "rem") for sign in "su"},
+    **dict.fromkeys(("arith.ceildivsi", "arith.ceildivui", "arith.floordivsi"), 1),
+}
+#: Operations on floats that only choose among their operands, or change signs.
+_CHOOSING = MOVES | {
+    *("arith.select", "arith.negf", "math.absf", "arith.maximumf", "arith.minimumf"),
+    *("arith.maxnumf", "arith.minnumf", "tt.clampf", "arith.bitcast", "tt.bitcast", "tt.gather"),
+    *("arith.extf", "math.copysign"),
+}
+_COMPUTING = {"tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled"}
+#: Exponent and fraction bits, for the pattern of infinity.
+_INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
+_UNMARKED = Mark(None, False)
+
+
+@dataclass(frozen=True)
+class _Birth:
+    """The lanes of a result in which a kind of value is born."""
+
+    op: Operation
+    index: int
+    kind: _Kind
+
+
+def apply(module: Module) -> list[Note]:
+    """Adds the checks of NaN, infinity and division by zero to a kernel without calls.
+
+    Returns:
+        What could not be judged.
+    """
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    rewriter = Rewriter()
+    tracking = Tracking(kernel, _Births(), rewriter)
+    found = [
+        (sink, key)
+        for op in operations(kernel)
+        if op.name in ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
+        for sink in sinks(op)
+        if sink.value is not op.operands[0] and sink.value is not sink.mask
+        for key in tracking.state(sink.value)
+    ]
+    notes = []
+    if len(found) > _MOST_CHECKS:
+        text = f"only {_MOST_CHECKS} of {len(found)} ways of NaN and infinity to memory are checked"
+        notes.append(Note(kernel.location, text))
+    for sink, key in found[:_MOST_CHECKS]:
+        tracking.demand(sink.value, key)
+    tracking.build()
+    for sink, key in found[:_MOST_CHECKS]:
+        assert isinstance(key, _Birth)
+        _check(rewriter, tracking, sink, key, provenance)
+    rewriter.apply()
+    return notes
+
+
+def _check(
+    rewriter: Rewriter, tracking: Tracking, sink: Sink, birth: _Birth, provenance: Provenance
+) -> None:
+    condition = tracking.shadow(sink.value, birth)
+    assert condition is not None
+    b = rewriter.before(sink.op)
+    still = _is_of_kind(b, sink.value, birth.kind)
+    if still is not None:
+        condition = b.binary("andi", condition, still)
+    if sink.mask is not None:
+        condition = b.binary("andi", condition, sink.mask)
+    roots = provenance.of(sink.op.operands[0])
+    (root,) = roots if len(roots) == 1 else (None,)
+    insert_check(
+        b,
+        condition,
+        Defect(
+            check="numeric",
+            kind=birth.kind,
+            message=_MESSAGES[birth.kind],
+            location=birth.op.location,
+            argument=-1 if root is None else root,
+        ),
+    )
+
+
+class _Births(UndefinedLanes):
+    """Lanes in which something was born, followed as undefined ones are."""
+
+    def __init__(self) -> None:
+        super().__init__({}, {})
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found = dict(super().transfer(op, index, known))
+        return found | dict.fromkeys(_births(op, index), _UNMARKED)
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        # Also for the birth itself: in a loop its lanes may come round again.
+        yield from super().depends(op, index, key, known)
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        assert isinstance(key, _Birth)
+        found = [_born(b, op, index, key.kind)] if key.op is op else []
+        if any(known.shadow(v, key) is not None for v in self._flowing(op)):
+            found.append(self._handed_on(b, op, index, key, known))
+        return b.any_of(found)
+
+    def _handed_on(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        if op.name != "tt.load":
+            return super().build(b, op, index, key, known)
+        marked = known.shadow(op.operands[2], key)
+        assert marked is not None
+        return b.binary("andi", marked, b.negate(op.operands[1]))
+
+
+def _births(op: Operation, index: int) -> list[_Birth]:
+    """What an operation may bear."""
+    kinds: list[_Kind] = []
+    if op.name in _DIVISIONS and not _is_nonzero(op.operands[_DIVISIONS[op.name]]):
+        kinds.append("div_by_zero")
+    computes = op.name in _COMPUTING or elementwise.is_elementwise(op.name)
+    if computes and op.name not in _CHOOSING and _infinity(op.results[index]) is not None:
+        kinds += ["nan", "inf"]
+    return [_Birth(op, index, kind) for kind in kinds]
+
+
+def _is_nonzero(value: Value) -> bool:
+    op = value.defining_op
+    data = op.attributes.get("value") if op is not None else None
+    return isinstance(data, Constant) and all(data.bits)
+
+
+def _infinity(value: Value) -> int | None:
+    element = element_type(value.type)
+    return _INFINITIES.get(element.name) if isinstance(element, FloatType) else None
+
+
+def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
+    if kind == "div_by_zero":
+        return _is_zero(b, op.operands[_DIVISIONS[op.name]])
+    born = _is_of_kind(b, op.results[index], kind)
+    assert born is not None
+    parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
+    if kind == "inf":
+        # A NaN or an infinity among the operands explains both.
+        others = [_is_of_kind(b, v, "nan") for v in op.operands]
+        parts = [
+            b.binary("ori", x, y) if x is not None and y is not None else None
+            for x, y in zip(parts, others, strict=True)
+        ]
+    make = lane_builder(op)
+    if make is not None and any(part is not None for part in parts):
+        born = b.binary("andi", born, b.negate(make(b, op, index, parts)))
+    if op.name in _DIVISIONS:
+        zero = _is_zero(b, op.operands[_DIVISIONS[op.name]])
+        born = b.binary("andi", born, b.negate(zero))
+    return born
+
+
+def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:
+    """Where a float is NaN or infinite; None for other values and kinds."""
+    infinity = _infinity(value)
+    if infinity is None or kind == "div_by_zero":
+        return None
+    type = with_element(value.type, BOOLEAN)
+    if kind == "nan":
+        return b.value("arith.cmpf", [value, value], type, {"predicate": "uno"})
+    largest = b.value(
+        "arith.constant", [], value.type, {"value": Constant(value.type, (infinity,))}
+    )
+    magnitude = b.value("math.absf", [value], value.type)
+    return b.value("arith.cmpf", [magnitude, largest], type, {"predicate": "oeq"})
+
+
+def _is_zero(b: Builder, value: Value) -> Value:
+    if isinstance(element_type(value.type), IntegerType):
+        return b.compare("eq", value, b.constant(value.type, 0))
+    zero = b.value("arith.constant", [], value.type, {"value": Constant(value.type, (0,))})
+    type = with_element(value.type, BOOLEAN)
+    return b.value("arith.cmpf", [value, zero], type, {"predicate": "oeq"})
