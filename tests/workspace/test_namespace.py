@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MEMBERS = ("core", "interpreter", "sanitizer", "profiler", "tuner", "cli")
-SKELETONS = ("sanitizer", "profiler", "tuner")
+SKELETONS = ("profiler", "tuner")
 HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 
 

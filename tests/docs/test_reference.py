@@ -1,0 +1,39 @@
+"""The tables of the reference name what exists: kinds, severities, options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import typer
+import typer.core
+
+from ttools.cli.app import app
+from ttools.core.kinds import KINDS
+from ttools.core.suppressions import CHECK
+from ttools.sanitizer.options import CHECKS
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def test_every_kind_is_described() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| `?(\w+)`? \| (\w+) \| .", (REFERENCE / "findings.md").read_text(), re.M
+    )
+    of_checks = {
+        (k, check, severity) for check, kinds in CHECKS.items() for k, severity in kinds.items()
+    }
+    own = {row for row in rows if row[1] in ("any", CHECK)}
+    assert set(rows) - own == of_checks
+    assert {kind for kind, _, _ in rows} == set(KINDS)
+
+
+def test_every_option_of_sanitize_is_described() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    sanitize = group.commands["sanitize"]
+    text = (REFERENCE / "cli.md").read_text().partition("## sanitize")[2].partition("\n## ")[0]
+    options = {name for parameter in sanitize.params for name in parameter.opts}
+    described = set(re.findall(r"(--[a-z][a-z-]+)", text))
+    assert {name for name in options if name.startswith("--")} - {"--help"} <= described
+    assert described <= options | {"--grid", "--arg"}

@@ -1,0 +1,175 @@
+"""`sanitize()`: context manager, decorator, what a run offers its user, and its errors."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import ttools.sanitizer
+from ttools.core.errors import FindingsError, UsageError
+from ttools.sanitizer import Sanitization, sanitize
+
+
+@triton.jit
+def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n if MASK else None)
+    tl.store(out_ptr + offs, x, mask=offs < n)
+
+
+def run(mask: bool, x: torch.Tensor | None = None) -> torch.Tensor:
+    x = torch.arange(100.0) if x is None else x
+    out = torch.zeros(100)
+    copy[(2,)](x, out, 100, BLOCK=64, MASK=mask)
+    return out
+
+
+@pytest.fixture(scope="module")
+def found() -> Sanitization:
+    with sanitize() as report:
+        run(mask=False)
+    return report
+
+
+def test_context_manager_collects_findings_and_outputs_are_right() -> None:
+    with sanitize() as report:
+        assert report.findings == []
+        out = run(mask=False)
+    assert torch.equal(out, torch.arange(100.0))
+    (finding,) = report.findings
+    assert (finding.kind, finding.severity, finding.count) == ("oob_load", "error", 28)
+    assert finding.argument.name == "x_ptr"
+    assert finding.location.file == __file__
+    assert [(entry.kernel, entry.count) for entry in report.launches] == [("copy", 1)]
+
+
+def test_decorator_adds_up() -> None:
+    report = sanitize()
+    checked = report(run)
+    checked(mask=False)
+    checked(mask=False)
+    (finding,) = report.findings
+    assert (finding.count, checked.__name__) == (56, "run")
+    assert sum(entry.count for entry in report.launches) == 2
+
+
+def test_launches_outside_are_not_checked() -> None:
+    with sanitize() as report:
+        pass
+    run(mask=False)
+    assert (report.findings, report.launches) == ([], [])
+
+
+def test_findings_survive_an_exception() -> None:
+    report = sanitize()
+
+    @report
+    def fails() -> None:
+        run(mask=False)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert len(report.findings) == 1
+
+
+def test_raising_for_findings(found: Sanitization) -> None:
+    with pytest.raises(FindingsError) as caught:
+        found.raise_for_findings()
+    assert caught.value.findings == tuple(found.findings)
+    assert str(caught.value) == found.to("text").rstrip()
+    assert "test_api.py" in str(caught.value).splitlines()[0]
+
+
+def test_raising_from_a_severity_on() -> None:
+    with sanitize() as report:
+        run(mask=False, x=torch.arange(200.0)[:100])
+    assert [finding.kind for finding in report.findings] == ["view_oob"]
+    report.raise_for_findings()
+    with pytest.raises(FindingsError, match="1 warning in 1 kernel"):
+        report.raise_for_findings("warning")
+    with pytest.raises(UsageError, match="must be one of error, warning, note"):
+        report.raise_for_findings("fatal")  # type: ignore[arg-type]
+
+
+def test_clean_run_raises_nothing() -> None:
+    with sanitize() as report:
+        run(mask=True)
+    report.raise_for_findings("note")
+    assert repr(report) == "<Sanitization: no finding in 1 kernel, 1 launch>"
+
+
+def test_representations(found: Sanitization) -> None:
+    assert repr(found) == "<Sanitization: 1 error in 1 kernel, 1 launch>"
+    frame = found._repr_html_()
+    assert frame.startswith("<iframe ")
+    assert frame.count("<") == 2  # of the frame itself: the page is an attribute
+    assert "<!DOCTYPE html>" in html.unescape(frame)
+    assert "oob_load" in frame
+
+
+def test_formats(found: Sanitization) -> None:
+    assert json.loads(found.to("json"))["findings"][0]["kind"] == "oob_load"
+    with pytest.raises(UsageError, match="no format `pdf`"):
+        found.to("pdf")
+
+
+@pytest.mark.parametrize(
+    ("only", "count"), [(["copy"], 1), (["other"], 0), (lambda name: name == "copy", 1)]
+)
+def test_only_chosen_kernels(only: list[str] | Callable[[str], bool], count: int) -> None:
+    with sanitize(only=only) as report:
+        run(mask=False)
+    assert len(report.findings) == count
+
+
+@pytest.mark.parametrize(
+    ("checks", "count"), [("memcheck", 1), ("tsan,asan", 1), (["racecheck"], 0), ("all", 1)]
+)
+def test_only_chosen_checks(checks: str | list[str], count: int) -> None:
+    with sanitize(checks=checks) as report:
+        run(mask=False)
+    assert len(report.findings) == count
+
+
+def test_suppressions_and_baseline(tmp_path: Path) -> None:
+    rules, baseline = tmp_path / "rules.toml", tmp_path / "baseline.json"
+    rules.write_text('[[suppress]]\nkind = "oob_load"\nreason = "padded"\n')
+    line = "x = tl.load(x_ptr + offs, mask=offs < n if MASK else None)"
+    entry = {"kind": "oob_load", "kernel": "copy", "source": line, "count": 1}
+    baseline.write_text(json.dumps({"schema": "ttools.baseline/1", "findings": [entry]}))
+    for report in (sanitize(suppressions=str(rules)), sanitize(baseline=baseline)):
+        with report:
+            run(mask=False)
+        assert report.findings == []
+        assert len(report.session.findings) == 1
+        report.raise_for_findings("note")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"checks": "lint"}, "there is no check `lint`"),
+        ({"only": "copy"}, r"only=\['copy'\]"),
+        ({"view_bounds": "loud"}, "view_bounds='loud'"),
+        ({"all_configs": True, "first_config": True}, "exclude each other"),
+        ({"suppressions": "none.toml"}, "cannot read `none.toml`"),
+        ({"baseline": "none.json"}, "cannot read `none.json`"),
+    ],
+)
+def test_wrong_arguments_are_told_before_the_run(arguments: dict, sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        sanitize(**arguments)
+
+
+def test_names_of_the_package() -> None:
+    assert ttools.sanitizer.sanitize is sanitize
+    with pytest.raises(AttributeError, match="no attribute 'sanitise'"):
+        _ = ttools.sanitizer.sanitise
