@@ -115,6 +115,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """
         from ttools.core.triton_versions import fp_fusion, kernel_being_compiled
         from ttools.interpreter.backend.front import check_options, refuse_python_only_code
+        from ttools.interpreter.backend.recursion import refuse_recursion
 
         given = {f.name: opts[f.name] for f in fields(CPUOptions) if opts.get(f.name) is not None}
         given["enable_fp_fusion"] = fp_fusion(given.get("enable_fp_fusion"))
@@ -122,6 +123,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         source = kernel_being_compiled(sys._getframe(1))
         if source is not None:
             refuse_python_only_code(source)
+            refuse_recursion(source)
             given["source_files"] = source.files
         check_options(given)
         # Options that went through JSON (`preload`, the cache) have lists for tuples.

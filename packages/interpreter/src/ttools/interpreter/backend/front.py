@@ -105,7 +105,7 @@ def refuse_python_only_code(source: CompiledSource) -> None:
     for function in source.functions:
         if _SUSPECT.search(function.src):
             for node, what in _python_only(ast.parse(function.src)):
-                raise UnsupportedError(what, _location(function, node), help=_HELP)
+                raise UnsupportedError(what, location_of(function, node), help=_HELP)
 
 
 def _python_only(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
@@ -131,7 +131,7 @@ def _starts_with_text(call: ast.Call) -> bool:
     )
 
 
-def _location(function: Any, node: Any) -> SourceLocation:
+def location_of(function: Any, node: Any) -> SourceLocation:
     """Where `node` of a jit function's dedented source, which starts at its `def`, was written."""
     lines = "".join(function.raw_src).splitlines()
     start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
