@@ -100,6 +100,7 @@ def report(tmp_path: Path, source: str) -> Report:
             Related(message="read here", location=at(9, "tl.load"), lane=(2,), iteration=(1,)),
         ),
         config={"BLOCK": 64, "num_warps": 4},
+        other_configs=tuple({"BLOCK": block} for block in (1, 2, 4, 8, 16, 32, 128)),
     )
     inlined = Finding(
         kind="view_oob",

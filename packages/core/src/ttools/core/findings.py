@@ -71,7 +71,8 @@ class Finding:
         programs: programs affected; 0 if not counted.
         related: other places concerned.
         launch: `file:line` of the launch in host code.
-        config: the autotuner's configuration, `BLOCK` → 128.
+        config: the autotuner's configuration in which the witness was seen, `BLOCK` → 128.
+        other_configs: further configurations that have the defect, without repetition.
         help: what to do about it.
     """
 
@@ -93,29 +94,48 @@ class Finding:
     related: tuple[Related, ...] = ()
     launch: str | None = None
     config: Mapping[str, Any] | None = field(default=None, hash=False)
+    other_configs: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     help: str | None = None
 
     @property
     def site(self) -> tuple[object, ...]:
-        """What makes two findings the same defect."""
+        """What makes two findings the same defect.
+
+        Not the launch nor the configuration: a defect stays one however often it is met. Without
+        a place in the source only the message can tell defects apart.
+        """
         argument = self.argument.name if self.argument else ""
-        return (self.kind, self.severity, self.kernel, self.location, argument)
+        place = self.location or self.message
+        return (self.kind, self.severity, self.kernel, place, argument)
+
+    @property
+    def configs(self) -> tuple[Mapping[str, Any], ...]:
+        """All configurations of the autotuner that are known to have the defect."""
+        return () if self.config is None else (self.config, *self.other_configs)
 
 
 def merge(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding per site, in order of appearance: the first witness, the sum of the counts."""
+    """One finding per site, in order of appearance: the first witness, the sum of the counts.
+
+    Configurations of an autotuner do not make another site: the finding lists them.
+    """
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         first = merged.get(finding.site)
-        if first is None:
-            merged[finding.site] = finding
-        else:
-            merged[finding.site] = replace(
-                first,
-                count=first.count + finding.count,
-                programs=first.programs + finding.programs,
-            )
+        merged[finding.site] = finding if first is None else _united(first, finding)
     return list(merged.values())
+
+
+def _united(first: Finding, later: Finding) -> Finding:
+    known = list(first.configs)
+    known += [config for config in later.configs if config not in known]
+    return replace(
+        first,
+        config=known[0] if known else None,
+        other_configs=tuple(known[1:]),
+        count=first.count + later.count,
+        programs=first.programs + later.programs,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

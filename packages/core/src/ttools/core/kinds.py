@@ -23,6 +23,7 @@ KINDS: dict[str, str] = {
     "nan": "An operation makes the first NaN of a launch.",
     "inf": "An operation makes the first infinity of a launch.",
     "div_by_zero": "A division has the divisor 0.",
+    "config_failed": "A configuration of an autotuned kernel does not compile, or raises.",
     "unsupported": "A check could not judge this.",
     "unused_suppression": "A suppression matches no finding of the run.",
     "bad_suppression": "A suppression without a reason is not honoured.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import selection
@@ -16,6 +16,7 @@ from ttools.interpreter.interpretation import Run, enter, leave
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.observation import Observer
 from ttools.interpreter.stats import KernelStats
+from ttools.interpreter.tuned_launch import TunedLaunch
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
@@ -87,6 +88,7 @@ def interpret(
     first_config: bool = False,
     schedule: Literal["fused", "materialised"] = "fused",
     observer: Observer | None = None,
+    tune: Callable[[TunedLaunch], Any] | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -102,6 +104,8 @@ def interpret(
         first_config: autotuners take their first configuration without timing any.
         schedule: `materialised` stores every intermediate tensor: slow, the engine's reference.
         observer: runs each launch with instruments of its choice, see `observation`.
+        tune: runs autotuned launches that nobody times, see `tuned_launch`; by default in their
+            first configuration.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -128,6 +132,7 @@ def interpret(
             schedule=schedule,
             first_config=first_config,
             observer=observer,
+            tune=tune,
         )
     )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.stats import KernelStats
 
 if TYPE_CHECKING:
     from ttools.interpreter.observation import Observer
+    from ttools.interpreter.tuned_launch import TunedLaunch
 
 
 class Run:
@@ -27,6 +28,7 @@ class Run:
         schedule: how its kernels are compiled.
         first_config: whether autotuners take their first configuration without timing any.
         observer: runs its launches in the launcher's place, with instruments of its choice.
+        tune: runs autotuned launches that nobody times; in their first configuration by default.
 
     Attributes:
         stats: one entry per kernel, in the order of first launch or compilation.
@@ -41,12 +43,14 @@ class Run:
         schedule: Literal["fused", "materialised"],
         first_config: bool,
         observer: Observer | None = None,
+        tune: Callable[[TunedLaunch], Any] | None = None,
     ) -> None:
         self.selects = selects
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule
         self.first_config = first_config
         self.observer = observer
+        self.tune = tune
         self.stats: list[KernelStats] = []
         self.warnings: list[str] = []
         self._by_kernel: dict[str, KernelStats] = {}

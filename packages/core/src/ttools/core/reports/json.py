@@ -56,6 +56,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "related": [_related(related) for related in finding.related],
         "launch": finding.launch,
         "config": dict(finding.config) if finding.config is not None else None,
+        "configs": [dict(config) for config in finding.configs],
         "help": finding.help,
     }
 

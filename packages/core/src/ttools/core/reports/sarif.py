@@ -108,7 +108,8 @@ def _message(finding: Finding) -> str:
 def _witness(finding: Finding) -> dict[str, Any]:
     """What SARIF has no place for."""
     data = finding_data(finding)
-    names = ("program", "lane", "iteration", "variables", "notes", "argument", "launch", "config")
+    witness = ("program", "lane", "iteration", "variables", "notes", "argument", "launch")
+    names = (*witness, "config", "configs")
     return {name: data[name] for name in names if data[name] not in (None, [], {})}
 
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ttools.core.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent
 from ttools.core.reports.report import Report, counted, shown_path, summary
+
+_CONFIGS_LISTED = 5
 
 
 def write(report: Report) -> str:
@@ -44,7 +48,7 @@ def detail_lines(finding: Finding, root: Path) -> list[str]:
     """What follows the source line: the call stack, the witness, the argument, what to do."""
     callers = finding.location.callers if finding.location else ()
     lines = [f"called from {place_text(caller, root)}" for caller in callers]
-    lines += [witness_text(finding), *_argument_lines(finding), config_text(finding)]
+    lines += [witness_text(finding), *_argument_lines(finding), *config_lines(finding)]
     lines = [f"  {line}" for line in lines if line]
     for related in finding.related:
         lines += related_lines(related, finding, root)
@@ -141,10 +145,24 @@ def _argument_lines(finding: Finding) -> list[str]:
     return ["; ".join([argument_text(finding.argument), *notes[:1]]), *notes[1:]]
 
 
-def config_text(finding: Finding) -> str:
-    """`config: BLOCK=128, num_warps=4` of an autotuned kernel, else nothing."""
-    values = ", ".join(f"{name}={value}" for name, value in (finding.config or {}).items())
-    return f"config: {values}" if values else ""
+def config_lines(finding: Finding) -> list[str]:
+    """`config: BLOCK=128, num_warps=4` of an autotuned kernel, else nothing.
+
+    Of several that have the defect, the one of the witness comes first, and the rest follows.
+    """
+    texts = [_config_text(config) for config in finding.configs if config]
+    if not texts:
+        return []
+    others = texts[1:]
+    lines = [f"config: {texts[0]}"]
+    lines += [f"also with config: {text}" for text in others[:_CONFIGS_LISTED]]
+    if left := others[_CONFIGS_LISTED:]:
+        lines.append(f"also with {counted(len(left), 'more config')}")
+    return lines
+
+
+def _config_text(config: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in config.items())
 
 
 def _extent_line(finding: Finding, root: Path) -> str:

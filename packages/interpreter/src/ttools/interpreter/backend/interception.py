@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
-from ttools.interpreter.backend.tuned_config import trying, tuning
-from ttools.interpreter.interpretation import Run, active_run, selecting_run
+from ttools.interpreter.backend.autotuners import known_trial, tuned_on_cpu
+from ttools.interpreter.interpretation import Run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
 _DEVICE_BESIDE_A_GPU = -1
@@ -85,8 +85,9 @@ class Interception:
         autotuner = triton_versions.autotuner_class()
         self._set(jit_function, "run", _routed_run(jit_function.run))
         self._set(jit_function, "_do_compile", _timed_compile(jit_function._do_compile))
-        self._set(autotuner, "_bench", _known_trial(autotuner._bench))
-        self._set(autotuner, "run", _tuned_on_cpu(autotuner.run, is_default, self.twin))
+        self._set(autotuner, "_bench", known_trial(autotuner._bench))
+        run = tuned_on_cpu(autotuner.run, is_default, self.twin, _routed)
+        self._set(autotuner, "run", run)
         interpreted = triton_versions.interpreted_function_class()
         if interpreted is not None:
             self._set(interpreted, "run", _refusing_run(interpreted.run))
@@ -163,50 +164,3 @@ def _refusing_run(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args, **kwargs)
 
     return run
-
-
-# ---- autotuners
-
-
-def _tuned_on_cpu(
-    original: Callable[..., Any], is_default: bool, twin_of: Callable[[Any, Run], Any]
-) -> Callable[..., Any]:
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        active = active_run()
-        if active is None or not active.selects(triton_versions.kernel_name(self)):
-            return original(self, *args, **kwargs)
-        with _routed(True):
-            # Nobody wants to time a kernel that is being observed.
-            first = active.first_config or active.observer is not None
-            if is_default and not first and not self.use_cuda_graph:
-                with tuning(self):
-                    return original(self, *args, **kwargs)
-            twin = twin_of(self, active)
-            if first:
-                twin.configs = _first_config(self, args, kwargs)
-            try:
-                with tuning(twin):
-                    return original(twin, *args, **kwargs)
-            finally:
-                # Programs read the choice from the tuner they launched.
-                self.best_config = getattr(twin, "best_config", None)
-
-    return run
-
-
-def _known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
-    def _bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        with trying(config):
-            return original(self, *args, config=config, **meta)
-
-    return _bench
-
-
-def _first_config(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The first configuration that the tuner's own pruning leaves."""
-    if len(tuner.configs) <= 1:
-        return list(tuner.configs)
-    twin = copy.copy(tuner)
-    twin.perf_model = None  # it would rank for a GPU
-    twin.nargs = dict(zip(twin.arg_names, args, strict=False))
-    return list(twin.prune_configs(kwargs))[:1]

@@ -1,0 +1,144 @@
+"""Autotuners while a run is active: which configurations run on the CPU, timed or not.
+
+Owns what replaces `Autotuner.run` and `Autotuner._bench`. Must not know why a run wants one
+configuration or all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ttools.core import triton_versions
+from ttools.interpreter.backend.tuned_config import trying, tuning
+from ttools.interpreter.interpretation import Run, active_run
+from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+
+Routed = Callable[[bool], Any]
+
+
+def tuned_on_cpu(
+    original: Callable[..., Any],
+    is_default: bool,
+    twin_of: Callable[[Any, Run], Any],
+    routed: Routed,
+) -> Callable[..., Any]:
+    """The replacement of `Autotuner.run`.
+
+    Args:
+        original: what is replaced.
+        is_default: whether the CPU's driver is Triton's active one.
+        twin_of: a copy of an autotuner with its own choices and timer.
+        routed: a context in which launches go to the CPU, or not.
+    """
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        active = active_run()
+        if active is None or not active.selects(triton_versions.kernel_name(self)):
+            return original(self, *args, **kwargs)
+        with routed(True):
+            # Nobody wants to time a kernel that is being observed.
+            if active.first_config or active.observer is not None:
+                chosen = _Choice(original, twin_of(self, active), args, kwargs)
+                try:
+                    return (active.tune or run_first)(chosen.launch(self))
+                finally:
+                    # Programs read the choice from the tuner they launched.
+                    self.best_config = chosen.config
+            if is_default and not self.use_cuda_graph:
+                with tuning(self):
+                    return original(self, *args, **kwargs)
+            twin = twin_of(self, active)
+            try:
+                with tuning(twin):
+                    return original(twin, *args, **kwargs)
+            finally:
+                self.best_config = getattr(twin, "best_config", None)
+
+    return run
+
+
+def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The replacement of `Autotuner._bench`: launches know which configuration is tried."""
+
+    def _bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        with trying(config):
+            return original(self, *args, config=config, **meta)
+
+    return _bench
+
+
+class _Choice:
+    """One call of an autotuned kernel whose configurations run untimed.
+
+    Args:
+        original: `Autotuner.run`.
+        twin: of the autotuner; its cache holds the keys it would have tuned for.
+        args: of the call.
+        kwargs: of the call.
+
+    Attributes:
+        config: the first configuration that ran.
+    """
+
+    def __init__(
+        self,
+        original: Callable[..., Any],
+        twin: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._original, self._twin = original, twin
+        self._args, self._kwargs = args, kwargs
+        self._named = dict(zip(twin.arg_names, args, strict=False))
+        self._configs = self._pruned()
+        self._resets = self._is_new()
+        self.config: Any = None
+
+    def launch(self, tuner: Any) -> TunedLaunch:
+        """The call as whoever chooses configurations sees it."""
+        return TunedLaunch(
+            kernel=triton_versions.kernel_name(tuner),
+            tuner=tuner,
+            configs=self._configs,
+            arguments={**self._named, **self._kwargs},
+            run=self._run,
+        )
+
+    def _run(self, config: Any) -> Any:
+        # A copy for each: threads may launch one kernel at the same time.
+        single = copy.copy(self._twin)
+        single.configs = [config]
+        if self._resets:
+            values = {**self._named, **self._kwargs, **config.all_kwargs()}
+            single.pre_hook(values, reset_only=True)
+        with tuning(single):
+            result = self._original(single, *self._args, **self._kwargs)
+        self.config = self.config or config
+        return result
+
+    def _pruned(self) -> Sequence[Any]:
+        """The configurations that the tuner's own early pruning leaves."""
+        twin = copy.copy(self._twin)
+        if len(twin.configs) <= 1:
+            return list(twin.configs)
+        twin.perf_model = None  # it would rank for a GPU
+        twin.nargs = self._named
+        return list(twin.prune_configs(self._kwargs))
+
+    def _is_new(self) -> bool:
+        """Whether the tuner would tune now: it resets arguments before the launch that counts."""
+        if len(self._configs) <= 1:
+            return False
+        key = tuning_key(self._twin, {**self._named, **self._kwargs})
+        is_new = key not in self._twin.cache
+        self._twin.cache[key] = self._configs[0]
+        return is_new
+
+
+def tuning_key(tuner: Any, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+    """For what an autotuner tunes anew, as `Autotuner.run` (runtime/autotuner.py) composes it."""
+    own = {name: value for name, value in arguments.items() if name in tuner.arg_names}
+    values = [own[name] for name in tuner.keys if name in own]
+    return (*values, *(str(value.dtype) for value in own.values() if hasattr(value, "dtype")))
