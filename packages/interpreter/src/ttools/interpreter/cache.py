@@ -201,6 +201,7 @@ def _probe(data: dict[str, Any]) -> ProbeSite:
         **{
             **data,
             "shape": tuple(data["shape"]),
+            "order": tuple(data["order"]),
             "location": _location(data["location"]),
             "lanes": tuple(map(tuple, data["lanes"])),
             "shown": tuple(Shown(**shown) for shown in data["shown"]),

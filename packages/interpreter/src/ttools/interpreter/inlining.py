@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Block, Module, Operation, Region, Value
-from ttools.interpreter.rewriting import add_operand
+from ttools.interpreter.rewriting import add_operand, replace_uses
 
 
 def inline_calls(module: Module) -> list[Operation]:
@@ -45,7 +45,7 @@ def _inline_in(block: Block, module: Module) -> bool:
         values = dict(zip(body.arguments, op.operands, strict=True))
         copies = [_clone(inner, values, block, op.location) for inner in body.operations[:-1]]
         for result, returned in zip(op.results, body.terminator.operands, strict=True):
-            _replace(result, values[returned])
+            replace_uses(result, values[returned])
         for index, operand in enumerate(op.operands):
             operand.uses.remove((op, index))
         operations += copies
@@ -73,15 +73,6 @@ def _reaches(start: Operation, target: Operation, module: Module, seen: set[int]
             if _reaches(callee, target, module, seen):
                 return True
     return False
-
-
-def _replace(old: Value, new: Value) -> None:
-    for user, index in old.uses:
-        user.operands[index] = new
-        new.uses.append((user, index))
-        for _, forwarded in user.successors:
-            forwarded[:] = [new if v is old else v for v in forwarded]
-    old.uses = []
 
 
 def _clone(

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
@@ -77,15 +78,16 @@ class SiteTable:
 
     def __init__(self, probes: Sequence[ProbeSite]) -> None:
         self.count = len(probes)
-        offsets = [site.lane_offsets() for site in probes]
-        lanes = struct.pack(f"<{sum(map(len, offsets))}i", *(n for row in offsets for n in row))
+        positions = [site.positions() for site in probes]
+        lanes = struct.pack(f"<{sum(map(len, positions))}i", *(n for row in positions for n in row))
         self._memory = ctypes.create_string_buffer(self.count * SITE_BYTES + len(lanes) + 8)
         self.address = ctypes.addressof(self._memory)
         place = self.count * SITE_BYTES
         ctypes.memmove(self.address + place, lanes, len(lanes))
-        for n, (site, row) in enumerate(zip(probes, offsets, strict=True)):
-            numbers = (site.size, site.width, site.parameter, site.flags, self.address + place, 0)
-            struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers)
+        for n, (site, row) in enumerate(zip(probes, positions, strict=True)):
+            numbers = (site.size, site.width, site.parameter, site.leader, self.address + place)
+            period = max(1, site.size) * prod(site.shape) - 1
+            struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers, period)
             place += 4 * len(row)
         self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
 
@@ -175,9 +177,9 @@ class Monitor:
         with self._lock:
             for n in range(len(CLASSES)):
                 (bits,) = struct.unpack_from("<Q", data, 8 * n)
-                known = self._witnesses.get((site, n))
+                known = self._witnesses.get((probe.leader, n))
                 if bits and (known is None or program < known.program):
-                    self._witnesses[site, n] = _decode(probe, n, program, bits, data)
+                    self._witnesses[probe.leader, n] = _decode(probe, n, program, bits, data)
 
     def drain(self) -> None:
         """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
@@ -191,13 +193,13 @@ class Monitor:
     def counts(self) -> list[Count]:
         """What failed, one entry per operation and test, in the order of the operations.
 
-        An operation that was emitted several times runs each of its copies on the same lanes:
-        they count once.
+        An operation that is evaluated at several places runs on the same lanes at each: they
+        count once.
         """
         best: dict[tuple[int, int], Count] = {}
-        for (site, n), witness in self._witnesses.items():
-            lanes, _, programs = self._counter(site, n)
-            key = (self._emitted.probes[site].operation, n)
+        for (leader, n), witness in self._witnesses.items():
+            lanes, _, programs = self._counter(leader, n)
+            key = (self._emitted.probes[leader].operation, n)
             known = best.get(key)
             if known is None or (lanes, -witness.program) > (known.lanes, -known.witness.program):
                 best[key] = Count(lanes, programs, witness)
@@ -234,7 +236,8 @@ def _empty_log() -> NDArray[np.uint8]:
 def access_dtype() -> Any:
     """NumPy type of a logged access: a run of adjacent bytes.
 
-    `lane` is the row-major lane of its first element, `epoch` counts the program's synchronising
+    `lane` is the position of its first element in the walk of the tile, see
+    `ProbeSite.positions`; the others follow one by one. `epoch` counts the program's synchronising
     accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
     accesses when the run began.
     """

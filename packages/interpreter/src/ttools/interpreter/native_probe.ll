@@ -217,10 +217,14 @@ entry:
   %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
   %program = load i64, ptr %program.at
   %mark = add i64 %program, 1
-  %record = call ptr @open_record(ptr %probe, i32 %site)
+  ; The parts of one access count together.
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %leader.at = getelementptr i8, ptr %entry.at, i64 12
+  %leader = load i32, ptr %leader.at
+  %record = call ptr @open_record(ptr %probe, i32 %leader)
   %counters.at = getelementptr i8, ptr %monitor, i64 MONITOR_COUNTERS
   %counters = load ptr, ptr %counters.at
-  %wide = sext i32 %site to i64
+  %wide = sext i32 %leader to i64
   %place = mul i64 %wide, COUNTER_BYTES
   %own = getelementptr i8, ptr %counters, i64 %place
   br label %class
@@ -350,15 +354,30 @@ exit:
   ret void
 }
 
-; ---- a run of adjacent bytes was accessed: continues the site's open record, or begins another
+; ---- a run of adjacent bytes was accessed by consecutive lanes: continues the site's open record, or
+; begins another. What the byte at 0 would have for a lane, modulo the tile, is the record's origin.
 define void @footprint(ptr %probe, i32 %site, i64 %start, i64 %bytes, i32 %lane) {
 entry:
+  %monitor = load ptr, ptr %probe
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %size32 = load i32, ptr %entry.at
+  %size = zext i32 %size32 to i64
+  %period.at = getelementptr i8, ptr %entry.at, i64 24
+  %period = load i64, ptr %period.at
+  %lane64 = zext i32 %lane to i64
+  %behind = mul i64 %lane64, %size
+  %apart = sub i64 %start, %behind
+  %origin = and i64 %apart, %period
   %record = call ptr @open_record(ptr %probe, i32 %site)
+  %origin.at = getelementptr i8, ptr %record, i64 OPEN_ORIGIN
+  %known = load i64, ptr %origin.at
+  %same = icmp eq i64 %known, %origin
   %end.at = getelementptr i8, ptr %record, i64 8
   %end = load i64, ptr %end.at
   %new.end = add i64 %start, %bytes
   %next.to = icmp eq i64 %end, %start
-  br i1 %next.to, label %continue, label %other
+  %goes.on = and i1 %next.to, %same
+  br i1 %goes.on, label %continue, label %other
 continue:
   store i64 %new.end, ptr %end.at
   ret void
@@ -369,7 +388,7 @@ write:
   call void @log(ptr %probe, ptr %record)
   br label %begin
 begin:
-  %monitor = load ptr, ptr %probe
+  store i64 %origin, ptr %origin.at
   %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
   %seq = load atomic i64, ptr %seq.at monotonic, align 8
   %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM

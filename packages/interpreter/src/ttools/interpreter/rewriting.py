@@ -64,6 +64,18 @@ def add_argument(block: Block, type: Type, name: str = "shadow") -> Value:
     return value
 
 
+def replace_uses(old: Value, new: Value, keep: Operation | None = None) -> None:
+    """Lets every user of `old` use `new`, but for the operation `keep`."""
+    for user, index in list(old.uses):
+        if user is keep:
+            continue
+        old.uses.remove((user, index))
+        user.operands[index] = new
+        new.uses.append((user, index))
+        for _, forwarded in user.successors:
+            forwarded[:] = [new if v is old else v for v in forwarded]
+
+
 def forward(branch: Operation, successor: int, values: Sequence[Value]) -> None:
     """Lets a branch pass further values to one of its successors."""
     count = len(branch.operands) - sum(len(passed) for _, passed in branch.successors)

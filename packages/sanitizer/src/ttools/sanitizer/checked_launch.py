@@ -22,7 +22,8 @@ from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
-from ttools.sanitizer.replay import in_another_order, snapshot_before, stores_same_values
+from ttools.sanitizer.races import Records
+from ttools.sanitizer.replay import changing_stores, in_another_order, snapshot_before, touches
 from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.snapshot import Bytes
 from ttools.sanitizer.subject import Subject
@@ -186,13 +187,15 @@ class CheckedLaunch:
         found = list(race_findings(monitor, self.subject, self.addresses))
         # Stores that conflict with loads too depend on the order, whatever they store.
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
+        changing: Records | None = None
+        if any(c.overlaps is not None and f.argument not in racing for c, f in found):
+            changing = changing_stores(self.launch, self.regions, self.allocations)
         for conflict, finding in found:
             overlaps = conflict.overlaps
-            if overlaps is not None and finding.argument not in racing:
-                places = (self.regions, self.allocations)
-                if stores_same_values(self.launch, *places, overlaps):
-                    finding = identical(finding)
-            yield finding
+            if changing is not None and overlaps is not None and finding.argument not in racing:
+                yield finding if touches(changing, overlaps) else identical(finding)
+            else:
+                yield finding
 
     def _only_then(self, monitor: Monitor) -> Iterator[Finding]:
         """Races that only another order of the programs shows."""

@@ -31,7 +31,8 @@ def sites_of(monitor: Monitor) -> list[Site]:
         Site(
             kind="load" if probe.kind == "check" else probe.kind,  # type: ignore[arg-type]
             size=max(1, probe.size),
-            shape=probe.shape,
+            shape=tuple(probe.shape[axis] for axis in probe.walk),
+            order=probe.order,
             op=probe.operation,
             volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
         )
@@ -157,10 +158,7 @@ def _related(access: AccessRef, site: ProbeSite, subject: Subject) -> Related:
 
 
 def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
-    numel = 1
-    for extent in site.shape:
-        numel *= extent
-    return lane_indices(access.lane % numel, site.shape)
+    return lane_indices(site.lane_at(access.lane), site.shape)
 
 
 def identical(finding: Finding) -> Finding:

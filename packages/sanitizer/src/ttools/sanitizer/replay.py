@@ -17,79 +17,53 @@ from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
-from ttools.sanitizer.races import Overlaps
-from ttools.sanitizer.snapshot import Bytes, Snapshot, memory
+from ttools.sanitizer.races import Overlaps, Records
+from ttools.sanitizer.snapshot import Snapshot
 
-#: More programs than this are not run one by one; the first and the last ones stand for all.
-_MOST_PROGRAMS = 1024
 #: Storages larger than this, together, are not copied for a second run.
 _LARGEST_SNAPSHOT = 1 << 32
 
 
-def stores_same_values(
-    launch: ObservedLaunch,
-    regions: Sequence[Region],
-    allocations: Sequence[tuple[int, int]],
-    overlaps: Overlaps,
-) -> bool:
-    """Whether all programs that store to some bytes store the same values there.
+def changing_stores(
+    launch: ObservedLaunch, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]
+) -> Records | None:
+    """The stores of a launch that would change what it has left in memory.
 
-    Each program runs alone, twice, over bytes that differ between the two runs: what is equal
-    afterwards was written by it. The programs see what the launch has left in memory, so that the
-    answer holds for kernels that do not read what they overwrite; others conflict anyway.
+    The launch runs again without storing anything. Where several programs have stored to an
+    element and none of them appears here, all have stored the same. A kernel that reads what it
+    overwrites appears with nearly everything, but such programs race anyway.
+
+    Returns:
+        Records of accesses, None if the launch cannot be run again.
     """
     written = launch.written_storages
     if written is None or launch.variants.synchronises:
-        return False
-    after = Snapshot(written)
+        return None
+    after, own = Snapshot(written), launch.monitor
     try:
-        values: Bytes | None = None
-        known: Bytes | None = None
-        for program in _chosen(overlaps.programs):
-            first = _run_over(launch, regions, allocations, overlaps, program, 0x00)
-            second = _run_over(launch, regions, allocations, overlaps, program, 0xFF)
-            own = first == second
-            if values is None or known is None:
-                values, known = first, own
-                continue
-            if bool((own & known & (first != values)).any()):
-                return False
-            values = np.where(own, first, values)
-            known |= own
-        return True
+        launch.execute(
+            Instruments(guards=True, compares=True), regions=regions, allocations=allocations
+        )
+        assert launch.monitor is not None
+        return launch.monitor.records()[0]
     except TtoolsError:
-        return False
+        return None
     finally:
-        after.restore()
+        launch.monitor = own
+        after.restore()  # of what atomics did
 
 
-def _chosen(programs: Sequence[int]) -> Sequence[int]:
-    if len(programs) <= _MOST_PROGRAMS:
-        return programs
-    half = _MOST_PROGRAMS // 2
-    return (*programs[:half], *programs[-half:])
+def touches(records: Records, overlaps: Overlaps) -> bool:
+    """Whether any of the records lies in bytes that several programs have stored to.
 
-
-def _run_over(
-    launch: ObservedLaunch,
-    regions: Sequence[Region],
-    allocations: Sequence[tuple[int, int]],
-    overlaps: Overlaps,
-    program: int,
-    fill: int,
-) -> Bytes:
-    """The bytes in question after one program ran over bytes of one value."""
-    for start, end in overlaps.ranges:
-        memory(start, end)[:] = fill
-    own = launch.monitor
-    launch.execute(
-        Instruments(guards=True),
-        regions=regions,
-        allocations=allocations,
-        options=LaunchOptions(threads=1, programs=str(program)),
-    )
-    launch.monitor = own
-    return np.concatenate([memory(start, end) for start, end in overlaps.ranges])
+    Where not all those bytes are known, every record counts.
+    """
+    if not len(records) or overlaps.cut:
+        return bool(len(records))
+    ranges = np.array(overlaps.ranges, np.int64)
+    place = np.searchsorted(ranges[:, 1], records["start"], side="right")
+    inside = place < len(ranges)
+    return bool((ranges[place[inside], 0] < records["end"][inside]).any())
 
 
 def in_another_order(

@@ -24,6 +24,7 @@ from ttools.interpreter.emit.probe_layout import (
     PAYLOAD_ADDRESSES,
     PROBE_OPEN,
 )
+from ttools.interpreter.emit.strides import memory_order
 from ttools.interpreter.emit.synchronisation import access_flags
 from ttools.interpreter.ir import IntegerType, Operation, PointerType, element_type, shape_of
 
@@ -84,6 +85,21 @@ def verified(
     access.report_lanes(differs)
 
 
+def compared(
+    e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
+) -> None:
+    """Logs the lanes of a store that would change memory, in the place of storing them."""
+    assert e.prober is not None
+    access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
+
+    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+        bits = lane_bits(e.b, differs(chunk, mask), access.width)
+        record_lanes(e, access.site, access.number, bits, at, access.store_addresses)
+        return ""
+
+    access.guarded(perform, "")
+
+
 @dataclass
 class _Access:
     """One chunk about to be accessed."""
@@ -113,6 +129,8 @@ class _Access:
             lanes=tuple(axis.lanes for axis in self.at),
             width=self.width,
             parameter=self.prober.root(pointer),
+            leader=self.prober.leader(self.op, self.e.evaluation),
+            order=(memory_order(pointer) or ()) if pointer.is_tensor else (),
             flags=self.flags,
             masked=self.mask is not None,
         )
@@ -142,7 +160,7 @@ class _Access:
         with e.cold():
             bits = self._judge()
             if self.leaves:
-                record_lanes(e, self.site, self.number, bits, self.at, self._addresses)
+                record_lanes(e, self.site, self.number, bits, self.at, self.store_addresses)
             chunk = self.chunk
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
@@ -173,7 +191,7 @@ class _Access:
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
             b.start(bad)
-            self._addresses()
+            self.store_addresses()
             for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
                 cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + place}")
                 b.do(f"store i64 {value}, ptr {cell}, align 8")
@@ -188,7 +206,7 @@ class _Access:
         if not self.leaves:
             return
         bits = None if self.mask is None else self._active_bits()
-        record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self._addresses)
+        record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self.store_addresses)
 
     # ---- the common case
     def _inside(self) -> str:
@@ -247,7 +265,7 @@ class _Access:
     def _judge(self) -> str:
         """The bits of the lanes that may access memory; reports the others."""
         e, b = self.e, self.e.b
-        self._addresses()
+        self.store_addresses()
         payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload}")
         arguments = [("i32", str(self.number)), ("ptr", payload), ("i64", self._active_bits())]
         bits = call(b, "judge", "i64", arguments)
@@ -258,7 +276,7 @@ class _Access:
         report(e, self.prober, self.number, failed, *where, self.at, self.variables)
         return bits
 
-    def _addresses(self) -> str:
+    def store_addresses(self) -> str:
         """Stores the lanes' addresses in the payload; returns where."""
         e, b = self.e, self.e.b
         cell = b.emit(

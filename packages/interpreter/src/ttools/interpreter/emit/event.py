@@ -159,7 +159,25 @@ def _name(e: Emitter, value: Value) -> str:
     if value.defining_op is None:
         index = e.parameters.get(value)
         return "" if index is None else f"%{index}"
-    return (value.location.name if value.location is not None else None) or ""
+    place = value.location
+    if place is None or not place.name or any(_is_part_of(value, user) for user, _ in value.uses):
+        return ""
+    return place.name
+
+
+def _is_part_of(value: Value, user: Operation) -> bool:
+    """Whether a value is only part of what the statement of its user assigns.
+
+    Triton names all that an assignment computes after its target; a part is used by the rest of the
+    expression, which begins where the part does or before it.
+    """
+    part, whole = value.location, user.location
+    return (
+        part is not None
+        and whole is not None
+        and (part.file, part.name, part.callers) == (whole.file, whole.name, whole.callers)
+        and (whole.line, whole.column) <= (part.line, part.column)
+    )
 
 
 def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:

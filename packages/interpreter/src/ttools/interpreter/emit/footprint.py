@@ -1,17 +1,19 @@
 """Footprints: which bytes each program touches, logged as runs of adjacent ones.
 
-The common case, a chunk that begins where the site's last one ended, costs a compare and a store.
+The common case, a chunk that begins where the site's last one ended and has the lanes that follow,
+costs two compares and a store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.emit.probe import call
-from ttools.interpreter.emit.probe_layout import OPEN_BYTES, PROBE_OPEN
+from ttools.interpreter.emit.probe import call, load
+from ttools.interpreter.emit.probe_layout import OPEN_BYTES, OPEN_ORIGIN, PROBE_OPEN
 
 #: Stores the lanes' addresses where the runtime can read them; returns where.
 StoreAddresses = Callable[[], str]
@@ -37,7 +39,7 @@ def record_chunk(
     """
     b, width = e.b, site.width
     everything = (1 << width) - 1
-    in_order = site.lane_offsets() == tuple(range(width))
+    in_order = site.positions() == tuple(range(width))
     adjacent = isinstance(chunk, Affine) and chunk.lanes == tuple(
         lane * site.size for lane in range(width)
     )
@@ -61,18 +63,23 @@ def record_chunk(
 
 def _record_run(e: Emitter, site: ProbeSite, number: int, base: str, at: Coords) -> None:
     b, total = e.b, site.width * site.size
-    cell = b.emit(
-        f"getelementptr inbounds i8, ptr %probe, i64 {PROBE_OPEN + number * OPEN_BYTES + 8}"
-    )
+    record = PROBE_OPEN + number * OPEN_BYTES
+    cell = b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {record + 8}")
     end = b.emit(f"load i64, ptr {cell}, align 8")
     goes_on = b.emit(f"icmp eq i64 {end}, {base}")
+    first = _first_position(e, site, at)
+    if site.shape:
+        origin = load(b, "%probe", record + OPEN_ORIGIN, "i64")
+        before = e.imul("i64", e.convert_int(first, "i32", "i64"), str(site.size))
+        apart = b.emit(f"sub i64 {base}, {before}")
+        own = b.emit(f"and i64 {apart}, {site.size * prod(site.shape) - 1}")
+        goes_on = b.emit(f"and i1 {goes_on}, {b.emit(f'icmp eq i64 {own}, {origin}')}")
     more, other, done = b.label("more"), b.label("other"), b.label("noted")
     b.cond_branch(goes_on, more, other)
     b.start(more)
     b.do(f"store i64 {b.emit(f'add i64 {base}, {total}')}, ptr {cell}, align 8")
     b.branch(done)
     b.start(other)
-    first = _first_lane(e, site, at)
     arguments = [("i32", str(number)), ("i64", base), ("i64", str(total)), ("i32", first)]
     call(b, "footprint", "void", arguments)
     b.branch(done)
@@ -89,14 +96,14 @@ def record_lanes(
     b.cond_branch(some, yes, done)
     b.start(yes)
     arguments = [("i32", str(number)), ("ptr", addresses()), ("i64", bits)]
-    call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_lane(e, site, at))])
+    call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_position(e, site, at))])
     b.branch(done)
     b.start(done)
 
 
-def _first_lane(e: Emitter, site: ProbeSite, at: Coords) -> str:
-    """Row-major index in the tile of the base coordinates."""
+def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> str:
+    """Where in the walk of the tile the base coordinates are."""
     index = "0"
-    for axis, extent in zip(at, site.shape, strict=True):
-        index = e.iadd("i32", e.imul("i32", index, str(extent)), axis.base)
+    for axis in site.walk:
+        index = e.iadd("i32", e.imul("i32", index, str(site.shape[axis])), at[axis].base)
     return index

@@ -115,6 +115,9 @@ class Emitter(SlotAccess):
         self.parameters: dict[Value, int] = {}
         #: Enclosing loops, outermost first: type, counter, first value, step.
         self.turns: list[tuple[str, str, str, str]] = []
+        #: Counts the places at which tiles are evaluated: what one of them emits for an operation
+        #: concerns different lanes.
+        self.evaluation = 0
         self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}
         self._cold = False
@@ -323,6 +326,7 @@ class Emitter(SlotAccess):
         order: tuple[int, ...] | None = None,
     ) -> None:
         """Fills a slot from a function of coordinates, walking its axes in `order`."""
+        self.evaluation += 1
         if order is not None and can_transpose(slot, order[-1], self.options.lanes):
             self._fill_transposed(slot, chunk_at, order[-1])
             return
@@ -369,6 +373,7 @@ class Emitter(SlotAccess):
 
     def operation(self, op: Operation) -> None:
         """Emits one operation at its place."""
+        self.evaluation += 1
         try:
             rule = ROOTS.get(op.name)
             if op in self.plan.skipped:

@@ -61,6 +61,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
             lanes=tuple(axis.lanes for axis in at),
             width=width,
             parameter=-1,
+            leader=prober.leader(op, e.evaluation),
             attributes=tuple((k, str(op.attributes[k])) for k in told if k in op.attributes),
         )
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from ttools.interpreter.emit.access import observed, verified
+from ttools.interpreter.emit.access import Differs, compared, observed, verified
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
@@ -22,6 +22,9 @@ from ttools.interpreter.emit.representation import from_memory, to_memory
 from ttools.interpreter.emit.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
+
+#: Emits one step of a store for a chunk: its coordinates, addresses, data and mask.
+_StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
 
 
 def unit_lanes(width: int, size: int) -> tuple[int, ...]:
@@ -252,53 +255,67 @@ def _redirect(e: Emitter, addresses: str, mask: str, width: int) -> str:
 
 @root("tt.store")
 def store_root(e: Emitter, op: Operation) -> None:
+    _for_each_chunk_of(e, op, _store)
+    tile = bool(shape_of(op.operands[0].type))
+    if tile and e.prober is not None and e.prober.verifies(op):
+        _for_each_chunk_of(e, op, _verify)
+
+
+def _for_each_chunk_of(e: Emitter, op: Operation, emit: _StoreStep) -> None:
     pointer, value, *rest = op.operands
-    shape = shape_of(pointer.type)
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
             mask = e.operand(rest[0], at) if rest else None
-            chunk = e.operand(pointer, at)
-            data = e.operand(value, at)
-            chunk = translated(e, op, pointer, chunk, None if mask is None else e.vector(mask))
-            if e.prober is not None:
-                e.vector(data)
+            chunk, data = e.operand(pointer, at), e.operand(value, at)
+            emit(e, op, at, chunk, data, mask)
 
-            def perform(chunk: Chunk, mask: Chunk | None) -> str:
-                store_chunk(e, chunk, data, mask)
-                return ""
-
-            observed(e, op, "store", chunk, mask, at, perform, "")
-
-    if not shape:
+    if shape_of(pointer.type):
+        for_each_chunk(e.b, e.memory_traversal(pointer), body)
+    else:
         body(())
-        return
-    for_each_chunk(e.b, e.memory_traversal(pointer), body)
-    if e.prober is not None and e.prober.verifies(op):
-        for_each_chunk(e.b, e.memory_traversal(pointer), lambda at: _verify(e, op, at))
 
 
-def _verify(e: Emitter, op: Operation, at: Coords) -> None:
+def _store(
+    e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
+) -> None:
+    chunk = translated(e, op, op.operands[0], chunk, None if mask is None else e.vector(mask))
+    if e.prober is not None:
+        e.vector(data)  # once for all the ways in which it may be stored
+        if e.prober.instruments.compares:
+            compared(e, op, chunk, mask, at, _difference(e, data))
+            return
+
+    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+        store_chunk(e, chunk, data, mask)
+        return ""
+
+    observed(e, op, "store", chunk, mask, at, perform, "")
+
+
+def _verify(
+    e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
+) -> None:
     """Reports lanes whose element another lane of the same store has overwritten."""
-    pointer, value, *rest = op.operands
-    with e.fresh_memo():
-        mask = e.operand(rest[0], at) if rest else None
-        chunk, data = e.operand(pointer, at), e.operand(value, at)
-        b, width = e.b, chunk.width
-        element = element_type(value.type)
-        stored = memory_type(element)
-        bits = vector_type(f"i{8 * SIZES[stored]}", width)
+    verified(e, op, chunk, mask, at, _difference(e, data))
 
-        def differs(chunk: Chunk, mask: Chunk | None) -> str:
-            held = e.vector(load_chunk(e, chunk, element, mask, None))
-            values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
-            now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
-            other = b.emit(f"icmp ne {bits} {now}, {meant}")
-            if mask is None:
-                return other
-            return b.emit(f"and {vector_type('i1', width)} {other}, {e.vector(mask)}")
 
-        verified(e, op, chunk, mask, at, differs)
+def _difference(e: Emitter, data: Chunk) -> Differs:
+    """Compares what is stored with what memory holds, bit by bit."""
+    b, element, width = e.b, data.element, data.width
+    stored = memory_type(element)
+    bits = vector_type(f"i{8 * SIZES[stored]}", width)
+
+    def differs(chunk: Chunk, mask: Chunk | None) -> str:
+        held = e.vector(load_chunk(e, chunk, element, mask, None))
+        values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
+        now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
+        other = b.emit(f"icmp ne {bits} {now}, {meant}")
+        if mask is None:
+            return other
+        return b.emit(f"and {vector_type('i1', width)} {other}, {e.vector(mask)}")
+
+    return differs
 
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:

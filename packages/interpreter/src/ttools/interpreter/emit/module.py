@@ -40,6 +40,7 @@ class Instruments:
             are reported and suppressed.
         footprints: accesses to memory that the launch writes are logged by program.
         synchronised: atomics are logged in the order in which they take effect.
+        compares: stores store nothing; lanes that would change memory are logged instead.
         rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
             before anything is emitted (see `observation`).
     """
@@ -47,6 +48,7 @@ class Instruments:
     guards: bool = False
     footprints: bool = False
     synchronised: bool = False
+    compares: bool = False
     rewrites: tuple[str, ...] = ()
 
     @property
@@ -165,8 +167,11 @@ class ProbeSite:
         location: of the operation.
         size: bytes of an element; 0 for a check.
         shape: of the tile, `()` for a scalar.
+        order: axes from the slowest to the fastest in memory; row-major if empty.
         lanes: per axis, the lanes' offsets from the base coordinate; the width if there is none.
         parameter: index of the pointer parameter that the address derives from, -1 if unknown.
+        leader: number of the first site of this evaluation of the operation; unrolled code has
+            several for different lanes, which count together.
         flags: bits of `probe_layout.ACQUIRES` and the following.
         masked: whether the access has a mask.
         loops: how many turns the payload has.
@@ -183,6 +188,8 @@ class ProbeSite:
     lanes: tuple[tuple[int, ...], ...]
     width: int
     parameter: int
+    leader: int = 0
+    order: tuple[int, ...] = ()
     flags: int = 0
     masked: bool = False
     loops: int = 0
@@ -190,14 +197,34 @@ class ProbeSite:
     payload: int = 0
     attributes: tuple[tuple[str, str], ...] = ()
 
-    def lane_offsets(self) -> tuple[int, ...]:
-        """Row-major distance of each lane from the base coordinates."""
-        offsets = [0] * self.width
+    @property
+    def walk(self) -> tuple[int, ...]:
+        """The axes in the order in which positions count them."""
+        return self.order or tuple(range(len(self.shape)))
+
+    def positions(self) -> tuple[int, ...]:
+        """Distance of each lane from the base coordinates in the walk of the tile.
+
+        The walk follows memory, so that neighbours in memory are neighbours in it; for most tiles
+        it is row-major.
+        """
+        found = [0] * self.width
         stride = 1
-        for extent, lanes in zip(reversed(self.shape), reversed(self.lanes), strict=True):
-            offsets = [n + lane * stride for n, lane in zip(offsets, lanes, strict=True)]
-            stride *= extent
-        return tuple(offsets)
+        for axis in reversed(self.walk):
+            lanes = self.lanes[axis]
+            found = [n + lane * stride for n, lane in zip(found, lanes, strict=True)]
+            stride *= self.shape[axis]
+        return tuple(found)
+
+    def lane_at(self, position: int) -> int:
+        """The row-major lane at a position of the walk, which begins again after the last one."""
+        index = [0] * len(self.shape)
+        for axis in reversed(self.walk):
+            position, index[axis] = divmod(position, self.shape[axis])
+        lane = 0
+        for extent, place in zip(self.shape, index, strict=True):
+            lane = lane * extent + place
+        return lane
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ class Prober:
         sites: all probes of the module so far.
         numbers: each operation's place in its module.
         bounds: per pointer parameter, the address and size of what may be accessed.
+        leaders: the first site of each evaluation of an operation.
     """
 
     instruments: Instruments
@@ -49,6 +50,7 @@ class Prober:
     sites: list[ProbeSite]
     numbers: dict[Operation, int]
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
+    leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:
         """Reads, where a program begins, the bounds of the parameters that are pointers.
@@ -64,6 +66,10 @@ class Prober:
             region = index * REGION_BYTES
             low = load(b, regions, region + FAST_BASE, "i64")
             self.bounds[index] = low, load(b, regions, region + FAST_BYTES, "i64")
+
+    def leader(self, op: Operation, evaluation: int) -> int:
+        """The first site of an evaluation of an operation: the next site, if there is none yet."""
+        return self.leaders.setdefault((op, evaluation), len(self.sites))
 
     def root(self, pointer: Value) -> int:
         """The one parameter that an address derives from, or -1."""

@@ -47,10 +47,11 @@ LOG_RECORDS = 256
 SHARED_LOG_RECORDS = 1 << 14
 RECORD_BYTES = 48
 PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
-#: An open record, the bounds of the memory last seen (base, bytes), four last programs.
-OPEN_BYTES = 96
-CACHE_BASE, CACHE_BYTES = 48, 56
-#: i32 size, lanes, region, flags; ptr offsets of lanes.
+#: An open record, the bounds of the memory last seen (base, bytes), four last programs, the open
+#: record's origin: its start less the bytes before its lane, modulo the bytes of the tile.
+OPEN_BYTES = 104
+CACHE_BASE, CACHE_BYTES, OPEN_ORIGIN = 48, 56, 96
+#: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one.
 SITE_BYTES = 32
 #: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin
 #: and end, ptr to the view's dimensions (null: dense), whether the view matters.

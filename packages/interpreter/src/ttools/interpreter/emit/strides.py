@@ -20,9 +20,9 @@ Strides = tuple[int | None, ...]
 
 def memory_order(pointer: Value) -> tuple[int, ...] | None:
     """Axes from slowest to fastest if another axis than the last has unit stride, else None."""
-    strides = static_strides(pointer)
     shape = shape_of(pointer.type)
-    if not strides or strides[-1] in (0, 1) or len(shape) < 2:
+    strides = static_strides(pointer) if len(shape) > 1 else ()
+    if not strides or strides[-1] in (0, 1):
         return None
     for axis in range(len(shape) - 1):
         if strides[axis] == 1 and shape[axis] >= 4:

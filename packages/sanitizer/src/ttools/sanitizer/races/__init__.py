@@ -12,6 +12,7 @@ from ttools.sanitizer.races.records import (
     AccessRef,
     Conflict,
     Overlaps,
+    Records,
     Site,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "Overlaps",
     "RELEASE",
     "RMW",
+    "Records",
     "RaceLog",
     "SCALAR",
     "SYNC",

@@ -76,7 +76,7 @@ class _Judge:
         self._epoch: Ints = records["epoch"]
         self._barrier: Ints = records["barrier"]
         self._clocks = clocks
-        forms = [site.shape for site in sites]
+        forms = [(site.order, site.shape) for site in sites]
         self._form = np.array([forms.index(form) for form in forms], np.int64)
         self._site: Ints = records["site"]
         self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self._site]

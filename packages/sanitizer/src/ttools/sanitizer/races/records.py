@@ -31,7 +31,8 @@ ACCESS = np.dtype(
 )
 """One run of adjacent bytes `[start, end)` that `program` accessed at `site`.
 
-`lane` is the row-major lane of the run's first element, and the elements are consecutive lanes.
+`lane` is the lane of the run's first element, and the elements are consecutive lanes, beginning
+again after the last one of the tile.
 `epoch` and `barrier` count the sync records and the block barriers that the program had made
 before. `seq` is a lower bound of the time in a launch that synchronises; the analysis derives
 order from `epoch` and needs no time.
@@ -76,7 +77,9 @@ class Site:
     Args:
         kind: What the operation does.
         size: Bytes of one element.
-        shape: Of the tile; `()` for a scalar access.
+        shape: Of the tile, its axes in the order in which lanes are counted; `()` for a scalar
+            access.
+        order: Which axis of the tile each is; row-major if empty.
         op: Whatever a report needs to name the operation.
         volatile: Of a load: it never conflicts with an atomic.
     """
@@ -86,6 +89,7 @@ class Site:
     shape: tuple[int, ...] = ()
     op: Any = field(default=None, compare=False)
     volatile: bool = False
+    order: tuple[int, ...] = ()
 
     @property
     def numel(self) -> int:

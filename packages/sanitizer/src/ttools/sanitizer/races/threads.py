@@ -64,12 +64,21 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
 
 def _threads(records: Records, sites: Sequence[Site]) -> Ints:
     """Equal for two records that touch the same byte exactly if the same thread does it."""
-    form = [(site.size, *(extent for extent in site.shape if extent > 1)) for site in sites]
+    form = [_form(site) for site in sites]
     known = sorted(set(form))
     layout = np.array([known.index(each) for each in form], np.int64)[records["site"]]
     size = np.array([site.size for site in sites], np.int64)[records["site"]]
-    origin = records["start"] - records["lane"].astype(np.int64) * size
+    tile = np.array([site.size * site.numel for site in sites], np.int64)[records["site"]]
+    origin = (records["start"] - records["lane"].astype(np.int64) * size) % tile
     order = order_by(layout, origin)
     who = np.empty(len(records), np.int64)
     who[order] = np.cumsum(changes(layout[order], origin[order]))
     return who
+
+
+def _form(site: Site) -> tuple[int, ...]:
+    """Equal for sites whose lanes belong to the same threads."""
+    axes = [n for n, extent in enumerate(site.shape) if extent > 1]
+    order = site.order or range(len(site.shape))
+    kept = sorted(order[n] for n in axes)
+    return (site.size, *(site.shape[n] for n in axes), *(kept.index(order[n]) for n in axes))
