@@ -1,0 +1,231 @@
+"""Forms of memory accesses, and what each of them must do to memory, computed by NumPy.
+
+The offset and the mask of a form are text that is right in Triton and in NumPy alike, so that the
+kernel and its oracle cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import kernel_text
+import numpy as np
+import torch
+
+#: Elements of the memory that kernels access, and the one that their pointer points to.
+ELEMENTS, ORIGIN = 2048, 512
+_BIG = 2**31 - 20
+
+_KERNEL = """\
+where = tl.where
+
+
+@triton.jit(do_not_specialize=["n", "a", "b"])
+def kernel(x_ptr, out_ptr, t_ptr, n, a, b, R: tl.constexpr, C: tl.constexpr):
+    px, py, pz = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    pid = px + tl.num_programs(0) * (py + tl.num_programs(1) * pz)
+    {lanes}
+    {t}
+    index = {index}
+    {inside}
+    {access}
+"""
+_LANES = {
+    0: "here = pid",
+    1: "lanes = tl.arange(0, R)\nhere = pid * R + lanes",
+    2: "rows, cols = tl.arange(0, R)[:, None], tl.arange(0, C)[None, :]\n"
+    "here = (pid * R + rows) * C + cols",
+}
+_ACCESSES = {
+    "load": "tl.store(out_ptr + here, tl.load(x_ptr + index{mask}{other}))",
+    "store": "tl.store(x_ptr + index, here + 1{mask})",
+    "atomic": "tl.atomic_add(x_ptr + index, here + 1{mask})",
+    "swap": "tl.store(out_ptr + here, tl.atomic_cas(x_ptr + index, here * 0, here + 1))",
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the lanes of each program find their addresses.
+
+    Attributes:
+        index: element offset, by `px`, `py`, `pz`, `pid`, `lanes` (or `rows` and `cols`), the
+            loaded table `t`, and the numbers `n`, `a`, `b`.
+        mask: which lanes are active; all by default.
+        shape: of the tile.
+        grid: of the launch.
+        numbers: values of `n`, `a` and `b`.
+        other: what masked-off lanes load.
+        wild: some offsets lie far outside of all memory.
+    """
+
+    index: str
+    mask: str = ""
+    shape: tuple[int, ...] = (64,)
+    grid: tuple[int, int, int] = (3, 1, 1)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    other: str = ""
+    wild: bool = False
+
+    @cached_property
+    def programs(self) -> int:
+        return prod(self.grid)
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        """What the names in the texts stand for, programs along a further first axis."""
+        rank = len(self.shape)
+        linear = np.arange(self.programs, dtype=np.int32)
+        gx, gy, _ = self.grid
+        spread = (slice(None), *(None,) * rank)
+        place = linear[spread]
+        known: dict[str, Any] = {
+            "pid": place,
+            "px": (linear % gx)[spread],
+            "py": (linear // gx % gy)[spread],
+            "pz": (linear // (gx * gy))[spread],
+            "where": np.where,
+            **{name: np.int32(self.numbers.get(name, 0)) for name in "nab"},
+        }
+        if rank == 1:
+            known["lanes"] = np.arange(self.shape[0], dtype=np.int32)[None]
+        if rank == 2:
+            known["rows"] = np.arange(self.shape[0], dtype=np.int32)[None, :, None]
+            known["cols"] = np.arange(self.shape[1], dtype=np.int32)[None, None, :]
+        if "t" in self.index:
+            known["t"] = self.table.reshape(self.programs, *self.shape)
+        return known
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """Offsets in no order, some of them more than once."""
+        count = self.programs * prod(self.shape)
+        return np.random.default_rng(1).integers(-200, 600, count).astype(np.int32)
+
+    def value(self, text: str) -> np.ndarray:
+        """A text's value for each program and lane."""
+        with np.errstate(over="ignore"):
+            value = eval(text, {"__builtins__": {}}, self._names)
+        return np.broadcast_to(value, (self.programs, *self.shape)).reshape(self.programs, -1)
+
+    def named(self, name: str, program: int, lane: int) -> Any:
+        """The value of a variable of the kernel."""
+        if name == "index":
+            return self.value(self.index)[program, lane]
+        if name == "inside":
+            return self.value(self.mask)[program, lane]
+        if name == "here":
+            return program * prod(self.shape) + lane
+        return self.value(name)[program, lane]
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Element offsets by program and row-major lane."""
+        return self.value(self.index).astype(np.int64)
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        if not self.mask:
+            return np.ones_like(self.offsets, np.bool_)
+        return self.value(self.mask)
+
+    @cached_property
+    def collides(self) -> bool:
+        """Whether some element is accessed twice."""
+        used = self.offsets[self.active]
+        return len(np.unique(used)) < len(used)
+
+    def kernel(self, access: str) -> Any:
+        """The kernel that accesses memory so."""
+        mask = ", mask=inside" if self.mask else ""
+        other = f", other={self.other}" if self.other else ""
+        used = _ACCESSES[access].format(mask=mask, other=other)
+        text = _KERNEL.format(
+            lanes=textwrap.indent(_LANES[len(self.shape)], "    ").strip(),
+            t="t = tl.load(t_ptr + here)" if "t" in self.index else "",
+            index=self.index,
+            inside=f"inside = {self.mask}" if self.mask else "",
+            access=used,
+        )
+        return kernel_text.kernel(text)
+
+    def launch(self, access: str, memory: torch.Tensor, out: torch.Tensor) -> None:
+        """Runs the kernel on memory of `ELEMENTS` elements."""
+        R, C = (*self.shape, 1, 1)[:2]
+        numbers = [self.numbers.get(name, 0) for name in "nab"]
+        self.kernel(access)[self.grid](
+            memory[ORIGIN:], out, torch.from_numpy(self.table), *numbers, R=R, C=C
+        )
+
+    def empty_out(self) -> torch.Tensor:
+        return torch.full((self.programs * prod(self.shape),), -5, dtype=torch.int32)
+
+
+def fresh_memory(access: str) -> torch.Tensor:
+    if access == "swap":
+        return torch.zeros(ELEMENTS, dtype=torch.int32)
+    return torch.arange(ELEMENTS, dtype=torch.int32) + 10_000
+
+
+def run_naively(
+    form: Form, access: str, memory: np.ndarray, out: np.ndarray, allowed: np.ndarray
+) -> None:
+    """What the kernel does when only the allowed lanes may touch memory."""
+    where = (form.offsets + ORIGIN)[allowed]
+    here = np.arange(out.size, dtype=np.int32).reshape(form.offsets.shape)
+    if access == "load":
+        loaded = np.full(form.offsets.shape, int(form.other or 0), np.int32)
+        loaded[allowed] = memory[where]
+        out[:] = loaded.ravel()
+    elif access == "atomic":
+        np.add.at(memory, where, here[allowed] + 1)
+    else:
+        if access == "swap":
+            old = np.zeros(form.offsets.shape, np.int32)
+            old[allowed] = memory[where]
+            out[:] = old.ravel()
+        memory[where] = here[allowed] + 1
+
+
+FORMS = {
+    "scalar": Form("pid * 5 + n", shape=(), numbers={"n": -4}),
+    "scalar_masked": Form("pid * 5", "pid != a", shape=(), numbers={"a": 1}, other="77"),
+    "contiguous": Form("pid * 64 + lanes"),
+    "tail": Form("pid * 64 + lanes", "pid * 64 + lanes < n", numbers={"n": 150}, other="-3"),
+    "arbitrary_mask": Form("pid * 64 + lanes", "(lanes % 3 == 1) | (lanes > 50)", other="9"),
+    "no_lane_active": Form("pid * 64 + lanes", "lanes < n", numbers={"n": 0}),
+    "before": Form("lanes - n", "lanes >= a", numbers={"n": 40, "a": 5}, grid=(1, 1, 1)),
+    "strided": Form("pid * 130 + lanes * 2"),
+    "runtime_stride": Form("(pid * 64 + lanes) * a", numbers={"a": 3}),
+    "backwards": Form("n - pid * 64 - lanes", numbers={"n": 200}),
+    "broadcast": Form("pid + lanes * 0"),
+    "broadcast_masked": Form("pid + lanes * 0", "lanes > 40", other="4"),
+    "tiny": Form("pid * 2 + lanes", shape=(2,)),
+    "single": Form("pid + lanes", shape=(1,)),
+    "tile": Form("pid * 200 + rows * 20 + cols", shape=(8, 16)),
+    "tile_masked": Form(
+        "pid * 256 + rows * a + cols",
+        "(rows < n) & (cols < b)",
+        shape=(16, 8),
+        numbers={"a": 11, "n": 13, "b": 7},
+        other="8",
+    ),
+    "tile_transposed": Form("pid * 128 + rows + cols * 8", shape=(8, 16)),
+    "tile_gapped_columns": Form(
+        "pid * 300 + rows + cols * 20", "cols < n", shape=(16, 16), numbers={"n": 9}, other="2"
+    ),
+    "tile_of_rows": Form("pid + rows * a + cols * 0", shape=(8, 8), numbers={"a": 24}),
+    "gather": Form("t"),
+    "gather_masked": Form("t", "(t + lanes) % 2 == 0", other="-1"),
+    "gather_rows": Form("t * 2 + cols * 0", shape=(8, 8)),
+    "modulo": Form("(pid * 64 + lanes) % n", numbers={"n": 37}),
+    "wrapped_back": Form("lanes + a + b", numbers={"a": _BIG, "b": -_BIG}, grid=(1, 1, 1)),
+    "wrapped": Form("lanes + a", grid=(1, 1, 1), numbers={"a": _BIG}, wild=True),
+    "grid": Form("(pz * 3 + py) * 90 + px * 40 + lanes", shape=(32,), grid=(2, 3, 2)),
+    "halves": Form("where(lanes < 32, lanes, lanes + n)", numbers={"n": 300}),
+}

@@ -1,0 +1,119 @@
+"""Runs kernels with instruments and keeps what they observed, apart from any check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ttools.interpreter import interpret
+from ttools.interpreter.emit.module import Instruments, ProbeSite
+from ttools.interpreter.launch import LaunchReport
+from ttools.interpreter.monitor import Count
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.region import NOWHERE, Region, region_of
+
+GUARDS = Instruments(guards=True)
+FOOTPRINTS = Instruments(footprints=True)
+EVERYTHING = Instruments(guards=True, footprints=True, synchronised=True)
+
+
+@dataclass
+class Observed:
+    """What one launch's monitor holds."""
+
+    counts: list[Count]
+    accesses: np.ndarray
+    syncs: np.ndarray
+    sites: tuple[ProbeSite, ...]
+
+    def bytes_of(self, *kinds: str) -> set[tuple[int, int]]:
+        """Every (program, address of a byte) that sites of these kinds logged."""
+        return {
+            (int(row["program"]), byte)
+            for row in self.accesses
+            if self.sites[row["site"]].kind in kinds
+            for byte in range(row["start"], row["end"])
+        }
+
+    def lanes(self) -> set[tuple[int, int, int, int]]:
+        """Every (site, program, address, lane) that was logged, element by element."""
+        return {
+            (int(row["site"]), int(row["program"]), address, site.lane_at(int(row["lane"]) + n))
+            for row in self.accesses
+            for site in [self.sites[row["site"]]]
+            for n, address in enumerate(range(row["start"], row["end"], site.size))
+        }
+
+    @property
+    def only(self) -> Count:
+        (count,) = self.counts
+        return count
+
+
+@dataclass
+class Recorder:
+    """An observer that runs every launch once.
+
+    Args:
+        instruments: what to observe.
+        regions: by parameter name, in the place of those of the arguments.
+        allocations: memory that pointers of unknown origin may lead to.
+        lanes: of a vector; as the host has by default.
+        rewrite: see `ObservedLaunch.execute`.
+    """
+
+    instruments: Instruments
+    regions: Mapping[str, Region] = field(default_factory=dict)
+    allocations: Sequence[tuple[int, int]] = ()
+    lanes: int | None = None
+    rewrite: Callable[[Any], None] | None = None
+    launches: list[Observed] = field(default_factory=list, init=False)
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        if self.lanes is not None:
+            launch.options = replace(launch.options, lanes=self.lanes)
+        regions = []
+        for index, name in enumerate(launch.names):
+            region = self.regions.get(name)
+            if region is None and index in launch.plan.pointers:
+                region = region_of(launch.arguments[index], launch.values[index])
+            regions.append(region or NOWHERE)
+        report = launch.execute(
+            self.instruments,
+            regions=regions,
+            allocations=self.allocations,
+            rewrite=self.rewrite,
+        )
+        monitor = launch.monitor
+        assert monitor is not None
+        self.launches.append(Observed(monitor.counts(), *monitor.records(), monitor.sites))
+        return report
+
+
+def observe(
+    launch: Callable[[], object],
+    instruments: Instruments = GUARDS,
+    *,
+    regions: Mapping[str, Region] | None = None,
+    allocations: Sequence[tuple[int, int]] = (),
+    lanes: int | None = None,
+    rewrite: Callable[[Any], None] | None = None,
+    schedule: Literal["fused", "materialised"] = "fused",
+    threads: int = 1,
+) -> Observed:
+    """What the one launch that `launch` makes observes of itself."""
+    recorder = Recorder(instruments, regions or {}, allocations, lanes, rewrite)
+    with interpret(observer=recorder, schedule=schedule, threads=threads):
+        launch()
+    (observed,) = recorder.launches
+    return observed
+
+
+def part_of(tensor: Any, start: int, end: int) -> Region:
+    """A region of elements `start` to `end` of a dense tensor, as if its storage ended there."""
+    first, item = int(tensor.data_ptr()), int(tensor.element_size())
+    extent = (first + start * item, first + end * item)
+    return Region(extent, extent, item=item)

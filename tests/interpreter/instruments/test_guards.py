@@ -1,0 +1,123 @@
+"""Guarded accesses against NumPy: outputs, memory left alone, counts and witnesses."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from access_forms import ELEMENTS, FORMS, ORIGIN, Form, fresh_memory, run_naively
+from observing import observe, part_of
+
+from ttools.interpreter import interpret
+
+ACCESSES = ("load", "store", "atomic", "swap")
+#: Ends of what the kernel may access, in tenths of what it does.
+CUTS = ((0, 10), (0, 7), (3, 10), (4, 6), (5, 5))
+ENGINES: tuple[dict[str, Any], ...] = (
+    {},
+    {"threads": 2},
+    {"lanes": 8},
+    {"lanes": 4},
+    {"schedule": "materialised"},
+)
+
+
+def cases() -> list[Any]:
+    found = []
+    for name, form in FORMS.items():
+        for access in ACCESSES:
+            if access == "swap" and form.mask:
+                continue  # Triton's compare-and-swap takes no mask
+            if form.collides and access in ("store", "swap"):
+                continue  # which lane comes last is not defined
+            found.append(pytest.param(form, access, id=f"{name}-{access}"))
+    return found
+
+
+def bounds(form: Form, cut: tuple[int, int]) -> tuple[int, int]:
+    """The first and the end of the elements of the memory that may be accessed."""
+    used = (form.offsets + ORIGIN)[form.active & (abs(form.offsets) < ORIGIN * 3)]
+    if not used.size:
+        return ORIGIN, ORIGIN + 10
+    low, high = int(used.min()), int(used.max()) + 1
+    return low + (high - low) * cut[0] // 10, low + (high - low) * cut[1] // 10
+
+
+def check(form: Form, access: str, cut: tuple[int, int], **engine: Any) -> None:
+    low, high = bounds(form, cut)
+    memory, out = fresh_memory(access), form.empty_out()
+    right, right_out = memory.numpy().copy(), out.numpy().copy()
+    observed = observe(
+        lambda: form.launch(access, memory, out),
+        regions={"x_ptr": part_of(memory, low, high)},
+        **engine,
+    )
+    inside = (form.offsets + ORIGIN >= low) & (form.offsets + ORIGIN < high)
+    run_naively(form, access, right, right_out, form.active & inside)
+    np.testing.assert_array_equal(memory.numpy(), right)
+    np.testing.assert_array_equal(out.numpy(), right_out)
+    failed = form.active & ~inside
+    if not failed.any():
+        assert observed.counts == []
+        return
+    count = observed.only
+    assert count.lanes == failed.sum()
+    assert count.programs == failed.any(axis=1).sum()
+    witness = count.witness
+    assert witness.test == "storage"
+    assert witness.site.kind == {"swap": "atomic"}.get(access, access)
+    assert witness.site.parameter == 0
+    assert witness.program == failed.any(axis=1).argmax()
+    assert failed[witness.program, witness.lane]
+    if len(form.shape) < 2:
+        assert witness.lane == failed[witness.program].argmax()
+    offset = form.offsets[witness.program, witness.lane]
+    assert witness.address == (memory.data_ptr() + 4 * (ORIGIN + int(offset))) % 2**64
+    assert witness.turns == ()
+    shown = dict(witness.values)
+    assert shown
+    parameters = {3: "n", 4: "a", 5: "b"}
+    for name, value in shown.items():
+        name = parameters[int(name[1:])] if name.startswith("%") else name
+        assert value == form.named(name, witness.program, witness.lane), name
+
+
+@pytest.mark.parametrize(("form", "access"), cases())
+def test_lanes_outside_are_kept_from_memory_and_counted(form: Form, access: str) -> None:
+    for cut in CUTS:
+        check(form, access, cut)
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:], ids=lambda e: "-".join(map(str, *e.items())))
+@pytest.mark.parametrize("access", ["load", "store", "atomic"])
+@pytest.mark.parametrize(
+    "name", ["tail", "strided", "tile_masked", "tile_transposed", "gather_masked", "wrapped"]
+)
+def test_vectors_schedules_and_threads_make_no_difference(
+    name: str, access: str, engine: dict[str, Any]
+) -> None:
+    form = FORMS[name]
+    if not (form.collides and access == "store"):
+        check(form, access, (2, 8), **engine)
+
+
+@pytest.mark.parametrize(("form", "access"), [c for c in cases() if not c.values[0].wild])
+def test_guards_change_nothing_inside(form: Form, access: str) -> None:
+    runs = []
+    for observed in (False, True):
+        memory, out = fresh_memory(access), form.empty_out()
+        launch = functools.partial(form.launch, access, memory, out)
+        if observed:
+            regions = {"x_ptr": part_of(memory, 0, ELEMENTS)}
+            assert observe(launch, regions=regions).counts == []
+        else:
+            with interpret(threads=1):
+                launch()
+        runs.append((memory, out))
+    (memory, out), (guarded_memory, guarded_out) = runs
+    assert torch.equal(memory, guarded_memory)
+    assert torch.equal(out, guarded_out)
+    assert memory.numel() == ELEMENTS
