@@ -38,8 +38,10 @@ KERNELS = {
     square = tl.dot(x, tl.trans(x), input_precision="ieee")
     result = tl.dot(square, x, input_precision="ieee")
     """,
-    "reshaped and sorted": """
-    result = tl.sort(tl.reshape(tl.trans(x), (R, C)), dim=1) + n
+    "reshaped and gathered": """
+    mixed = tl.reshape(tl.trans(x), (R, C))
+    columns = tl.broadcast_to((tl.arange(0, C) * 7 % C)[None, :], (R, C))
+    result = tl.gather(tl.cumsum(mixed, 1), columns, 1) + n
     """,
     "in a function of its own": """
     result = x + apart(x_ptr + tl.program_id(0) * R * C, n, R, C)
@@ -76,8 +78,9 @@ def expected(name: str, x: torch.Tensor, n: int) -> torch.Tensor:
         return x.cumsum(1) + x.cumsum(2) if n > 2 else x.cumsum(2).flip(1)
     if name == "multiplied":
         return x @ x.transpose(1, 2) @ x
-    if name == "reshaped and sorted":
-        return x.transpose(1, 2).reshape(x.shape).sort(dim=2)[0] + n
+    if name == "reshaped and gathered":
+        sums = x.transpose(1, 2).reshape(x.shape).cumsum(2)
+        return sums[..., torch.arange(COLUMNS) * 7 % COLUMNS] + n
     total = x.cumsum(2)
     for _ in range(n):
         total = total * 2 - x
