@@ -54,6 +54,9 @@ demo: $(STAMP) ## Run examples on the CPU; sets up everything first
 	  echo "--- ttools interpret examples/$$name.py"; \
 	  $(TTOOLS) interpret examples/$$name.py; \
 	done
+	@echo "--- ttools sanitize examples/defects/softmax.py (its store has lost the mask)"
+	@status=0; $(TTOOLS) sanitize examples/defects/softmax.py || status=$$?; \
+	  [ $$status -eq 1 ] || { echo "the defect was not found (exit status $$status)"; exit 1; }
 
 test: $(STAMP) ## Run the tests; sets up everything first
 	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) tests

@@ -67,7 +67,7 @@ def test_finding_follows_the_output_of_the_script(ttools: Run, buggy: str) -> No
     done = ttools("sanitize", buggy)
     assert done.returncode == 1
     assert done.stdout.startswith(f"right: True\n{FINDING}"), done.stderr
-    assert "  x_ptr: float32[1000] (4,000 bytes); the access is " in done.stdout
+    assert "  x_ptr: float32[1000] (4,000 bytes); the access begins at its end\n" in done.stdout
     assert "  launched from buggy.py:27; 24 lanes in 1 program are affected\n" in done.stdout
     assert "  help: mask the load" in done.stdout
     assert done.stdout.endswith(f"\n\n{SUMMARY}\n")

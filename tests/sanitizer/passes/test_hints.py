@@ -124,6 +124,26 @@ def test_pointers_are_judged_in_bytes(s: int, broken: bool) -> None:
 
 
 @triton.jit
+def carried(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    off = 0
+    for i in range(n):
+        off = tl.multiple_of(off, 16)
+        tl.store(o_ptr + i, tl.load(x_ptr + off))
+        off += s
+    off = tl.multiple_of(off, 32)
+    tl.store(o_ptr + 100, tl.load(x_ptr + off))
+
+
+@pytest.mark.parametrize(
+    ("s", "n", "broken"), [(32, 3, []), (16, 3, [32]), (16, 2, []), (8, 4, [16]), (8, 5, [16, 32])]
+)
+def test_what_loops_carry(s: int, n: int, broken: list[int]) -> None:
+    held = [h for h in run(carried, 1, s=s, n=n) if h.any]
+    # One promise may show at several accesses.
+    assert {h.message.split()[-1] for h in held} == {f"{divisor})" for divisor in broken}
+
+
+@triton.jit
 def scaled(x_ptr, o_ptr, s, n, B: tl.constexpr):
     c = tl.max_contiguous((tl.arange(0, B) + s) % n, B)
     tl.store(o_ptr + tl.arange(0, B), tl.load(x_ptr + c * n))

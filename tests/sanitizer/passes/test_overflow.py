@@ -170,15 +170,18 @@ def expressions(draw: strategies.DrawFn, depth: int = 3) -> str:
     return draw(strategies.sampled_from(_NODES)).format(a=a, b=b, k=k)
 
 
+def _wrapped(values: Any, bits: int) -> Any:
+    half = 2 ** (bits - 1)
+    wrap = np.vectorize(lambda v: (int(v) + half) % (2 * half) - half, otypes=[object])
+    return wrap(np.asarray(values, object))
+
+
 class _Both:
-    """An integer as a kernel computes it in 32 bits, and as it should be."""
+    """An integer as a kernel computes it in 32 bits, and as 64 bits hold it."""
 
     def __init__(self, exact: Any, wrapped: Any = None) -> None:
-        self.exact = np.asarray(exact, object)
-        source = exact if wrapped is None else wrapped
-        self.wrapped = np.vectorize(lambda v: (int(v) + 2**31) % 2**32 - 2**31, otypes=[object])(
-            np.asarray(source, object)
-        )
+        self.exact = _wrapped(exact, 64)
+        self.wrapped = _wrapped(exact if wrapped is None else wrapped, 32)
 
     def _with(self, other: Any, compute: Any) -> _Both:
         other = other if isinstance(other, _Both) else _Both(other)

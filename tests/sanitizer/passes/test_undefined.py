@@ -13,7 +13,9 @@ import triton
 import triton.language as tl
 from instrumented import Held, line_of
 
+from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import Module
+from ttools.interpreter.parser import parse_module
 from ttools.sanitizer.passes import undefined
 
 B = 16
@@ -210,6 +212,28 @@ def test_calls_are_followed(n: int) -> None:
     held = [h for h in run(calling, arguments) if h.any]
     assert len(held) == (n == 10)
     torch.testing.assert_close(arguments["o_ptr"][0], expected)
+
+
+@triton.jit(noinline=True)
+def several_blocks(x, n):
+    if n > 3:
+        return x
+    return x * 2
+
+
+@triton.jit
+def calling_blocks(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
+    x = tl.load(x_ptr, mask=n > 10)
+    tl.store(o_ptr, several_blocks(x, n))
+
+
+def test_what_is_not_followed_is_named() -> None:
+    text = instrumented.ttir_of(calling_blocks, three(), {"B": B})
+    module = parse_module(text)
+    (call,) = inline_calls(module)
+    (note,) = undefined.apply(module)
+    assert note.location == call.location
+    assert note.text == "tt.call of values that may be undefined is not followed"
 
 
 # ---- memory that was never written

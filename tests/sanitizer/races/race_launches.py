@@ -41,11 +41,11 @@ class Launch:
     published: dict[int, frozenset[int]] = field(default_factory=lambda: defaultdict(frozenset))
 
     def access(self, program, site, start, *, elements=1, lane=0):
-        size = self.sites[site].size
-        end = start + elements * size
+        size, numel = self.sites[site].size, self.sites[site].numel
+        lane, end = lane % numel, start + elements * size
         seq, epoch, barrier = len(self.syncs), self.epochs[program], self.barriers[program]
         self.accesses.append((start, end, program, seq, site, lane, epoch, barrier))
-        lanes = {byte: lane + (byte - start) // size for byte in range(start, end)}
+        lanes = {byte: (lane + (byte - start) // size) % numel for byte in range(start, end)}
         self.played.append(Played(site, program, epoch, barrier, self.known[program], lanes))
 
     def barrier(self, program):

@@ -72,7 +72,7 @@ def sanitize_command(
     _write(report, form.value, output)
     if failure is not None:
         raise failure
-    _tell_limits(checked, max_findings)
+    _tell_limits(checked.session.dropped, max_findings)
     if update_baseline and baseline is not None:
         report = _update(baseline, report)
     raise typer.Exit(status or _judge(report, require_launches))
@@ -117,9 +117,12 @@ def _write(report: Report, form: str, output: Path | None) -> None:
         say("note", f"{summary(report)}; see {output}")
 
 
-def _tell_limits(checked: Sanitization, max_findings: int) -> None:
-    if len(checked.session.findings) >= max_findings:
-        say("note", f"only {max_findings} findings are kept (--max-findings); there may be more")
+def _tell_limits(dropped: int, max_findings: int) -> None:
+    from ttools.core.reports.report import counted
+
+    if dropped:
+        kept, lost = counted(max_findings, "finding"), counted(dropped, "defect site")
+        say("note", f"kept the first {kept} (--max-findings), not another {lost}")
 
 
 def _judge(report: Report, require_launches: bool) -> int:

@@ -512,33 +512,58 @@ entry:
   %seq = add i64 %before, 1
   store atomic i32 0, ptr %lock release, align 4
   %marked = xor i32 %site, -1
-  ; A poll that only reads replaces the same poll just before it.
+  ; A poll that only reads replaces the same poll just before it. One that writes publishes nothing
+  ; that the second of three did not: of more, only the last one's place in the order is kept.
+  %implied = lshr i32 %flags, 4
   %logged.at = getelementptr i8, ptr %probe, i64 PROBE_LOGGED
   %n = load i64, ptr %logged.at
-  %previous = sub i64 %n, 1
-  %place = mul i64 %previous, 48
-  %offset = add i64 %place, PROBE_LOG
-  %last = getelementptr i8, ptr %probe, i64 %offset
-  %some = icmp ne i64 %n, 0
-  %reads = and i32 %flags, 6
-  %only = icmp eq i32 %reads, 0
-  %may = and i1 %some, %only
-  br i1 %may, label %compare, label %write
-compare:
-  %last.address = load i64, ptr %last
-  %last.site.at = getelementptr i8, ptr %last, i64 32
-  %last.site = load i32, ptr %last.site.at
-  %last.program.at = getelementptr i8, ptr %last, i64 16
-  %last.program = load i64, ptr %last.program.at
+  %writes = and i32 %flags, 6
+  %reads = icmp eq i32 %writes, 0
+  %kept = select i1 %reads, i64 1, i64 3
+  %enough = icmp uge i64 %n, %kept
+  br i1 %enough, label %first, label %write
+first:
   %own.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
   %own = load i64, ptr %own.at
-  %same.address = icmp eq i64 %last.address, %address
-  %same.site = icmp eq i32 %last.site, %marked
-  %same.program = icmp eq i64 %last.program, %own
-  %same1 = and i1 %same.address, %same.site
-  %same = and i1 %same1, %same.program
-  br i1 %same, label %renew, label %write
+  %now.at = getelementptr i8, ptr %probe, i64 PROBE_BARRIER
+  %now = load i32, ptr %now.at
+  br label %compare
+compare:
+  %turn = phi i64 [ 1, %first ], [ %next.turn, %equal ]
+  %after = phi i32 [ %now, %first ], [ %known.barrier, %equal ]
+  %index = sub i64 %n, %turn
+  %place = mul i64 %index, 48
+  %offset = add i64 %place, PROBE_LOG
+  %known = getelementptr i8, ptr %probe, i64 %offset
+  %known.address = load i64, ptr %known
+  %known.program.at = getelementptr i8, ptr %known, i64 16
+  %known.program = load i64, ptr %known.program.at
+  %known.site.at = getelementptr i8, ptr %known, i64 32
+  %known.site = load i32, ptr %known.site.at
+  %known.barrier.at = getelementptr i8, ptr %known, i64 40
+  %known.barrier = load i32, ptr %known.barrier.at
+  %known.flags.at = getelementptr i8, ptr %known, i64 44
+  %known.flags = load i32, ptr %known.flags.at
+  %expected = sub i32 %after, %implied
+  %same.address = icmp eq i64 %known.address, %address
+  %same.program = icmp eq i64 %known.program, %own
+  %same.site = icmp eq i32 %known.site, %marked
+  %same.flags = icmp eq i32 %known.flags, %flags
+  %same.barrier = icmp eq i32 %known.barrier, %expected
+  %same1 = and i1 %same.address, %same.program
+  %same2 = and i1 %same1, %same.site
+  %same3 = and i1 %same2, %same.flags
+  %same = and i1 %same3, %same.barrier
+  br i1 %same, label %equal, label %write
+equal:
+  %next.turn = add i64 %turn, 1
+  %more = icmp ule i64 %next.turn, %kept
+  br i1 %more, label %compare, label %renew
 renew:
+  %last.place = sub i64 %n, 1
+  %last.bytes = mul i64 %last.place, 48
+  %last.offset = add i64 %last.bytes, PROBE_LOG
+  %last = getelementptr i8, ptr %probe, i64 %last.offset
   %last.seq.at = getelementptr i8, ptr %last, i64 24
   store i64 %seq, ptr %last.seq.at
   ret void
@@ -571,7 +596,6 @@ write:
   call void @log(ptr %probe, ptr %record)
   %epoch1 = add i32 %epoch, 1
   store i32 %epoch1, ptr %epoch.at
-  %implied = lshr i32 %flags, 4
   %barrier1 = add i32 %barrier, %implied
   store i32 %barrier1, ptr %barrier.at
   ret void

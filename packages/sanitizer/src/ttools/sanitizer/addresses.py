@@ -62,6 +62,12 @@ class AddressBook:
         with self._lock:
             return [(start, start + size) for start, (size, _) in self._live.items()]
 
+    def on_host(self) -> list[tuple[int, int, Any]]:
+        """First address and end of each live storage in the host's memory, and the storage."""
+        with self._lock:
+            held = [(start, start + size, alive()) for start, (size, alive) in self._live.items()]
+        return [row for row in held if row[2] is not None and row[2].device.type == "cpu"]
+
     def freed(self, address: int) -> str | None:
         """What was at an address that is freed now."""
         with self._lock:

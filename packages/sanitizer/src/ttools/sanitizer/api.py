@@ -178,9 +178,10 @@ def sanitize(
         view_bounds: severity of leaving the elements of a tensor inside its storage.
         threads: how many threads run the programs of a launch; as many as torch uses by default.
         seed: of the second, shuffled run of launches whose programs synchronise.
-        all_configs: run every configuration of autotuned kernels.
-        first_config: autotuners take their first configuration without timing any.
-        max_findings: keep at most so many findings; counts stay exact.
+        all_configs: run every configuration of autotuned kernels, each on the same inputs; the
+            default is the first one only.
+        first_config: the default, said aloud.
+        max_findings: keep the first so many defect sites; the counts of those stay exact.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
 
@@ -209,7 +210,12 @@ def sanitize(
     )
     session = Session(options)
     interpretation = interpret(
-        only=only, threads=threads, seed=seed, first_config=first_config, observer=session
+        only=only,
+        threads=threads,
+        seed=seed,
+        first_config=first_config,
+        observer=session,
+        tune=session.tune,
     )
     files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
     return Sanitization(

@@ -131,7 +131,9 @@ class _Teller:
         assert self.region is not None
         start, end = self.region.storage
         address, size = self.witness.address, self.site.size
-        if address >= end:
+        if address == end:
+            return "the access begins at its end"
+        if address > end:
             return f"the access is {_bytes(address - end)} past its end"
         if address + size > end > address:
             return f"the access straddles its end by {_bytes(address + size - end)}"

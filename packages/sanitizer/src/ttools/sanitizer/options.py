@@ -73,7 +73,7 @@ class SanitizeOptions:
         view_bounds: severity of leaving the elements of the view passed, inside its storage.
         threads: how many threads run programs; None for torch's number.
         seed: of the second, shuffled run of launches whose programs synchronise.
-        max_findings: at most so many findings are kept; counts stay exact.
+        max_findings: the first so many defect sites are kept; their counts stay exact.
         all_configs: run every configuration of autotuned kernels.
     """
 

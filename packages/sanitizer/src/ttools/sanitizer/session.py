@@ -8,12 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from ttools.core.findings import Finding, LaunchEntry, merge
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.addresses import AddressBook
+from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.rewrites import Planner
@@ -40,6 +43,8 @@ class Session:
         self._book = AddressBook()
         self._planner = Planner()
         self._memory = UninitialisedMemory()
+        self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
+        self._dropped: set[tuple[object, ...]] = set()
         self._watches = ExitStack()
         self._entered = 0
 
@@ -59,18 +64,29 @@ class Session:
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
+        self._configs.before_execution(launch)
         checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
         report = checked.run()
         self._add(checked.findings)
         self._count(checked.subject, report)
         return report
 
+    def tune(self, launch: TunedLaunch) -> Any:
+        """Runs an autotuned launch in the configurations that the options ask for."""
+        return (self._configs.tune if self.options.all_configs else run_first)(launch)
+
     # ---- what it leaves
+    @property
+    def dropped(self) -> int:
+        """How many defect sites were found beyond `max_findings`, and not kept."""
+        return len(self._dropped)
+
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
             with self._lock:
                 merged = merge([*self.findings, *findings])
                 self.findings = merged[: self.options.max_findings]
+                self._dropped |= {each.site for each in merged[self.options.max_findings :]}
 
     def _count(self, subject: Subject, report: LaunchReport) -> None:
         entry = LaunchEntry(

@@ -46,7 +46,7 @@ class Subject:
             grid=(x, y, z),
             names=launch.names,
             arguments=tuple(launch.arguments),
-            host_line=_host_line(),
+            host_line=host_line(),
             config=launch.config,
         )
 
@@ -114,9 +114,9 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _host_line() -> str | None:
-    """The innermost line outside Triton, torch and ttools."""
-    frame: FrameType | None = sys._getframe(2)
+def host_line() -> str | None:
+    """The innermost line outside Triton, torch and ttools: `file:line`."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         ours = _ours.get(code)

@@ -69,6 +69,10 @@ class _Storage:
         return self.shadow
 
 
+#: By address: a storage, and a copy of its shadow if it had one.
+Knowledge: TypeAlias = "dict[int, tuple[_Storage, Bytes | None]]"
+
+
 class UninitialisedMemory:
     """Watches what torch hands out uninitialised; a context manager that may be nested.
 
@@ -130,6 +134,27 @@ class UninitialisedMemory:
                 high = min(start + nbytes, storage.start + storage.nbytes) - storage.start
                 if low < high:
                     storage.refresh()[low:high] = 0
+
+    def knowledge(self) -> Knowledge:
+        """What is known now, to go back to it with `recall`."""
+        with self._lock:
+            return {
+                start: (storage, None if storage.shadow is None else storage.shadow.copy())
+                for start, storage in self._storages.items()
+            }
+
+    def recall(self, knowledge: Knowledge) -> None:
+        """Goes back to what was known; the memory itself must be as it was, too."""
+        with self._lock:
+            for start, (storage, shadow) in knowledge.items():
+                if storage.reference.expired():
+                    continue
+                if self._storages.setdefault(start, storage) is not storage:
+                    continue  # other memory by now
+                if shadow is not None and storage.shadow is not None:
+                    storage.shadow[:] = shadow
+                elif shadow is None:
+                    storage.shadow = None
 
     def _find(self, start: int) -> _Storage | None:
         storage = self._storages.get(start)

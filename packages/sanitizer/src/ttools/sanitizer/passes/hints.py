@@ -14,6 +14,7 @@ from typing import Literal
 
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import (
+    Attribute,
     Constant,
     IntegerType,
     Module,
@@ -22,10 +23,10 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.interpreter.rewriting import Builder, Rewriter, replace_uses, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
-from ttools.sanitizer.passes.promises import Promise, broken, is_kept, promise_of
+from ttools.sanitizer.passes.promises import HINTS, Promise, broken, is_kept, promise_of
 from ttools.sanitizer.passes.sinks import sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
 from ttools.sanitizer.passes.undefined_lanes import (
@@ -59,6 +60,8 @@ def apply(module: Module) -> list[Note]:
     """
     kernel = module.kernel
     rewriter = Rewriter()
+    _anchor_loops(kernel, rewriter)
+    rewriter.apply()
     ops = list(operations(kernel))
     for op in ops:
         if op.name == "llvm.intr.assume":
@@ -75,6 +78,35 @@ def apply(module: Module) -> list[Note]:
         _follow(kernel, ops, promises, rewriter)
     rewriter.apply()
     return []
+
+
+def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
+    """Gives hints about what a loop carries or results in an operation of their own."""
+    for op in list(operations(kernel)):
+        if op.name != "scf.for":
+            continue
+        body = op.regions[0].entry
+        for index, argument in enumerate(list(body.arguments)):
+            found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
+            _anchor(rewriter.start(body, op.location), argument, found)
+        if len(op.results) == 1:
+            found = {name: op.attributes.get(name) for name in HINTS}
+            _anchor(rewriter.after(op), op.results[0], found)
+
+
+def _anchor(b: Builder, value: Value, found: Mapping[str, Attribute]) -> None:
+    given = {name: hint for name, hint in found.items() if isinstance(hint, Constant)}
+    if not given:
+        return
+    element = element_type(value.type)
+    if isinstance(element, PointerType):
+        zero = b.constant(with_element(value.type, IntegerType(32)), 0)
+        same = b.value("tt.addptr", [value, zero], value.type, given)
+    elif isinstance(element, IntegerType):
+        same = b.value("arith.addi", [value, b.constant(value.type, 0)], value.type, given)
+    else:
+        return
+    replace_uses(value, same, keep=same.defining_op)
 
 
 def misaligned_arguments(module: Module, values: Sequence[int]) -> list[tuple[int, int, int]]:

@@ -5,7 +5,8 @@ is no code. `apply` gives what those make 64-bit twins. Where twin and value of 
 an access, its address is wrong, and the first operation that lost bits is named.
 
 A twin ends where bits are meant to be lost, as in hashes: remainder, bit operations, shift right,
-unsigned extension; and in comparisons, floats and memory.
+unsigned extension; and in comparisons, floats and memory. What 64 bits cannot hold either is lost:
+an offset that is wrong by a multiple of 2**64 is not found.
 """
 
 from __future__ import annotations

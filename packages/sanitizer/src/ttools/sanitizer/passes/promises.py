@@ -27,7 +27,8 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.rewriting import Builder
 
-_KINDS = {"tt.divisibility": 1, "tt.contiguity": 1, "tt.constancy": 1}
+HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
+"""Names of the attributes; those of what a loop carries end in `_arg` and its position."""
 _DEEPEST = 16
 
 
@@ -63,7 +64,7 @@ class Promise:
 
 def promise_of(op: Operation) -> Promise | None:
     """The hints that an operation carries on its only result, None if there are none."""
-    found = {name: op.attributes.get(name) for name in _KINDS}
+    found = {name: op.attributes.get(name) for name in HINTS}
     if len(op.results) != 1 or not any(isinstance(v, Constant) for v in found.values()):
         return None
     rank = max(1, len(shape_of(op.result.type)))

@@ -102,7 +102,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
     if release < 0 and (rows.kind[0] == INTRA_PROGRAM or not timed):
         same_thread = rows.kind[0] == INTRA_PROGRAM
         indices = [
-            _earliest(records, index, address, sites[records["site"][index]].size, same_thread)
+            _earliest(records, index, address, sites[records["site"][index]], same_thread)
             for index in indices
         ]
     first, second = (_reference(records, index, address, sites) for index in indices)
@@ -142,7 +142,7 @@ def _lowest(rows: Rows, records: Records) -> int:
     return int(left[0])
 
 
-def _earliest(records: Records, index: int, address: int, size: int, same_thread: bool) -> int:
+def _earliest(records: Records, index: int, address: int, site: Site, same_thread: bool) -> int:
     """Of the records of this program and site that say the same, the lowest by epoch and lane."""
     mine = records[index]
     alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
@@ -151,9 +151,9 @@ def _earliest(records: Records, index: int, address: int, size: int, same_thread
         alike &= records["barrier"] == mine["barrier"]
     left = np.flatnonzero(alike)
     near = records.take(left)
-    lane = near["lane"] + (address - near["start"]) // size
+    lane = _lane(near, address, site)
     if same_thread:
-        thread = lane == int(mine["lane"]) + (address - int(mine["start"])) // size
+        thread = lane == _lane(mine, address, site)
         left, near, lane = left[thread], near[thread], lane[thread]
     return int(left[order_by(near["epoch"], lane)[0]])
 
@@ -161,8 +161,14 @@ def _earliest(records: Records, index: int, address: int, size: int, same_thread
 def _reference(records: Records, index: int, address: int, sites: Sequence[Site]) -> AccessRef:
     record = records[index]
     site = int(record["site"])
-    lane = int(record["lane"]) + (address - int(record["start"])) // sites[site].size
+    lane = int(_lane(record, address, sites[site]))
     return AccessRef(site, int(record["program"]), lane, address, int(record["epoch"]))
+
+
+def _lane(records: Records | Record, address: int, site: Site) -> Ints:
+    """The lanes of records of one site that access an address."""
+    lane: Ints = (records["lane"] + (address - records["start"]) // site.size) % site.numel
+    return lane
 
 
 def _end_of_element(record: Record, address: int, sites: Sequence[Site]) -> int:

@@ -1,0 +1,260 @@
+"""Runs `ttools sanitize` over a folder of scripts, one process each, and prints what came of them.
+
+    python -m tools.sanitize_files FOLDER [--option=--device-map=cuda=cpu] [--reviewed FILE]
+
+Owns the processes and the tables. What is a defect is the sanitizer's to say; which findings have
+been looked at, and what they are, is told by the reviewed list. Exit status: 0 when every script
+ran to its end and every finding is in the list, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.libraries.outcomes import first_line, markdown
+
+ROOT = Path(__file__).parents[1]
+#: After the request to end, so long until a script is killed.
+_GRACE_SECONDS = 5.0
+_OUR_LINES = ("note:", "warning:", "ttools:")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a reader of the kernel says of a finding.
+
+    Attributes:
+        file: name of the script.
+        kind: of the finding; `*` for any.
+        kernel: it was found in; `*` for any.
+        line: of the finding; 0 for any.
+        verdict: `real`, `right` (a warning or note that says what is so), `false`.
+        reason: one sentence.
+    """
+
+    file: str
+    kind: str
+    kernel: str
+    line: int
+    verdict: str
+    reason: str
+
+    def covers(self, file: str, finding: dict[str, Any]) -> bool:
+        """Whether the verdict is of this finding."""
+        line = (finding["location"] or {}).get("line")
+        return (
+            self.file == file
+            and self.kind in ("*", finding["kind"])
+            and self.kernel in ("*", finding["kernel"])
+            and self.line in (0, line)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A script that ran, or did not.
+
+    Attributes:
+        file: its name.
+        ended: `ok`, `exit N`, `timeout`, `crash SIGNAL`, or `ttools failed`.
+        seconds: of the process, start and compilation included.
+        plain_seconds: of a process that only interprets; None if there was none.
+        launches: how many kernels were launched.
+        findings: as in a report of schema `ttools.report/1`.
+        said: the last lines of an unsuccessful script's standard error.
+    """
+
+    file: str
+    ended: str
+    seconds: float
+    plain_seconds: float | None = None
+    launches: int = 0
+    findings: Sequence[dict[str, Any]] = ()
+    said: str = ""
+
+    @property
+    def kinds(self) -> str:
+        """How many findings of which kind, errors first."""
+        counts = Counter((f["severity"], f["kind"]) for f in self.findings)
+        order = ("error", "warning", "note")
+        ranked = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
+        return ", ".join(
+            f"{count} {kind}" + ("" if severity == "error" else f" ({severity})")
+            for (severity, kind), count in ranked
+        )
+
+
+def parse_arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.sanitize_files",
+        description="Sanitize each script of a folder in a process of its own.",
+    )
+    parser.add_argument("targets", nargs="+", type=Path, metavar="FOLDER|SCRIPT")
+    parser.add_argument("--pattern", default="*.py", help="of the scripts of a folder (*.py)")
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a script (120)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="OPTION", help="of `ttools sanitize`"
+    )
+    parser.add_argument("--compare", action="store_true", help="also time `ttools interpret`")
+    parser.add_argument("--reviewed", type=Path, metavar="FILE", help="verdicts, as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything, as JSON")
+    return parser.parse_args(words)
+
+
+def scripts_of(targets: Sequence[Path], pattern: str) -> list[Path]:
+    """The scripts named, and those of the folders named, sorted."""
+    found: list[Path] = []
+    for target in targets:
+        found += sorted(target.glob(pattern)) if target.is_dir() else [target]
+    return found
+
+
+def read_verdicts(path: Path | None) -> list[Verdict]:
+    """The reviewed list: a JSON array of objects with the fields of `Verdict`."""
+    return [] if path is None else [Verdict(**entry) for entry in json.loads(path.read_text())]
+
+
+def sanitize_script(script: Path, options: argparse.Namespace) -> Ran:
+    """Runs one script, in an empty folder, under the sanitizer."""
+    plain = None
+    with tempfile.TemporaryDirectory() as folder:
+        if options.compare:
+            words = ["interpret", *_shared(options.option), str(script.resolve())]
+            _, plain, _ = _run(words, Path(folder), options.timeout)
+        report = Path(folder) / "report.json"
+        words = ["sanitize", "--format", "json", "--output", str(report), *options.option]
+        ended, seconds, said = _run([*words, str(script.resolve())], Path(folder), options.timeout)
+        data = json.loads(report.read_text()) if report.exists() else {}
+    if data and ended in ("ok", "exit 1"):
+        status = data["script"]["exit_code"]
+        ended = f"exit {status}" if status else "ok"
+    elif ended == "exit 3":
+        ended = "ttools failed"
+    return Ran(
+        file=script.name,
+        ended=ended,
+        seconds=round(seconds, 1),
+        plain_seconds=None if plain is None else round(plain, 1),
+        launches=sum(launch["count"] for launch in data.get("launches", ())),
+        findings=data.get("findings", []),
+        said="" if ended == "ok" else said,
+    )
+
+
+def _shared(options: Sequence[str]) -> list[str]:
+    """Those of the sanitizer's options that `ttools interpret` has too."""
+    known = ("--device-map", "--threads", "--only", "--first-config")
+    return [option for option in options if option.partition("=")[0] in known]
+
+
+def _run(words: Sequence[str], folder: Path, timeout: float) -> tuple[str, float, str]:
+    """How a command of ours ended, its seconds, and the end of its standard error."""
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "MPLBACKEND": "Agg"}
+    log = folder / "stderr.log"
+    begin = time.perf_counter()
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ttools_entry", *words],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stream,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout)
+            ended = "ok" if code == 0 else f"exit {code}"
+            if code < 0:
+                ended = f"crash {signal.Signals(-code).name}"
+        except subprocess.TimeoutExpired:
+            ended = "timeout"
+            _end(process)
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return ended, time.perf_counter() - begin, "\n".join(lines[-12:])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process and whatever it started; Ctrl-C first, so that a report may be written."""
+    for number, seconds in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGKILL, None)):
+        os.killpg(process.pid, number)
+        try:
+            process.wait(seconds)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def unreviewed(ran: Ran, verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]]:
+    """The findings of a script that no verdict covers, or that are called false."""
+    for finding in ran.findings:
+        covering = [v for v in verdicts if v.covers(ran.file, finding)]
+        if not covering or covering[0].verdict == "false":
+            yield finding
+
+
+def describe(finding: dict[str, Any]) -> str:
+    """A finding in one line."""
+    where = finding["location"] or {}
+    place = f"{Path(where.get('file') or '?').name}:{where.get('line')}"
+    told = f"{finding['severity']}[{finding['kind']}] {place} `{finding['kernel']}`"
+    return f"{told}: {finding['message']}; {finding['count']:,} x"
+
+
+def table(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
+    """One row for each script."""
+    rows = []
+    for ran in results:
+        named = [v for v in verdicts if any(v.covers(ran.file, f) for f in ran.findings)]
+        new = len(list(unreviewed(ran, verdicts)))
+        judged = Counter(v.verdict for v in named)
+        verdict = ", ".join([*judged, *([f"{new} to review"] if new else [])])
+        times = f"{ran.seconds:.1f}" + (f" ({ran.plain_seconds:.1f})" if ran.plain_seconds else "")
+        rows.append((ran.file, ran.ended, str(ran.launches), times, ran.kinds, verdict))
+    return markdown(("file", "ended", "launches", "seconds", "findings", "verdict"), rows)
+
+
+def why(ran: Ran) -> str:
+    """Why a script did not end well, in one line: the last one that is not ours."""
+    lines = [line for line in ran.said.splitlines() if not line.startswith(_OUR_LINES)]
+    return first_line(lines[-1] if lines else ran.ended)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the scripts."""
+    options = parse_arguments(words)
+    verdicts = read_verdicts(options.reviewed)
+    results: list[Ran] = []
+    for script in scripts_of(options.targets, options.pattern):
+        ran = sanitize_script(script, options)
+        results.append(ran)
+        print(f"{ran.file}: {ran.ended}, {ran.seconds} s, {ran.kinds or 'no finding'}", flush=True)
+        if ran.ended != "ok":
+            print(f"    {why(ran)}", flush=True)
+        for finding in unreviewed(ran, verdicts):
+            print(f"    {describe(finding)}", flush=True)
+        if options.json:
+            options.json.write_text(json.dumps([vars(one) for one in results], indent=1) + "\n")
+    print("\n" + table(results, verdicts))
+    failed = [ran for ran in results if ran.ended != "ok"]
+    new = [finding for ran in results for finding in unreviewed(ran, verdicts)]
+    print(f"\n{len(results)} scripts, {len(failed)} did not end well, {len(new)} to review")
+    return int(bool(failed or new))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
