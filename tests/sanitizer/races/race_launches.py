@@ -78,7 +78,7 @@ class Launch:
 
 def sites_clash(one: Site, other: Site) -> bool:
     kinds = {one.kind, other.kind}
-    if "store" in kinds:
+    if "store" in kinds or any(site.kind == "atomic" and site.local for site in (one, other)):
         return True
     return kinds == {"atomic", "load"} and not any(
         site.kind == "load" and site.volatile for site in (one, other)

@@ -21,6 +21,7 @@ site = st.builds(
     size=st.sampled_from([1, 2, 4]),
     shape=st.sampled_from([(), (4,), (1, 4), (8,)]),
     volatile=st.booleans(),
+    local=st.booleans(),
 )
 
 
@@ -273,6 +274,19 @@ def test_a_volatile_load_conflicts_with_stores_only():
     launch.access(2, 0, 0)
     kinds = [(c.kind, c.first.site, c.second.site) for c in find_conflicts(*_pair(launch))]
     assert kinds == [("race", 0, 1), ("race", 0, 2)]
+
+
+def test_an_atomic_of_local_scope_conflicts_with_all():
+    others = [Site("atomic", 4), Site("load", 4), Site("load", 4, volatile=True), Site("store", 4)]
+    launch = Launch([Site("atomic", 4, local=True), *others])
+    launch.access(0, 0, 0)
+    launch.access(0, 0, 0)
+    assert find_conflicts(*_pair(launch)) == [], "one program's own"
+    launch.access(1, 0, 0)
+    for at in range(len(others)):
+        launch.access(2 + at, at + 1, 0)
+    reported = {(c.kind, c.second.site) for c in find_conflicts(*_pair(launch)) if not c.first.site}
+    assert reported == {("race", site) for site in range(5)}
 
 
 def _pair(launch):

@@ -10,7 +10,7 @@ from race_launches import Launch, unordered_pairs
 from ttools.sanitizer.races import ACQUIRE, RELEASE, RMW, SCALAR, RaceLog, Site, find_conflicts
 from ttools.sanitizer.races.clocks import Clocks
 
-LOAD, STORE, ATOMIC, POLL, SYNCHRONISE = range(5)
+LOAD, STORE, ATOMIC, POLL, LOCAL, SYNCHRONISE = range(6)
 FLAGS = [
     ACQUIRE,
     RELEASE,
@@ -22,7 +22,7 @@ FLAGS = [
 event = st.tuples(
     st.integers(0, 3),
     st.sampled_from(["access", "access", "sync", "sync", "barrier"]),
-    st.integers(LOAD, POLL),
+    st.integers(LOAD, LOCAL),
     st.integers(0, 1),
     st.sampled_from(FLAGS),
 )
@@ -34,6 +34,7 @@ def sites(shape):
         Site("store", 4, shape),
         Site("atomic", 4, shape),
         Site("load", 4, shape, volatile=True),
+        Site("atomic", 4, shape, local=True),
         Site("atomic", 4),
     ]
 

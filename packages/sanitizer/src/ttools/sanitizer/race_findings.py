@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.emit.probe_layout import ACQUIRES
+from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import AccessRef, Conflict, Site, find_conflicts
@@ -23,6 +23,7 @@ _HELP = {
     "race": "use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
     "intra_program_race": "put a tl.debug_barrier() between the two",
 }
+_HELP_LOCAL = 'an atomic of scope "cta" is one towards its own program only: leave out `scope`'
 
 
 def sites_of(monitor: Monitor) -> list[Site]:
@@ -35,6 +36,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
             order=probe.order,
             op=probe.operation,
             volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
+            local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
         )
         for probe in monitor.sites
     ]
@@ -107,6 +109,7 @@ def _finding(
     argument = subject.argument(-1 if owner is None else owner)
     name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
     item = (conflict.start - _start(addresses, owner)) // max(1, other.size)
+    both_atomic = conflict.kind == "race" and one.kind == other.kind == "atomic"
     related = [_related(first, one, subject)]
     if conflict.missing_barrier_site is not None:
         release = sites[conflict.missing_barrier_site]
@@ -130,7 +133,7 @@ def _finding(
         related=tuple(related),
         launch=subject.host_line,
         config=subject.config,
-        help=_HELP[conflict.kind],
+        help=_HELP_LOCAL if both_atomic else _HELP[conflict.kind],
     )
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 CLASSES = ("storage", "view", "misaligned", "overwritten")
 #: Bits of a synchronising access.
 ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
+#: The access is atomic towards its own program only.
+IS_LOCAL = 32
 
 #: The functions of the runtime, in the order of the monitor's first words.
 FUNCTIONS = (

@@ -15,6 +15,7 @@ from ttools.interpreter.emit.probe import call
 from ttools.interpreter.emit.probe_layout import (
     ACQUIRES,
     IMPLIES_BARRIER,
+    IS_LOCAL,
     IS_SCALAR,
     READS_AND_WRITES,
     RELEASES,
@@ -34,7 +35,7 @@ def access_flags(op: Operation) -> int:
     order, used = str(op.attributes["sem"]), bool(op.result.uses)
     flags = scalar | READS_AND_WRITES
     if str(op.attributes.get("scope", "gpu")) == "cta":
-        return flags  # orders nothing between programs
+        return flags | IS_LOCAL  # orders nothing between programs
     flags |= ACQUIRES if used and order in ("acquire", "acq_rel") else 0
     flags |= RELEASES if order in ("release", "acq_rel") else 0
     # A scalar's result reaches all threads of the program through a barrier.

@@ -6,22 +6,31 @@ import numpy as np
 
 from ttools.sanitizer.races.records import Bools, Ints, Site
 
-LOAD, STORE, ATOMIC, POLL = 1, 2, 4, 8
-"""Plain load, plain store, atomic, volatile load: bits, so that a set of them is a number."""
+LOAD, STORE, ATOMIC, POLL, LOCAL = 1, 2, 4, 8, 16
+"""Plain load, plain store, atomic, volatile load, atomic of one program's threads: bits, so that a
+set of them is a number."""
+
+ALONE = STORE | LOCAL
+"""What conflicts with every other access, itself included."""
 
 _CLASSES = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
 
-MAY_CONFLICT = np.zeros(16, np.bool_)
-"""Whether a set of classes holds two that conflict, or a store, which conflicts with itself."""
-MAY_CONFLICT[[s for s in range(16) if s & STORE or (s & ATOMIC and s & LOAD)]] = True
+MAY_CONFLICT = np.zeros(32, np.bool_)
+"""Whether a set of classes holds two that conflict, or one that conflicts with itself."""
+MAY_CONFLICT[[s for s in range(32) if s & ALONE or (s & ATOMIC and s & LOAD)]] = True
 
 
 def classes_of(sites: Sequence[Site]) -> Ints:
     """The class of each site."""
-    return np.array(
-        [POLL if site.kind == "load" and site.volatile else _CLASSES[site.kind] for site in sites],
-        np.int64,
-    )
+    return np.array([_class_of(site) for site in sites], np.int64)
+
+
+def _class_of(site: Site) -> int:
+    if site.kind == "load" and site.volatile:
+        return POLL
+    if site.kind == "atomic" and site.local:
+        return LOCAL
+    return _CLASSES[site.kind]
 
 
 def clashes(classes: Ints) -> Bools:

@@ -1,6 +1,7 @@
 """Conflicts between programs of a launch that synchronises: meetings that no release orders.
 
-In each cell the accesses are laid out in an order that extends happens-before. If every access is
+In each cell the accesses are laid out in an order that extends happens-before. An atomic of local
+scope conflicts with all that a store conflicts with, and counts as one here. If every access is
 ordered after the last store before it, every store after all accesses since the store before it,
 and every run of loads after the run of atomics before it and the other way round, then all
 conflicting pairs are ordered; so only those pairs are asked about. The claim is for the order run.
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.classes import ATOMIC, LOAD, POLL, STORE
+from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.overlap import Cells
@@ -117,15 +118,16 @@ def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, 
     # What one program does in one moment is ordered alike: stores are sought before and after it.
     together = np.flatnonzero(changes(cell, judge.moment[index], judge.program[index]))
     length = np.diff(np.append(together, count))
-    stored = np.where(kind == STORE, np.arange(count), -1)
+    alone = (kind & ALONE) > 0
+    stored = np.where(alone, np.arange(count), -1)
     last = np.maximum.accumulate(np.append(-1, stored))[np.repeat(together, length)]
     follows = np.flatnonzero(last >= 0)
     follows = follows[cell[last[follows]] == cell[follows]]
     yield last[follows], follows
-    stored = np.where(kind == STORE, np.arange(count), count)
+    stored = np.where(alone, np.arange(count), count)
     upcoming = np.append(np.minimum.accumulate(stored[::-1])[::-1], count)
     upcoming = upcoming[np.repeat(together + length, length)]
-    leads = np.flatnonzero((kind != STORE) & (upcoming < count))
+    leads = np.flatnonzero(~alone & (upcoming < count))
     leads = leads[cell[upcoming[leads]] == cell[leads]]
     yield leads, upcoming[leads]
     yield from _between_runs(cell, index, judge)

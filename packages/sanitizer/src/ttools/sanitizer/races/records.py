@@ -79,6 +79,7 @@ class Site:
         size: Bytes of one element.
         shape: Of the tile, its axes in the order in which lanes are counted; `()` for a scalar
             access.
+        local: Of an atomic: it is one towards its own program only, as with the scope `cta`.
         order: Which axis of the tile each is; row-major if empty.
         op: Whatever a report needs to name the operation.
         volatile: Of a load: it never conflicts with an atomic.
@@ -89,6 +90,7 @@ class Site:
     shape: tuple[int, ...] = ()
     op: Any = field(default=None, compare=False)
     volatile: bool = False
+    local: bool = False
     order: tuple[int, ...] = ()
 
     @property
