@@ -8,12 +8,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ttools.core.findings import Argument, Finding, LaunchEntry, Related
 from ttools.core.location import SourceLocation
 from ttools.core.reports.report import Report
-from ttools.core.reports.tensor_map import Touch, fold
+from ttools.core.reports.tensor_map import TOUCH, fold
 from ttools.core.suppressions import Suppressed
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -127,10 +128,10 @@ def report(tmp_path: Path, source: str) -> Report:
     )
     hidden = Suppressed(finding=load, by="file", reason="padded by the caller")
     touches = [
-        Touch(start=0, stop=64, program=0, writes=True),
-        Touch(start=48, stop=100, program=1, writes=True),
-        Touch(start=100, stop=128, program=2, writes=False),
-        Touch(start=100, stop=128, program=3, writes=False),
+        (0, 64, 0, True),
+        (48, 100, 1, True),
+        (100, 128, 2, False),
+        (100, 128, 3, False),
     ]
     return Report(
         findings=(load, race, inlined, deadlock),
@@ -140,7 +141,7 @@ def report(tmp_path: Path, source: str) -> Report:
             LaunchEntry(kernel="idle", grid=(1, 1, 1)),
         ),
         suppressed=(hidden,),
-        maps=(fold("kernel", y_ptr, 200, touches),),
+        maps=(fold("kernel", y_ptr, 200, np.array(touches, TOUCH)),),
         target="bench.py --size 4000",
         exit_code=0,
         root=tmp_path,

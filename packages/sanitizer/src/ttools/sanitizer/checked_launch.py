@@ -44,6 +44,7 @@ class CheckedLaunch:
     Attributes:
         subject: the launch as findings describe it.
         findings: what `run` found.
+        monitor: what was observed when the programs ran in their own order.
     """
 
     launch: ObservedLaunch
@@ -52,6 +53,7 @@ class CheckedLaunch:
     planner: Planner
     memory: UninitialisedMemory
     findings: list[Finding] = field(default_factory=list, init=False)
+    monitor: Monitor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.subject = Subject.of(self.launch)
@@ -140,6 +142,7 @@ class CheckedLaunch:
             report, before = LaunchReport(0, 0.0), None
         monitor = self.launch.monitor
         assert monitor is not None
+        self.monitor = monitor
         self.findings += self._judge(monitor)
         if before is not None:
             seed = self.options.seed

@@ -5,6 +5,7 @@ Owns the life of the checks. Must not know how findings are written.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.checked_launch import CheckedLaunch
+from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
@@ -68,6 +70,7 @@ class Session:
         checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
         report = checked.run()
         self._add(checked.findings)
+        self._draw(checked)
         self._count(checked.subject, report)
         return report
 
@@ -87,6 +90,18 @@ class Session:
                 merged = merge([*self.findings, *findings])
                 self.findings = merged[: self.options.max_findings]
                 self._dropped |= {each.site for each in merged[self.options.max_findings :]}
+
+    def _draw(self, checked: CheckedLaunch) -> None:
+        """Maps the tensors that findings concern, those of a kernel once."""
+        if not checked.findings or checked.monitor is None:
+            return
+        with self._lock:
+            kernel = checked.subject.kernel
+            drawn = {each.argument.name for each in self.maps if each.kernel == kernel}
+            maps = tensor_maps(
+                checked.findings, checked.monitor, checked.subject, checked.regions, drawn
+            )
+            self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
     def _count(self, subject: Subject, report: LaunchReport) -> None:
         entry = LaunchEntry(

@@ -6,8 +6,12 @@ are recorded nor how a map is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ttools.core.findings import Argument
 
@@ -17,22 +21,15 @@ COLUMNS = 512
 UNTOUCHED, SHARED, COLLISION = -1, -2, -3
 _PROGRAMS_NAMED = 8
 
+Ints: TypeAlias = NDArray[np.int64]
+#: An array of `TOUCH`.
+Touches: TypeAlias = NDArray[np.void]
 
-@dataclass(frozen=True, kw_only=True)
-class Touch:
-    """Elements `start` (inclusive) to `stop` of a storage that a program accessed.
-
-    Attributes:
-        start: the first element.
-        stop: the element after the last.
-        program: linear id.
-        writes: whether it wrote them; atomically written elements count as read.
-    """
-
-    start: int
-    stop: int
-    program: int
-    writes: bool
+TOUCH = np.dtype(
+    [("start", np.int64), ("stop", np.int64), ("program", np.int64), ("writes", np.bool_)]
+)
+"""Elements `start` (inclusive) to `stop` of a storage that the program of this linear id accessed;
+`writes` if it wrote them. Atomically written elements count as read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,69 +61,112 @@ class TensorMap:
         return sum(row.count(COLLISION) for row in self.cells)
 
 
-def fold(kernel: str, argument: Argument, elements: int, touches: Iterable[Touch]) -> TensorMap:
+@dataclass(frozen=True)
+class _Intervals:
+    """Half-open intervals, disjoint within each program, in the order of programs and starts."""
+
+    start: Ints
+    stop: Ints
+    program: Ints
+
+    def where(self, chosen: NDArray[np.bool_]) -> _Intervals:
+        return _Intervals(self.start[chosen], self.stop[chosen], self.program[chosen])
+
+
+def fold(kernel: str, argument: Argument, elements: int, touches: Touches) -> TensorMap:
     """The map of a storage of `elements` elements; what lies outside it is left out.
 
     A collision is judged by element, not by cell: neighbours that write next to each other's
     elements share a cell without colliding.
+
+    Args:
+        kernel: its name.
+        argument: the tensor.
+        elements: of the storage.
+        touches: of dtype `TOUCH`, in any order.
     """
     per_cell = max(1, -(-elements // (ROWS * COLUMNS)))
     count = -(-elements // per_cell)
-    users: dict[int, set[int]] = {}
-    clipped = [
-        (max(0, touch.start), min(elements, touch.stop), touch.program, touch.writes)
-        for touch in touches
-        if touch.start < elements and touch.stop > max(0, touch.start)
-    ]
-    for start, stop, program, _ in clipped:
-        for cell in range(start // per_cell, -(-stop // per_cell)):
-            users.setdefault(cell, set()).add(program)
-    collided = {
-        cell
-        for start, stop in _collisions(clipped)
-        for cell in range(start // per_cell, -(-stop // per_cell))
-    }
-    flat = [_code(users.get(cell, set()), cell in collided) for cell in range(count)]
+    inside = (touches["start"] < elements) & (touches["stop"] > np.maximum(0, touches["start"]))
+    touched = touches[inside]
+    touched["start"] = np.maximum(touched["start"], 0)
+    touched["stop"] = np.minimum(touched["stop"], elements)
+    by_element = _united(touched, 1)
+    by_cell = _united(touched, per_cell)
+    users = _cover(count, by_cell, np.ones_like(by_cell.program))
+    only = _cover(count, by_cell, by_cell.program)
+    codes = np.select([users == 0, users == 1], [np.full(count, UNTOUCHED), only], SHARED)
+    collided = _collisions(by_element, _united(touched[touched["writes"]], 1))
+    start, stop = collided.start // per_cell, -(-collided.stop // per_cell)
+    hit = _Intervals(start, stop, collided.program)
+    codes[_cover(count, hit, np.ones_like(start)) > 0] = COLLISION
+    flat: list[int] = codes.tolist()
     return TensorMap(
         kernel=kernel,
         argument=argument,
         elements=elements,
         elements_per_cell=per_cell,
         cells=tuple(tuple(flat[at : at + COLUMNS]) for at in range(0, count, COLUMNS)),
-        sharers={
-            cell: tuple(sorted(programs)[:_PROGRAMS_NAMED])
-            for cell, programs in sorted(users.items())
-            if len(programs) > 1
-        },
+        sharers=dict(_sharers(by_cell, users > 1)),
     )
 
 
-def _code(programs: set[int], collided: bool) -> int:
-    if collided:
-        return COLLISION
-    if len(programs) > 1:
-        return SHARED
-    return next(iter(programs), UNTOUCHED)
+def _united(touches: Touches, per_cell: int) -> _Intervals:
+    """The union of each program's accesses, in cells of so many elements."""
+    start = touches["start"] // per_cell
+    stop = -(-touches["stop"] // per_cell)
+    order = np.lexsort((start, touches["program"]))
+    start, stop, program = start[order], stop[order], touches["program"][order]
+    # Programs are kept apart by an offset that no interval reaches across.
+    width = int(stop.max(initial=0)) + 1
+    rank = np.cumsum(np.diff(program, prepend=program[:1]) != 0)
+    reached = np.maximum.accumulate(stop + rank * width)
+    begins = np.ones(len(start), np.bool_)
+    begins[1:] = start[1:] + rank[1:] * width > reached[:-1]
+    ends = np.append(begins[1:], True)[: len(begins)]
+    return _Intervals(start[begins], (reached - rank * width)[ends], program[begins])
 
 
-def _collisions(touches: list[tuple[int, int, int, bool]]) -> list[tuple[int, int]]:
-    """Intervals of elements that one program writes and another touches: a sweep over ends."""
-    edges = sorted(
-        edge
-        for start, stop, program, writes in touches
-        for edge in ((start, 1, program, writes), (stop, 0, program, writes))
+def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
+    """Of each of `count` places, the sum of the weights of the intervals that hold it."""
+    steps = np.zeros(count + 1, np.int64)
+    np.add.at(steps, intervals.start, weights)
+    np.subtract.at(steps, intervals.stop, weights)
+    covered: Ints = np.cumsum(steps)[:count]
+    return covered
+
+
+def _collisions(used: _Intervals, written: _Intervals) -> _Intervals:
+    """Where one program writes and another is, too."""
+    cuts = np.unique(np.concatenate([used.start, used.stop]))
+    if not len(cuts):
+        return used
+    users = _cover(len(cuts) - 1, _ranked(used, cuts), np.ones_like(used.program))
+    writers_at = np.unique(np.concatenate([cuts, written.start, written.stop]))
+    writers = _cover(
+        len(writers_at) - 1, _ranked(written, writers_at), np.ones_like(written.program)
     )
-    active: dict[int, int] = {}
-    writing: dict[int, int] = {}
-    found: list[tuple[int, int]] = []
-    previous = 0
-    for position, opens, program, writes in edges:
-        if position > previous and writing and len(active) > 1:
-            found.append((previous, position))
-        previous = position
-        step = 1 if opens else -1
-        for counts in (active, writing) if writes else (active,):
-            counts[program] = counts.get(program, 0) + step
-            if not counts[program]:
-                del counts[program]
-    return found
+    shared = users[np.searchsorted(cuts, writers_at[:-1], side="right") - 1]
+    found = (writers > 0) & (shared > 1)
+    nobody = np.zeros(int(found.sum()), np.int64)
+    return _Intervals(writers_at[:-1][found], writers_at[1:][found], nobody)
+
+
+def _ranked(intervals: _Intervals, cuts: Ints) -> _Intervals:
+    """The intervals by the ranks of their ends among `cuts`."""
+    start, stop = (np.searchsorted(cuts, ends) for ends in (intervals.start, intervals.stop))
+    return _Intervals(start, stop, intervals.program)
+
+
+def _sharers(intervals: _Intervals, shared: NDArray[Any]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The lowest programs of each shared cell, in the order of cells."""
+    before = np.concatenate([[0], np.cumsum(shared)])
+    some = intervals.where(before[intervals.stop] > before[intervals.start])
+    names = np.zeros((len(shared), _PROGRAMS_NAMED), np.int64)
+    known = np.zeros(len(shared), np.int64)
+    for start, stop, program in zip(some.start, some.stop, some.program, strict=True):
+        cells = start + np.flatnonzero(shared[start:stop] & (known[start:stop] < _PROGRAMS_NAMED))
+        names[cells, known[cells]] = program
+        known[cells] += 1
+    for cell in np.flatnonzero(shared):
+        yield int(cell), tuple(names[cell, : known[cell]].tolist())

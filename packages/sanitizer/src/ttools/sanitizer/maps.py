@@ -1,0 +1,70 @@
+"""Which programs touched what of the tensors that findings concern, from a launch's log.
+
+Owns the choice of tensors and the way from byte addresses to elements. Must not know how maps are
+folded or drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.findings import Finding
+from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.region import Region
+from ttools.sanitizer.races import Records
+from ttools.sanitizer.subject import Subject
+
+#: Enough for a reader; pages stay small.
+MAPS_KEPT = 24
+
+
+def tensor_maps(
+    findings: Sequence[Finding],
+    monitor: Monitor,
+    subject: Subject,
+    regions: Sequence[Region],
+    drawn: Set[str],
+) -> Iterator[TensorMap]:
+    """A map for each tensor that an error or warning of one launch concerns.
+
+    Args:
+        findings: of the launch.
+        monitor: what was recorded; no maps if accesses were not.
+        subject: the launch.
+        regions: of its parameters.
+        drawn: names of the arguments that need none.
+    """
+    graves = {f.argument.name for f in findings if f.argument and f.severity != "note"} - drawn
+    if not graves:
+        return
+    accesses, _ = monitor.records()
+    if not len(accesses):
+        return
+    writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
+    for index, name in enumerate(subject.names):
+        start, end = regions[index].storage
+        if name in graves and regions[index].item > 0 and start < end:
+            argument = subject.argument(index)
+            assert argument is not None
+            item = regions[index].item
+            touches = _touches(accesses, writes, start, end, item)
+            if not len(touches):
+                continue  # loads from memory that nobody stores to are not recorded
+            yield fold(subject.kernel, argument, -(-(end - start) // item), touches)
+
+
+def _touches(
+    accesses: Records, writes: NDArray[np.bool_], start: int, end: int, item: int
+) -> Touches:
+    """What was accessed of `[start, end)`, in elements of so many bytes."""
+    inside = accesses[(accesses["start"] < end) & (accesses["end"] > start)]
+    touches = np.empty(len(inside), TOUCH)
+    touches["start"] = (inside["start"] - start) // item
+    touches["stop"] = -((start - inside["end"]) // item)
+    touches["program"] = inside["program"]
+    touches["writes"] = writes[inside["site"]]
+    return touches
