@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import instrumented
@@ -46,7 +47,9 @@ def test_a_scalar_that_is_no_multiple(stride: int, schedule: str) -> None:
     assert held.where.any(axis=1).tolist() == expected
     assert line_of(held) == "off = tl.multiple_of(r * s, 16)  # here"
     assert held.argument == 0
-    assert held.message == "the values break the promise tl.multiple_of(…, 16)"
+    promise, use = held.message.split(", and the ")
+    assert promise == "the values break the promise tl.multiple_of(…, 16)"
+    assert re.fullmatch(r"load at line \d+ relies on it", use)
 
 
 @triton.jit
@@ -134,13 +137,19 @@ def carried(x_ptr, o_ptr, s, n, B: tl.constexpr):
     tl.store(o_ptr + 100, tl.load(x_ptr + off))
 
 
+def _divisor(message: str) -> int:
+    found = re.search(r"multiple_of\(…, (\d+)\)", message)
+    assert found is not None
+    return int(found[1])
+
+
 @pytest.mark.parametrize(
     ("s", "n", "broken"), [(32, 3, []), (16, 3, [32]), (16, 2, []), (8, 4, [16]), (8, 5, [16, 32])]
 )
 def test_what_loops_carry(s: int, n: int, broken: list[int]) -> None:
     held = [h for h in run(carried, 1, s=s, n=n) if h.any]
     # One promise may show at several accesses.
-    assert {h.message.split()[-1] for h in held} == {f"{divisor})" for divisor in broken}
+    assert {_divisor(h.message) for h in held} == set(broken)
 
 
 @triton.jit
@@ -166,11 +175,25 @@ def test_false_assumptions(n: int) -> None:
     assert line_of(held) == "tl.assume(n > s)"
 
 
-def test_arguments_other_than_specialised() -> None:
+def test_what_a_kernel_was_specialised_for() -> None:
     module = instrumented.parsed(
         rows, {"x_ptr": torch.zeros(1), "o_ptr": torch.zeros(1)} | {"s": 1, "n": 1}, {"B": B}
     )
     kernel = module.kernel
-    kernel.attributes["arg_attrs"] = ({"tt.divisibility": 16}, {}, {"tt.divisibility": 16}, {})
-    assert hints.misaligned_arguments(module, [32, 7, 48, 5]) == []
-    assert hints.misaligned_arguments(module, [40, 7, 47, 5]) == [(0, 16, 40), (2, 16, 47)]
+    kernel.attributes["arg_attrs"] = ({"tt.divisibility": 16}, {}, {"tt.divisibility": 8}, {})
+    assert hints.specialised(module) == {0: 16, 2: 8}
+
+
+@triton.jit
+def hinted_later(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    c = tl.arange(0, B)
+    off = tl.program_id(0) * s
+    n = tl.multiple_of(n, 4)
+    off = tl.multiple_of(off, 8)  # here
+    tl.store(o_ptr + c, tl.load(x_ptr + off + c))
+
+
+def test_the_place_is_that_of_the_hint() -> None:
+    (held,) = run(hinted_later, 2, s=12, n=4)
+    assert held.where.any(axis=1).tolist() == [False, True]
+    assert line_of(held) == "off = tl.multiple_of(off, 8)  # here"

@@ -5,9 +5,10 @@ Owns how a check's site becomes a finding. What is checked is the passes' busine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ttools.core.findings import Finding, Severity
+from ttools.core.location import SourceLocation
 from ttools.interpreter.monitor import Count
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 from ttools.sanitizer.passes.check import Note
@@ -17,16 +18,16 @@ _HELP = {
     "uninit_read": "give the load an `other`, or write the memory before it is read",
     "int_overflow": "widen one of the operands before, for example with `.to(tl.int64)`",
     "bad_hint": "remove the hint, or pass data that keep its promise",
+    "nan": "look at the operands: which of them may be so?",
+    "inf": "compute in a wider type, or subtract the maximum before exp",
     "div_by_zero": "guard the division, for example with tl.where",
 }
 
 
 def check_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Finding]:
     """The findings of one launch's checks."""
-    for count in counts:
+    for count in _first_births(counts):
         witness = count.witness
-        if witness.site.kind != "check":
-            continue
         told = dict(witness.site.attributes)
         kind, argument = told["kind"], subject.argument(int(told.get("argument", -1)))
         severity: Severity = CHECKS[told["check"]][kind]
@@ -51,9 +52,79 @@ def check_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Findin
         )
 
 
-def unjudged(notes: Sequence[Note], subject: Subject, check: str) -> Iterator[Finding]:
-    """Warnings of what a check has left out."""
-    for note in notes:
+def _first_births(counts: Sequence[Count]) -> Iterator[Count]:
+    """The checks that failed; of NaN and the like, which beget others, the first of each kind.
+
+    First is the birth in the first program, and there the one that comes first in the source.
+    """
+    firsts: dict[str, Count] = {}
+    for count in counts:
+        if count.witness.site.kind != "check":
+            continue
+        told = dict(count.witness.site.attributes)
+        if told["check"] != "numeric":
+            yield count
+            continue
+        first = firsts.get(told["kind"])
+        if first is None or _birth(count) < _birth(first):
+            firsts[told["kind"]] = count
+    yield from firsts.values()
+
+
+def _birth(count: Count) -> tuple[int, int, int]:
+    location = count.witness.site.location
+    line = (location.line, location.column) if location is not None else (0, 0)
+    return (count.witness.program, *line)
+
+
+def misaligned_findings(
+    divisors: Mapping[int, int],
+    values: Sequence[int],
+    subject: Subject,
+    location: SourceLocation | None,
+) -> Iterator[Finding]:
+    """Arguments that are not divisible as their kernel was compiled for.
+
+    Triton compiles anew for every launch that needs it, unless the compiled kernel itself is
+    launched: `kernel.warmup(...)[grid](...)`.
+
+    Args:
+        divisors: by index of the parameter.
+        values: addresses and integers, one per parameter.
+        subject: the launch.
+        location: of the kernel.
+    """
+    for index, divisor in divisors.items():
+        if not values[index] % divisor:
+            continue
+        argument = subject.argument(index)
+        is_address = argument is not None and argument.shape is not None
+        text = f"address {values[index]:#x}" if is_address else f"value {values[index]}"
+        name = argument.name if argument else f"parameter {index}"
+        yield Finding(
+            kind="bad_hint",
+            check="hints",
+            severity="error",
+            message=f"the kernel was compiled for a multiple of {divisor} in `{name}`",
+            kernel=subject.kernel,
+            argument=argument,
+            location=location,
+            notes=(f"its {text} is no multiple",),
+            launch=subject.host_line,
+            config=subject.config,
+            help="launch the function instead of the compiled kernel, or pass data as it was "
+            "compiled for",
+        )
+
+
+def unjudged(notes: Sequence[tuple[str, Note]], subject: Subject) -> Iterator[Finding]:
+    """Warnings of what checks have left out.
+
+    Args:
+        notes: each with the name of its check.
+        subject: the launch.
+    """
+    for check, note in notes:
         yield Finding(
             kind=UNSUPPORTED,
             check=check,

@@ -17,7 +17,7 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
-from ttools.sanitizer.check_findings import check_findings, unjudged
+from ttools.sanitizer.check_findings import check_findings, misaligned_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
@@ -168,7 +168,7 @@ class CheckedLaunch:
         )
 
     def _rewrite(self, module: Module) -> None:
-        self.rewrites.apply(module)
+        self.planner.rewrite(self.launch, self.rewrites, module)
 
     def _judge(self, monitor: Monitor) -> Iterator[Finding]:
         if "memcheck" in self.options.checks:
@@ -180,8 +180,13 @@ class CheckedLaunch:
                 self.options.view_bounds,
             )
         yield from check_findings(monitor.counts(), self.subject)
+        if "hints" in self.options.checks:
+            divisors = self.planner.divisors(self.launch)
+            place = self.launch.variants.module.kernel.location
+            values = self.launch.raw_parameters
+            yield from misaligned_findings(divisors, values, self.subject, place)
         notes = self.planner.notes(self.launch, self.rewrites)
-        yield from unjudged(notes, self.subject, "initcheck")
+        yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:
             yield from overwritten_findings(monitor.counts(), self.subject)
             yield from self._races(monitor)

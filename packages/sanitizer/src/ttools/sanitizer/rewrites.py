@@ -8,19 +8,23 @@ the passes do.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.interpreter.observation import ObservedLaunch
-from ttools.sanitizer.passes import overflow, undefined
+from ttools.sanitizer.passes import hints, numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
+
+#: The name of a check, and what it has left out.
+Unjudged: TypeAlias = "tuple[str, Note]"
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Pass:
     """A pass with the parameters that the launch decides.
 
     Attributes:
+        check: whose pass it is.
         name: tells it from all others, so that rewritten kernels can be cached.
         apply: rewrites a module without calls; returns what it cannot judge.
     """
 
+    check: str
     name: str
     apply: Callable[[Module], list[Note]]
 
@@ -53,11 +59,12 @@ class Rewrites:
         """What names the rewritten kernel; empty where it stays as it is."""
         return (*(p.name for p in self.passes), _fingerprint()) if self.passes else ()
 
-    def apply(self, module: Module) -> list[Note]:
-        """Rewrites a module in place; returns what could not be judged."""
-        notes = [Note(op.location, "a recursive call") for op in inline_calls(module)]
+    def apply(self, module: Module) -> list[Unjudged]:
+        """Rewrites a module in place; returns what could not be judged, and by which check."""
+        calls = [Note(op.location, "a call that cannot be inlined") for op in inline_calls(module)]
+        notes = [(each.check, call) for each in self.passes for call in calls]
         for each in self.passes:
-            notes += each.apply(module)
+            notes += [(each.check, note) for note in each.apply(module)]
         return notes
 
     @property
@@ -74,7 +81,9 @@ class Planner:
         self._reads: WeakKeyDictionary[Variants, frozenset[int]] = WeakKeyDictionary()
         self._overflows: WeakKeyDictionary[Variants, dict[object, frozenset[overflow.Candidate]]]
         self._overflows = WeakKeyDictionary()
-        self._notes: WeakKeyDictionary[Variants, dict[tuple[str, ...], list[Note]]]
+        self._divisors: WeakKeyDictionary[Variants, Mapping[int, int]] = WeakKeyDictionary()
+        self._hinted: WeakKeyDictionary[Variants, bool] = WeakKeyDictionary()
+        self._notes: WeakKeyDictionary[Variants, dict[tuple[str, ...], list[Unjudged]]]
         self._notes = WeakKeyDictionary()
 
     def reads(self, launch: ObservedLaunch) -> frozenset[int]:
@@ -83,6 +92,14 @@ class Planner:
         if known is None:
             module = self._inlined(launch.variants)
             known = self._reads[launch.variants] = undefined.reads(module)
+        return known
+
+    def divisors(self, launch: ObservedLaunch) -> Mapping[int, int]:
+        """What the launch's kernel was told to divide its arguments, by parameter."""
+        known = self._divisors.get(launch.variants)
+        if known is None:
+            known = hints.specialised(self._inlined(launch.variants))
+            self._divisors[launch.variants] = known
         return known
 
     def plan(
@@ -101,27 +118,44 @@ class Planner:
         """
         module = self._inlined(launch.variants)
         passes: list[Pass] = []
+        # Candidates are positions in the kernel as it was, so this pass is the first.
         if "overflow" in checks:
             found = self._candidates(launch, module)
             if found:
                 name = ",".join(f"{position}:{bits}" for position, bits in sorted(found))
-                passes.append(Pass(f"overflow {name}", lambda m: overflow.apply(m, found)))
+                passes.append(
+                    Pass("overflow", f"overflow {name}", lambda m: overflow.apply(m, found))
+                )
+        if "hints" in checks and self._is_hinted(launch.variants, module):
+            passes.append(Pass("hints", "hints", hints.apply))
         if "initcheck" not in checks:
             tracked = frozenset()
         elif tracked or undefined.may_report(module):
             name = f"undefined {sorted(tracked)} {sorted(carriers)}"
-            passes.append(Pass(name, lambda m: undefined.apply(m, tracked, carriers)))
+            passes.append(Pass("initcheck", name, lambda m: undefined.apply(m, tracked, carriers)))
+        if "numeric" in checks:
+            passes.append(Pass("numeric", "numeric", numeric.apply))
         return Rewrites(tuple(passes), tracked)
 
-    def notes(self, launch: ObservedLaunch, rewrites: Rewrites) -> Sequence[Note]:
+    def rewrite(self, launch: ObservedLaunch, rewrites: Rewrites, module: Module) -> None:
+        """Applies the passes of a launch to its kernel."""
+        known = self._notes.setdefault(launch.variants, {})
+        known[rewrites.names] = rewrites.apply(module)
+
+    def notes(self, launch: ObservedLaunch, rewrites: Rewrites) -> Sequence[Unjudged]:
         """What the passes cannot judge in the launch's kernel."""
         if not rewrites.passes:
             return ()
         known = self._notes.setdefault(launch.variants, {})
-        found = known.get(rewrites.names)
-        if found is None:
-            found = known[rewrites.names] = rewrites.apply(launch.variants.parse())
-        return found
+        if rewrites.names not in known:  # native code came from the cache
+            self.rewrite(launch, rewrites, launch.variants.parse())
+        return known[rewrites.names]
+
+    def _is_hinted(self, variants: Variants, module: Module) -> bool:
+        known = self._hinted.get(variants)
+        if known is None:
+            known = self._hinted[variants] = hints.may_report(module)
+        return known
 
     def _inlined(self, variants: Variants) -> Module:
         module = self._modules.get(variants)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import (
     Attribute,
@@ -25,6 +26,7 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.rewriting import Builder, Rewriter, replace_uses, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
+from ttools.sanitizer.passes.hint_places import place_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.promises import HINTS, Promise, broken, is_kept, promise_of
 from ttools.sanitizer.passes.sinks import sinks
@@ -35,6 +37,7 @@ from ttools.sanitizer.passes.undefined_lanes import (
     UndefinedLanes,
     mask_of,
 )
+from ttools.sanitizer.passes.witnesses import operands_shown, values_shown
 
 #: Operations through which a promise about an index tells of the result.
 _INDEXING = MOVES | {
@@ -42,6 +45,12 @@ _INDEXING = MOVES | {
     *("tt.addptr", "tt.bitcast", "tt.ptr_to_int", "tt.int_to_ptr", "arith.trunci"),
 }
 _UNMARKED = Mark(None, False)
+_NOUNS = {
+    "tt.load": "load",
+    "tt.store": "store",
+    "tt.atomic_rmw": "atomic",
+    "tt.atomic_cas": "atomic",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,22 @@ class _Broken:
 
     promise: Promise
     stage: Literal["index", "data"]
+
+
+def may_report(module: Module) -> bool:
+    """Whether a kernel has hints or assumptions that cannot be seen to hold."""
+    parameters = _divisors(module.kernel)
+    for op in operations(module.kernel):
+        if op.name == "llvm.intr.assume" or (op.name == "scf.for" and _has_hints(op)):
+            return True
+        promise = promise_of(op)
+        if promise is not None and not is_kept(promise, parameters):
+            return True
+    return False
+
+
+def _has_hints(op: Operation) -> bool:
+    return any(name.startswith(HINTS) for name in op.attributes)
 
 
 def apply(module: Module) -> list[Note]:
@@ -65,9 +90,7 @@ def apply(module: Module) -> list[Note]:
     ops = list(operations(kernel))
     for op in ops:
         if op.name == "llvm.intr.assume":
-            b = rewriter.before(op)
-            condition = b.negate(op.operands[0])
-            insert_check(b, condition, _defect(op, "a condition given to tl.assume is false", -1))
+            _check_assumption(rewriter.before(op), op)
     parameters = _divisors(kernel)
     promises = {
         op: promise
@@ -78,6 +101,14 @@ def apply(module: Module) -> list[Note]:
         _follow(kernel, ops, promises, rewriter)
     rewriter.apply()
     return []
+
+
+def _check_assumption(b: Builder, op: Operation) -> None:
+    condition = b.negate(op.operands[0])
+    compared = op.operands[0].defining_op
+    shown = [] if compared is None else operands_shown(compared, op, condition)
+    defect = _defect(op.location, "a condition given to tl.assume is false", -1)
+    insert_check(b, condition, defect, list(shown))
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
@@ -109,24 +140,9 @@ def _anchor(b: Builder, value: Value, found: Mapping[str, Attribute]) -> None:
     replace_uses(value, same, keep=same.defining_op)
 
 
-def misaligned_arguments(module: Module, values: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Arguments that are not divisible as the kernel was specialised for.
-
-    Args:
-        module: its `arg_attrs` tell of each parameter.
-        values: addresses and integers by index of the parameter; what is no integer counts as 0.
-
-    Returns:
-        Index, promised divisor and value of each.
-    """
-    arguments = module.kernel.regions[0].entry.arguments
-    divisors = _divisors(module.kernel)
-    found = []
-    for index, (argument, value) in enumerate(zip(arguments, values, strict=False)):
-        divisor = divisors.get(argument, 1)
-        if isinstance(element_type(argument.type), IntegerType | PointerType) and value % divisor:
-            found.append((index, divisor, value))
-    return found
+def specialised(module: Module) -> dict[int, int]:
+    """What divides a kernel's arguments, as it was specialised: by index of the parameter."""
+    return {argument.index: divisor for argument, divisor in _divisors(module.kernel).items()}
 
 
 def _divisors(kernel: Operation) -> dict[Value, int]:
@@ -148,7 +164,7 @@ def _follow(
 ) -> None:
     provenance = Provenance(kernel)
     tracking = Tracking(kernel, _Hints(promises), rewriter)
-    arguments = _arguments(ops, tracking, provenance)
+    accesses = _accesses(ops, tracking, provenance)
     found = []
     for op in ops:
         for sink in sinks(op):
@@ -167,33 +183,40 @@ def _follow(
             condition = b.binary("andi", condition, sink.mask)
         hinted = key.promise.value.defining_op
         assert hinted is not None
+        access, argument = accesses.get(key.promise, (None, -1))
         message = f"the values break the promise {key.promise.describe()}"
-        insert_check(b, condition, _defect(hinted, message, arguments.get(key.promise, -1)))
+        if access is not None and access.location is not None:
+            message += (
+                f", and the {_NOUNS[access.name]} at line {access.location.line} relies on it"
+            )
+        place = place_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
+        shown = values_shown([("value", key.promise.value)], hinted, sink.op, condition)
+        insert_check(b, condition, _defect(place, message, argument), list(shown))
 
 
-def _arguments(
+def _accesses(
     ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
-) -> dict[Promise, int]:
-    """For each promise, the parameter behind the first access that may rely on it."""
-    found: dict[Promise, int] = {}
+) -> dict[Promise, tuple[Operation, int]]:
+    """For each promise the first access that may rely on it, and the parameter behind that."""
+    found: dict[Promise, tuple[Operation, int]] = {}
     for op in ops:
-        if op.name not in (*ACCESSES, "tt.store"):
+        if op.name not in _NOUNS:
             continue
         roots = provenance.of(op.operands[0])
         for key in tracking.state(op.operands[0]):
             assert isinstance(key, _Broken)
-            if len(roots) == 1 and key.promise not in found:
-                (root,) = roots
-                found[key.promise] = -1 if root is None else root
+            if key.stage == "index" and key.promise not in found:
+                (root,) = roots if len(roots) == 1 else (None,)
+                found[key.promise] = op, -1 if root is None else root
     return found
 
 
-def _defect(op: Operation, message: str, argument: int) -> Defect:
+def _defect(place: SourceLocation | None, message: str, argument: int) -> Defect:
     return Defect(
         check="hints",
         kind="bad_hint",
         message=message,
-        location=op.location,
+        location=place,
         argument=argument,
     )
 

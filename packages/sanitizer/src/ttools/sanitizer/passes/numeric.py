@@ -2,7 +2,8 @@
 
 An operation bears a NaN where its result is one and no operand was; infinity likewise. Births are
 reported at the operation, but only if they get to memory: the lanes are followed to what is stored,
-which must still be NaN or infinite. What a mask leaves out or `tl.where` discards is no birth.
+which must still be NaN or infinite, and to addresses. What a mask leaves out or `tl.where` discards
+is no birth.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
-from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes
+from ttools.sanitizer.passes.undefined_lanes import ACCESSES, Mark, UndefinedLanes
+from ttools.sanitizer.passes.witnesses import operands_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]
 _MESSAGES = {
@@ -76,9 +78,9 @@ def apply(module: Module) -> list[Note]:
     found = [
         (sink, key)
         for op in operations(kernel)
-        if op.name in ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
+        if op.name in (*ACCESSES, "tt.store")
         for sink in sinks(op)
-        if sink.value is not op.operands[0] and sink.value is not sink.mask
+        if sink.value is not sink.mask
         for key in tracking.state(sink.value)
     ]
     notes = []
@@ -118,6 +120,7 @@ def _check(
             location=birth.op.location,
             argument=-1 if root is None else root,
         ),
+        list(operands_shown(birth.op, sink.op, condition)),
     )
 
 

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import (
-    Block,
     IntegerType,
     Module,
     Operation,
@@ -24,7 +22,6 @@ from ttools.interpreter.ir import (
     Type,
     Value,
     element_type,
-    shape_of,
 )
 from ttools.interpreter.rewriting import Builder, Rewriter, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
@@ -40,6 +37,7 @@ from ttools.sanitizer.passes.tracking import (
     operations,
 )
 from ttools.sanitizer.passes.undefined_lanes import ACCESSES, mask_of
+from ttools.sanitizer.passes.witnesses import operands_shown
 
 _LONG = IntegerType(64)
 #: Operations that lose bits where the exact result does not fit, and what to call that result.
@@ -174,32 +172,8 @@ def _check(
             location=culprit.location,
             argument=argument,
         ),
-        list(_shown(culprit, access)),
+        list(operands_shown(culprit, access, condition)),
     )
-
-
-def _shown(culprit: Operation, access: Operation) -> Iterator[tuple[str, Value]]:
-    """The operands of the operation that wrapped, where they can be seen at the access."""
-    for index, value in enumerate(culprit.operands):
-        shape = shape_of(value.type)
-        if shape in ((), shape_of(access.operands[0].type)) and _is_visible(culprit, access):
-            name = _name(value.location) or ("left", "right")[index]
-            yield name, value
-
-
-def _name(location: SourceLocation | None) -> str | None:
-    return location.name if location is not None else None
-
-
-def _is_visible(definition: Operation, use: Operation) -> bool:
-    """Whether `use` comes after `definition` in its block, or within an operation that does."""
-    current: Operation | None = use
-    while current is not None and current.parent is not None:
-        block: Block = current.parent
-        if block is definition.parent:
-            return block.operations.index(definition) < block.operations.index(current)
-        current = block.parent.parent if block.parent is not None else None
-    return False
 
 
 class _Twins:
