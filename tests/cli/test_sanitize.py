@@ -224,6 +224,33 @@ def test_wrong_use(ttools: Run, buggy: str, arguments: tuple[str, ...], sentence
     assert "right" not in done.stdout
 
 
+TUNED = """\
+import torch
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": b}) for b in (16, 32, 64)], key=["n"])
+@triton.jit
+def double(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 2 * tl.load(x_ptr + offs))
+
+x = torch.ones(48)
+double[lambda meta: (triton.cdiv(48, meta["BLOCK"]),)](x, 48)
+print("right:", bool((x == 2).all()))
+"""
+
+
+def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "tuned.py").write_text(TUNED)
+    assert ttools("sanitize", "tuned.py").returncode == 0
+    done = ttools("sanitize", "--all-configs", "--format", "json", "--output", "r.json", "tuned.py")
+    assert (done.returncode, done.stdout) == (1, "right: True\n")
+    findings = json.loads((tmp_path / "r.json").read_text())["findings"]
+    assert {f["kind"] for f in findings} == {"oob_load", "oob_store"}
+    assert all([c["BLOCK"] for c in f["configs"]] == [32, 64] for f in findings)
+
+
 # --- runs without launches --------------------------------------------------------------------
 
 

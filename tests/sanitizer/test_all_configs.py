@@ -1,0 +1,128 @@
+"""Every configuration of autotuned kernels runs, each on the memory that the first one found."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.sanitizer import sanitize
+
+
+def tuned(*configs: triton.Config, **options):
+    """An autotuned kernel that is right only where `ROWS` rows of `BLOCK` make up the tensor."""
+
+    @triton.autotune(list(configs), key=["n"], **options)
+    @triton.jit
+    def add_to_kernel(x_ptr, total_ptr, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+        offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        inside = offs < n if MASKED else offs < n + BLOCK
+        x = tl.load(x_ptr + offs, mask=inside, other=0.0)
+        total = tl.load(total_ptr + offs, mask=offs < n, other=0.0)
+        tl.store(total_ptr + offs, total + x, mask=offs < n)
+
+    return add_to_kernel
+
+
+def config(block: int, masked: bool, **options) -> triton.Config:
+    return triton.Config({"BLOCK": block, "MASKED": masked}, **options)
+
+
+def launch(kernel, x: torch.Tensor, total: torch.Tensor) -> None:
+    n = x.numel()
+    kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, total, n)
+
+
+@pytest.fixture
+def tensors() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(100.0), torch.ones(100)
+
+
+def test_a_defect_names_the_configurations_that_have_it(tensors) -> None:
+    x, total = tensors
+    kernel = tuned(config(16, True), config(32, False), config(64, True), config(128, False))
+    with sanitize(all_configs=True) as checked:
+        launch(kernel, x, total)
+    (finding,) = checked.findings
+    assert finding.kind == "oob_load"
+    assert [c["BLOCK"] for c in finding.configs] == [32, 128]
+    assert [c["BLOCK"] for c in (entry.config or {} for entry in checked.launches)] == [
+        *(16, 32, 64, 128)
+    ]
+
+
+def test_each_configuration_finds_the_same_memory_and_one_result_is_left(tensors) -> None:
+    x, total = tensors
+    kernel = tuned(config(16, True), config(32, True), config(64, True))
+    with sanitize(all_configs=True) as checked:
+        launch(kernel, x, total)
+    assert checked.findings == []
+    torch.testing.assert_close(total, x + 1)
+    assert kernel.best_config.kwargs["BLOCK"] == 16
+
+
+def test_only_the_first_runs_by_default(tensors) -> None:
+    x, total = tensors
+    with sanitize() as checked:
+        launch(tuned(config(16, True), config(32, False)), x, total)
+    assert checked.findings == []
+    assert [entry.config["BLOCK"] for entry in checked.launches] == [16]
+
+
+def test_equal_launches_are_not_tried_again_others_are(tensors) -> None:
+    x, total = tensors
+    kernel = tuned(config(16, True), config(32, True))
+    with sanitize(all_configs=True) as checked:
+        launch(kernel, x, total)
+        launch(kernel, x, total)
+        launch(kernel, x[:64], total[:64])
+    assert [(e.config["BLOCK"], e.count) for e in checked.launches] == [
+        *((16, 2), (32, 1), (16, 1), (32, 1))
+    ]
+    torch.testing.assert_close(total[:64], 3 * x[:64] + 1)
+
+
+def test_memory_that_one_configuration_wrote_is_unwritten_for_the_next() -> None:
+    @triton.autotune([config(16, True), config(64, True)], key=[])
+    @triton.jit
+    def accumulate_kernel(total_ptr, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+        offs = tl.arange(0, BLOCK)
+        inside = offs < 16 if MASKED else offs < BLOCK
+        tl.store(total_ptr + offs, tl.load(total_ptr + offs, mask=inside) + 1, mask=inside)
+
+    with sanitize(all_configs=True) as checked:
+        total = torch.empty(64)
+        accumulate_kernel[(1,)](total)
+    (finding,) = checked.findings
+    assert finding.kind == "uninit_read"
+    assert [c["BLOCK"] for c in finding.configs] == [16, 64]
+
+
+def test_a_configuration_that_does_not_run_is_named(tensors) -> None:
+    @triton.autotune([config(48, True), config(32, True)], key=[])
+    @triton.jit
+    def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, MASKED: tl.constexpr):
+        offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+    x, out = tensors
+    with sanitize(all_configs=True) as checked:
+        launch(copy_kernel, x, out)
+    (finding,) = checked.findings
+    assert (finding.kind, finding.severity, finding.config["BLOCK"]) == (
+        *("config_failed", "warning"),
+        48,
+    )
+    assert "power of 2" in finding.message
+    assert torch.equal(x, out)
+
+
+def test_the_error_of_the_first_is_raised_where_none_runs(tensors) -> None:
+    x, total = tensors
+    kernel = tuned(config(48, True), config(24, True))
+    with sanitize(all_configs=True) as checked, pytest.raises(Exception, match="power of 2"):
+        launch(kernel, x, total)
+    (finding,) = checked.findings
+    assert [c["BLOCK"] for c in finding.configs] == [48, 24]
+    assert torch.equal(total, torch.ones(100))
