@@ -132,23 +132,25 @@ class CheckedLaunch:
             TtoolsError: as the launch would without checks, except for a deadlock.
         """
         before = snapshot_before(self.launch) if self.instruments.synchronised else None
+        options = self.launch.run.launch_options
+        other = replace(options, order="random", seed=self.options.seed)
         try:
-            self._execute(self.launch.run.launch_options)
+            self._execute(options)
             report = self._report
         except KernelError as error:
             if error.kind != "deadlock" or "deadlock" not in self.options.checks:
                 raise
             self.findings.append(deadlock_finding(error, self.subject, self.launch))
-            report, before = LaunchReport(0, 0.0), None
+            # Who came too late may come first, and show that waiting was all that ordered them.
+            report, other = LaunchReport(0, 0.0), replace(options, order="reverse")
         monitor = self.launch.monitor
         assert monitor is not None
         self.monitor = monitor
         self.findings += self._judge(monitor)
         if before is not None:
-            seed = self.options.seed
-            other = in_another_order(self.launch, before, seed, self._execute)
-            if other is not None:
-                self.findings += self._only_then(other)
+            observed = in_another_order(self.launch, before, other, self._execute)
+            if observed is not None:
+                self.findings += self._only_then(observed, other)
         if "deadlock" in self.options.checks:
             self.findings += (
                 co_residency_finding(warning, self.subject, self.launch)
@@ -205,10 +207,11 @@ class CheckedLaunch:
             else:
                 yield finding
 
-    def _only_then(self, monitor: Monitor) -> Iterator[Finding]:
+    def _only_then(self, monitor: Monitor, options: LaunchOptions) -> Iterator[Finding]:
         """Races that only another order of the programs shows."""
         known = {(finding.kind, finding.location) for finding in self.findings}
         for finding in self._races(monitor):
             if (finding.kind, finding.location) not in known:
-                note = f"seen when the programs run in a random order (seed {self.options.seed})"
+                seed = f" (seed {options.seed})" if options.order == "random" else ""
+                note = f"seen when the programs run in {options.order} order{seed}"
                 yield replace(finding, notes=(*finding.notes, note))

@@ -7,11 +7,10 @@ another order of the programs show other races. Memory is as the launch left it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import KernelError, TtoolsError
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Monitor
@@ -67,18 +66,22 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
 
 
 def in_another_order(
-    launch: ObservedLaunch, before: Snapshot, seed: int, execute: Callable[[LaunchOptions], None]
+    launch: ObservedLaunch,
+    before: Snapshot,
+    options: LaunchOptions,
+    execute: Callable[[LaunchOptions], None],
 ) -> Monitor | None:
-    """Runs the launch again from its beginning with its programs in a random order.
+    """Runs the launch again from its beginning with its programs in another order.
 
     Args:
         launch: it has run once.
         before: what it writes, as it was before that.
-        seed: of the order.
+        options: with that order.
         execute: runs it with these options.
 
     Returns:
-        What that run observed; None if it failed, which the order alone may cause.
+        What that run observed; None if it failed, which the order alone may cause. Of a deadlock,
+        what the programs did until they waited.
     """
     written = launch.written_storages
     if written is None:
@@ -86,8 +89,10 @@ def in_another_order(
     after, own = Snapshot(written), launch.monitor
     before.restore()
     try:
-        execute(replace(launch.run.launch_options, order="random", seed=seed))
+        execute(options)
         return launch.monitor
+    except KernelError as error:
+        return launch.monitor if error.kind == "deadlock" else None
     except TtoolsError:
         return None
     finally:

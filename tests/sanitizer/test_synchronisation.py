@@ -1,0 +1,51 @@
+"""What orders programs and what only seems to: scopes of atomics, waiting for nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.sanitizer import sanitize
+
+
+@triton.jit
+def count_kernel(counter_ptr, SCOPE: tl.constexpr):
+    tl.atomic_add(counter_ptr, 1, sem="relaxed", scope=SCOPE)
+
+
+@pytest.mark.parametrize(
+    ("scope", "programs", "kinds"),
+    [("cta", 4, ["race"]), ("cta", 1, []), ("gpu", 4, []), ("sys", 4, [])],
+)
+def test_atomics_of_programs_exclude_each_other_in_a_common_scope(
+    scope: str, programs: int, kinds: list[str]
+) -> None:
+    counter = torch.zeros(1, dtype=torch.int32)
+    with sanitize() as report:
+        count_kernel[(programs,)](counter, SCOPE=scope)
+    assert [finding.kind for finding in report.findings] == kinds
+    assert all("scope" in (finding.help or "") for finding in report.findings)
+    assert counter.item() == programs
+
+
+@triton.jit
+def wait_for_the_initial_value_kernel(flag_ptr, data_ptr, out_ptr):
+    pid = tl.program_id(0)
+    if pid == 0:
+        tl.store(data_ptr, 7)
+        tl.atomic_xchg(flag_ptr, 1, sem="release")
+    else:
+        while tl.atomic_add(flag_ptr, 0, sem="acquire") != 0:
+            pass
+        tl.store(out_ptr + pid, tl.load(data_ptr))
+
+
+def test_a_launch_that_hangs_in_one_order_is_looked_at_in_another() -> None:
+    flag, data, out = (torch.zeros(n, dtype=torch.int32) for n in (1, 1, 3))
+    with sanitize(threads=1) as report:
+        wait_for_the_initial_value_kernel[(3,)](flag, data, out)
+    hang, race = report.findings
+    assert (hang.kind, race.kind, race.argument.name) == ("deadlock", "race", "data_ptr")
+    assert race.notes[-1] == "seen when the programs run in reverse order"
