@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from peak_memory import forget_peak_memory, peak_memory
-from sides import HERE, environment
+from sides import CHECKED, HERE, environment
 
 #: In the order in which they happen; `other` is the rest of `total`.
 PHASES = (
@@ -113,7 +114,7 @@ class _Recorder:
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 
-        from ttools.interpreter import launch
+        from ttools.interpreter import launch, observation
         from ttools.interpreter.backend import front, variants
 
         wraps: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
@@ -122,6 +123,7 @@ class _Recorder:
             (variants, "parse_module", lambda f: self.timed("TTIR parse", f)),
             (variants, "get_or_compile", self.compilation),
             (launch, "run", self.run),
+            (observation, "run_launch", self.run),
             (JITFunction, "run", self.launch),
         ]
         for owner, name, wrap in wraps:
@@ -149,13 +151,73 @@ def child(only: str) -> None:
     print(json.dumps(results))
 
 
-def _run_child(only: str, caches: Path) -> list[dict[str, Any]]:
+def checked_child(only: str, side: str) -> None:
+    """Prints, as JSON, how much longer the first launch of each kernel takes than the second."""
+    import kernels
+    import torch
+    from workloads import chosen
+
+    from ttools.sanitizer import sanitize
+
+    torch.set_num_threads(1)
+    recorder = _Recorder()
+    recorder.install()
+    results = []
+    with sanitize(checks=CHECKED[side]) if side in CHECKED else nullcontext():
+        x = torch.ones(16)
+        kernels.tiny_kernel[1,](x, torch.empty(16), 16, BLOCK=16)
+        for workload in chosen(only):
+            recorder.records.clear()
+            call = workload.triton_call(*workload.make_inputs("ours"))
+            call()
+            first = recorder.records[:]
+            call()
+            for one, two in zip(first, recorder.records[len(first) :], strict=True):
+                seconds = one["phases"]["total"] - two["phases"]["total"]
+                named = {"workload": workload.name, "title": workload.title}
+                compiled = "codegen" in one["phases"]
+                results.append(
+                    {**named, "kernel": one["kernel"], "compiled": compiled, "seconds": seconds}
+                )
+    print(json.dumps(results))
+
+
+def measure_checked_compilation(only: str, repeat: int) -> list[dict[str, Any]]:
+    """What compiling takes under the checks, and what it takes under none.
+
+    The checks also plan, judge and tell at each launch, so what counts as compiling is by how
+    much the first launch of a kernel takes longer than the second, less the time in which its
+    programs run.
+
+    Returns:
+        For each kernel that a workload is the first to launch `workload`, `title`, `kernel` and
+        the median seconds of `ours` and of each checked side.
+    """
+    sides = ("ours", *CHECKED)
+    runs: dict[str, list[list[dict[str, Any]]]] = {side: [] for side in sides}
+    for _ in range(repeat):
+        for side in sides:
+            with tempfile.TemporaryDirectory() as caches:
+                runs[side].append(_run_child(only, Path(caches), side))
+    results = []
+    for same in zip(*(zip(*runs[side], strict=True) for side in sides), strict=True):
+        if not all(record["compiled"] for times in same for record in times):
+            continue
+        named = {name: same[0][0][name] for name in ("workload", "title", "kernel")}
+        times = zip(sides, same, strict=True)
+        results.append(
+            {**named, **{s: statistics.median(r["seconds"] for r in t) for s, t in times}}
+        )
+    return results
+
+
+def _run_child(only: str, caches: Path, *side: str) -> list[dict[str, Any]]:
     own = {
         "TTOOLS_CACHE_DIR": str(caches / "ttools"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
     }
     done = subprocess.run(
-        [sys.executable, str(HERE / "compile_time.py"), only],
+        [sys.executable, str(HERE / "compile_time.py"), only, *side],
         env=environment(own),
         stdout=subprocess.PIPE,
         text=True,
@@ -201,4 +263,7 @@ def _medians(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    child(sys.argv[1] if len(sys.argv) > 1 else "")
+    if len(sys.argv) > 2:
+        checked_child(sys.argv[1], sys.argv[2])
+    else:
+        child(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sides import Row
+from sides import TITLES, Row
 
 UPSTREAM_MEAN, UPSTREAM_EACH = 500.0, 200.0
 TORCH_MEAN, TORCH_EACH = 1.5, 3.0
 COMPILE_MS, COMPILE_ATTENTION_MS = 150.0, 400.0
 LAUNCH_US = 100.0
+#: Times under the checks, relative to none: on the mean of all rows, and of each by its access.
+CHECKED_MEAN = {"memcheck": 1.2, "checks": 4.0}
+CHECKED_EACH = {
+    "memcheck": {"plain": 1.5, "gathers": 2.0, "scatters": 2.0},
+    "checks": {"plain": 10.0, "gathers": 10.0},
+}
+SCATTER_S = 1.0
+CHECKED_COMPILE = 2.5
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def speed_figures(rows: Sequence[Row]) -> list[Figure]:
-    """Of every number of threads, against both other sides."""
+    """Of every number of threads, against the other sides."""
     figures = []
     for threads in sorted({row.threads for row in rows}):
         on = f"{threads} thread" + ("s" if threads > 1 else "")
@@ -50,13 +58,51 @@ def speed_figures(rows: Sequence[Row]) -> list[Figure]:
         wrong = tuple(r.title for r in mine if "ours" in r.times and not r.times["ours"].right)
         if wrong:
             figures.append(Figure(f"right results, {on}", f"{len(wrong)}", "0", False, wrong))
+        # Rows that scatter are there for the checks: memory decides how fast they are.
+        mine, everything = [row for row in mine if row.access != "scatters"], mine
         faster = {r.title: 1 / ratio for r in mine if (ratio := r.ratio("upstream"))}
         if faster:
             figures += _upstream(faster, on)
         slower = {r.title: ratio for r in mine if (ratio := r.ratio("torch"))}
         if slower:
             figures += _torch(slower, on)
+        figures += _checked(everything, on)
     return figures
+
+
+def _checked(rows: Sequence[Row], on: str) -> list[Figure]:
+    """What the checks cost."""
+    figures = []
+    for side, limit in CHECKED_MEAN.items():
+        chosen = [row for row in rows if row.access in CHECKED_EACH[side]]
+        slower = [(row, ratio) for row in chosen if (ratio := row.slowdown(side))]
+        name = f"time under {TITLES[side]}"
+        if slower:
+            mean = geometric_mean([ratio for _, ratio in slower])
+            title = f"{name}, geometric mean, {on}"
+            figures.append(Figure(title, f"{mean:.2f}x", f"≤ {limit}x", mean <= limit))
+        for access, most in CHECKED_EACH[side].items():
+            ratios = {row.title: ratio for row, ratio in slower if row.access == access}
+            if ratios:
+                title = f"{name}, most{'' if access == 'plain' else f' of {access}'}, {on}"
+                figures.append(_most(title, ratios, most))
+    times = {
+        row.title: row.times["checks"].median
+        for row in rows
+        if row.access == "scatters" and "checks" in row.times and row.times["checks"].samples
+    }
+    if times:
+        name = f"scatter under {TITLES['checks']}, most, {on}"
+        missed = tuple(title for title, seconds in times.items() if seconds > SCATTER_S)
+        value, wanted = f"{max(times.values()):.2f} s", f"≤ {SCATTER_S:.0f} s"
+        figures.append(Figure(name, value, wanted, not missed, missed))
+    return figures
+
+
+def _most(name: str, ratios: dict[str, float], limit: float) -> Figure:
+    most = max(ratios.values())
+    missed = tuple(title for title, value in ratios.items() if value > limit)
+    return Figure(name, f"{most:.2f}x", f"≤ {limit}x", not missed, missed)
 
 
 def _upstream(faster: dict[str, float], on: str) -> list[Figure]:
@@ -118,6 +164,24 @@ def compile_figures(compilation: dict[str, list[dict[str, Any]]]) -> list[Figure
         value = f"{max(times.values()):.0f} ms"
         name = f"cold compilation, {what}"
         figures.append(Figure(name, value, f"≤ {limit:.0f} ms", not missed, missed))
+    return figures
+
+
+def checked_compile_figures(compilation: Sequence[dict[str, Any]]) -> list[Figure]:
+    """Of cold compilations of kernels with what the checks put into them."""
+    figures = []
+    for side in CHECKED_MEAN:
+        ratios = {
+            f"{record['kernel']} ({record['title']})": record[side] / record["ours"]
+            for record in compilation
+        }
+        if ratios:
+            name = f"cold compilation under {TITLES[side]}"
+            mean, limit = geometric_mean(list(ratios.values())), CHECKED_COMPILE
+            figures += [
+                Figure(f"{name}, geometric mean", f"{mean:.2f}x", f"≤ {limit}x", mean <= limit),
+                _most(f"{name}, most", ratios, limit),
+            ]
     return figures
 
 

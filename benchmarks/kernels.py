@@ -30,6 +30,14 @@ def gather_kernel(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def scatter_kernel(index_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    index = tl.load(index_ptr + offsets, mask=inside, other=0)
+    tl.store(out_ptr + index, index, mask=inside)
+
+
+@triton.jit
 def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)

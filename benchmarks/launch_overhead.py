@@ -1,4 +1,4 @@
-"""What a warm launch of a tiny kernel costs above Triton's own launch path.
+"""What a warm launch of a tiny kernel costs above Triton's own launch path, and under the checks.
 
 Triton's own path is the same call with a launcher that does nothing, in the same process and in
 alternation. Run as a program it is that process.
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sides import HERE, environment
+from sides import CHECKED, HERE, environment
 
 _LAUNCHES = 500
 
@@ -36,7 +36,9 @@ def child(repeat: int) -> None:
     import kernels
     import torch
 
-    x, out = torch.ones(16), torch.empty(16)
+    from ttools.sanitizer import sanitize
+
+    x, out = torch.ones(16), torch.zeros(16)
     grid = (1,)
 
     def launch() -> Any:
@@ -50,17 +52,25 @@ def child(repeat: int) -> None:
         pass
 
     gc.disable()
-    samples: dict[str, list[float]] = {"launch_s": [], "triton_s": []}
+    checked = {side: sanitize(checks=checks) for side, checks in CHECKED.items()}
+    for sanitization in checked.values():
+        with sanitization:
+            launch()
+    names = ("launch", "triton", *checked)
+    samples: dict[str, list[float]] = {f"{name}_s": [] for name in names}
     for _ in range(repeat):
         compiled._run = ours
         samples["launch_s"].append(_seconds(launch))
+        for side, sanitization in checked.items():
+            with sanitization:
+                samples[f"{side}_s"].append(_seconds(launch))
         compiled._run = nothing
         samples["triton_s"].append(_seconds(launch))
     print(json.dumps(samples))
 
 
 def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
-    """Seconds of a launch, of Triton's part of it, and their difference, with the samples."""
+    """Seconds of a launch, of Triton's part of it, their difference, and a launch under checks."""
     own = {
         "TTOOLS_CACHE_DIR": str(caches / "ttools"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
@@ -73,13 +83,9 @@ def measure_launch(repeat: int, caches: Path) -> dict[str, Any]:
         check=True,
     )
     samples = json.loads(done.stdout)
-    launch, triton = (statistics.median(samples[name]) for name in ("launch_s", "triton_s"))
-    return {
-        "launch_s": launch,
-        "triton_s": triton,
-        "overhead_s": launch - triton,
-        "samples": samples,
-    }
+    medians = {name: statistics.median(values) for name, values in samples.items()}
+    overhead = medians["launch_s"] - medians["triton_s"]
+    return {**medians, "overhead_s": overhead, "samples": samples}
 
 
 if __name__ == "__main__":

@@ -14,9 +14,12 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from peak_memory import forget_peak_memory, peak_memory, release_free_memory
+from sides import CHECKED
 from workload import Call, largest_error
 from workloads import WORKLOADS
 
@@ -44,17 +47,29 @@ def sample(call: Call) -> tuple[float, float, int]:
 
 
 class Bench:
-    """The workload at hand of one side."""
+    """The workload at hand of one side.
 
-    def __init__(self, side: str) -> None:
+    Args:
+        side: of `sides.SIDES`.
+        sanitization: what checks the side's launches; None where nothing does.
+    """
+
+    def __init__(self, side: str, sanitization: Any = None) -> None:
         self._side = side
+        self._sanitization = sanitization
         self._call: Call | None = None
         self._factor = 1
+        self._memory = 0
 
     def prepare(self, name: str) -> dict[str, Any]:
         """Makes the inputs, calls once, and compares with torch in double precision."""
         workload = next(w for w in WORKLOADS if w.name == name)
         make = workload.torch_call if self._side == "torch" else workload.triton_call
+        self._call = None
+        gc.collect()
+        release_free_memory()
+        self._memory = forget_peak_memory()
+        known = self._kinds()
         inputs = workload.make_inputs(self._side)
         expected = workload.expected(inputs)
         self._factor = workload.factor(self._side)
@@ -65,18 +80,69 @@ class Bench:
         error = largest_error(results, expected)
         del results, expected
         gc.collect()
+        release_free_memory()
+        forget_peak_memory()
         return {
             "first_s": first * self._factor,
             "error": error,
             "right": error <= workload.tolerance,
             "factor": self._factor,
+            "findings": self._kinds()[len(known) :],
         }
 
     def measure(self) -> dict[str, Any]:
         """One sample of the prepared workload."""
         assert self._call is not None
         seconds, waited, calls = sample(self._call)
-        return {"seconds": seconds * self._factor, "waited": waited, "calls": calls}
+        peak = max(0, peak_memory() - self._memory)
+        answer = {"seconds": seconds * self._factor, "waited": waited, "calls": calls}
+        return {**answer, "peak_bytes": peak}
+
+    def _kinds(self) -> list[str]:
+        """What the checks have found so far, of all workloads."""
+        findings = [] if self._sanitization is None else self._sanitization.findings
+        return [f"{finding.kind} ({finding.severity})" for finding in findings]
+
+
+class TracedBench:
+    """The workload at hand under triton-viz, which may be absent and may fail."""
+
+    def __init__(self) -> None:
+        self._bench = Bench("viz")
+        self._missing = ""
+        try:
+            _trace_kernels()
+        except Exception as error:  # noqa: BLE001 - another project's; the report tells
+            self._missing = f"cannot be used: {_first_line(error)}"
+
+    def prepare(self, name: str) -> dict[str, Any]:
+        """As `Bench.prepare`; `note` tells why there is nothing to measure."""
+        if self._missing:
+            return {"note": self._missing}
+        try:
+            return {**self._bench.prepare(name), "error": 0.0, "right": True}
+        except Exception as error:  # noqa: BLE001 - another project's; the report tells
+            return {"note": f"fails: {_first_line(error)}"}
+
+    def measure(self) -> dict[str, Any]:
+        """As `Bench.measure`."""
+        return self._bench.measure()
+
+
+def _trace_kernels() -> None:
+    """Puts the kernels behind triton-viz's sanitizer, which reads them and computes nothing."""
+    import kernels
+    import triton_viz  # type: ignore[import-not-found, unused-ignore]
+    import wider_kernels
+
+    for module in (kernels, wider_kernels):
+        for name, value in list(vars(module).items()):
+            if name.endswith("_kernel"):
+                setattr(module, name, triton_viz.trace("sanitizer")(value))
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:100]
 
 
 def _requests() -> Iterator[dict[str, Any]]:
@@ -93,14 +159,25 @@ def main() -> None:
     # What libraries print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    bench = Bench(arguments.side)
     # A collection in the middle of a call would be charged to it.
     gc.disable()
-    for request in _requests():
-        name = request.get("prepare")
-        answer = bench.measure() if name is None else bench.prepare(name)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+    checks = CHECKED.get(arguments.side)
+    with _sanitizing(checks) as sanitization:
+        is_viz = arguments.side == "viz"
+        bench = TracedBench() if is_viz else Bench(arguments.side, sanitization)
+        for request in _requests():
+            name = request.get("prepare")
+            answer = bench.measure() if name is None else bench.prepare(name)
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+
+
+def _sanitizing(checks: str | None) -> AbstractContextManager[Any]:
+    if checks is None:
+        return nullcontext()
+    from ttools.sanitizer import sanitize
+
+    return sanitize(checks=checks)
 
 
 if __name__ == "__main__":

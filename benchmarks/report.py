@@ -15,8 +15,12 @@ from figures import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from sides import TITLES, Row, Times
+from sides import CHECKED, TITLES, Row, Times
 
+#: What the tables of run times and of the checks show, in this order.
+_COMPARED = ("ours", "torch", "upstream")
+_UNDER_CHECKS = ("ours", "memcheck", "checks", "upstream", "viz")
+_RATIOS = {"memcheck": "memcheck / ours", "checks": "checks / ours"}
 #: A row is marked when the quartiles of a side lie further from its median than this, or when
 #: its process went without a CPU for a larger share of the time.
 _NOISY = 0.1
@@ -60,7 +64,7 @@ def milliseconds(seconds: float) -> str:
 def speed_sheet(rows: Sequence[Row], threads: int) -> Sheet:
     """All workloads with one number of threads."""
     mine = [row for row in rows if row.threads == threads]
-    sides = [side for side in TITLES if any(side in row.times for row in mine)]
+    sides = [side for side in _COMPARED if any(side in row.times for row in mine)]
     ratios = [side for side in ("torch", "upstream") if side in sides and "ours" in sides]
     heads = ("ms", *(TITLES[side] for side in sides), *map(_ratio_head, ratios), "error")
     body, notes = [], []
@@ -69,9 +73,40 @@ def speed_sheet(rows: Sequence[Row], threads: int) -> Sheet:
         cells += [_ratio(row, side) for side in ratios]
         error = f"{row.times['ours'].error:.0e}" if "ours" in row.times else ""
         body.append((row.title, *cells, error))
-        notes += [f"{row.title}: {note}" for note in _notes(row)]
+        notes += [f"{row.title}: {note}" for note in _notes(row, sides)]
     title = f"Run time, {threads} thread{'s' if threads > 1 else ''}"
     return Sheet(title, heads, tuple(body), tuple(notes))
+
+
+def check_sheet(rows: Sequence[Row], threads: int) -> Sheet | None:
+    """Times and memory of all workloads under the checks; None where nothing was checked."""
+    mine = [row for row in rows if row.threads == threads]
+    sides = [side for side in _UNDER_CHECKS if any(side in row.times for row in mine)]
+    checked = [side for side in CHECKED if side in sides]
+    if not checked:
+        return None
+    plain = ["ours"] if "ours" in sides else []
+    heads = ["ms", *(TITLES[side] for side in sides), *(_RATIOS[side] for side in checked if plain)]
+    heads += [f"{name} MiB" for name in [*plain, *checked]]
+    body, notes = [], []
+    for row in mine:
+        cells = [_time(row.times[side]) for side in sides]
+        cells += [_slowdown(row, side) for side in checked if plain]
+        cells += [f"{row.times[side].peak_bytes / 2**20:.1f}" for side in [*plain, *checked]]
+        body.append((row.title, *cells))
+        notes += [f"{row.title}: {note}" for note in _notes(row, [*checked, "viz"])]
+        notes += [
+            f"{row.title}: {TITLES[side]} found {', '.join(row.times[side].findings)}"
+            for side in checked
+            if row.times[side].findings
+        ]
+    title = f"Under the checks, {threads} thread{'s' if threads > 1 else ''}"
+    return Sheet(title, tuple(heads), tuple(body), tuple(dict.fromkeys(notes)))
+
+
+def _slowdown(row: Row, side: str) -> str:
+    ratio = row.slowdown(side)
+    return "-" if ratio is None else f"{ratio:.2f}x"
 
 
 def _ratio_head(side: str) -> str:
@@ -95,9 +130,11 @@ def _is_noisy(times: Times) -> bool:
     return times.spread > _NOISY or sorted(times.waited)[len(times.waited) // 2] > _NOISY
 
 
-def _notes(row: Row) -> list[str]:
+def _notes(row: Row, sides: Sequence[str]) -> list[str]:
     notes = []
     for side, times in row.times.items():
+        if side not in sides:
+            continue
         if times.note:
             notes.append(f"{TITLES[side]} skipped: {times.note}")
         elif times.factor > 1:
@@ -128,6 +165,21 @@ def compile_sheets(compilation: dict[str, list[dict[str, Any]]]) -> list[Sheet]:
     return sheets
 
 
+def checked_compile_sheet(compilation: Sequence[dict[str, Any]]) -> Sheet:
+    """Cold compilation with what the checks put into kernels."""
+    body = [
+        (
+            _kernel(record),
+            *(f"{record[side] * 1e3:.1f}" for side in ("ours", *CHECKED)),
+            *(f"{record[side] / record['ours']:.2f}x" for side in CHECKED),
+        )
+        for record in compilation
+    ]
+    heads = ["ms", TITLES["ours"], *(TITLES[side] for side in CHECKED)]
+    heads += _RATIOS.values()
+    return Sheet("Compilation under the checks, cold", tuple(heads), tuple(body))
+
+
 def _kernel(record: dict[str, Any]) -> str:
     if not record["title"]:
         return f"{record['kernel']}, the process's first"
@@ -140,6 +192,7 @@ def launch_sheet(launch: dict[str, Any]) -> Sheet:
         ("a launch", f"{launch['launch_s'] * 1e6:.1f}"),
         ("the same with a launcher that does nothing", f"{launch['triton_s'] * 1e6:.1f}"),
         ("difference", f"{launch['overhead_s'] * 1e6:.1f}"),
+        *((f"under {TITLES[side]}", f"{launch[f'{side}_s'] * 1e6:.1f}") for side in CHECKED),
     )
     return Sheet("Launch of a tiny kernel, warm", ("µs", "median"), body)
 

@@ -16,12 +16,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from compile_time import measure_compilation
-from figures import Figure, compile_figures, launch_figure, speed_figures
+from compile_time import measure_checked_compilation, measure_compilation
+from figures import (
+    Figure,
+    checked_compile_figures,
+    compile_figures,
+    launch_figure,
+    speed_figures,
+)
 from launch_overhead import measure_launch
-from report import compile_sheets, figure_sheet, launch_sheet, speed_sheet
+from report import (
+    check_sheet,
+    checked_compile_sheet,
+    compile_sheets,
+    figure_sheet,
+    launch_sheet,
+    speed_sheet,
+)
 from rich.console import Console
-from sides import HERE, SIDES, Plan, Row, measure_workloads
+from sides import CHECKED, HERE, SIDES, Plan, Row, measure_workloads
 from workloads import chosen
 
 SCHEMA = 1
@@ -66,10 +79,10 @@ def _sides(text: str) -> list[str]:
 
 def main(
     only: Annotated[str, typer.Option(help="Workloads whose names contain one of these.")] = "",
-    sides: Annotated[str, typer.Option(help="Which of ours, torch, upstream.")] = ",".join(SIDES),
+    sides: Annotated[str, typer.Option(help=f"Which of {', '.join(SIDES)}.")] = ",".join(SIDES),
     repeat: Annotated[int, typer.Option(min=1, help="Samples of each side.")] = 7,
     upstream_repeat: Annotated[
-        int, typer.Option(min=1, help="Samples of TRITON_INTERPRET=1, which takes seconds.")
+        int, typer.Option(min=1, help="Samples of TRITON_INTERPRET=1 and of triton-viz.")
     ] = 2,
     threads: Annotated[str, typer.Option(help="Numbers of threads; `all` CPUs.")] = "1,all",
     json_file: Annotated[
@@ -77,7 +90,7 @@ def main(
     ] = RESULTS / "latest.json",
     quick: Annotated[bool, typer.Option(help="Two samples, one compilation.")] = False,
 ) -> None:
-    """Measure speed against torch and TRITON_INTERPRET=1."""
+    """Measure speed against torch and TRITON_INTERPRET=1, and what checking costs."""
     plan = Plan(sides=_sides(sides), repeat=2 if quick else repeat, upstream_repeat=upstream_repeat)
     numbers = _thread_numbers(threads)
     workloads = chosen(only)
@@ -92,7 +105,7 @@ def main(
     def tell(row: Row) -> None:
         errors.print(f"measured {row.title}, threads: {row.threads}", highlight=False)
 
-    compilation, launch, figures = None, None, list[Figure]()
+    compilation, checked, launch, figures = None, None, None, list[Figure]()
     with tempfile.TemporaryDirectory() as caches:
         rows = measure_workloads(workloads, numbers, plan, Path(caches), tell)
         figures += speed_figures(rows)
@@ -101,9 +114,15 @@ def main(
             compilation = measure_compilation(only, 1 if quick else 5)
             launch = measure_launch(plan.repeat, Path(caches))
             figures += [*compile_figures(compilation), launch_figure(launch)]
+        if "ours" in plan.sides and set(CHECKED) & set(plan.sides):
+            errors.print("measuring compilation under the checks")
+            checked = measure_checked_compilation(only, 1 if quick else 3)
+            figures += checked_compile_figures(checked)
 
     sheets = [speed_sheet(rows, number) for number in numbers]
+    sheets += [sheet for number in numbers if (sheet := check_sheet(rows, number))]
     sheets += compile_sheets(compilation) if compilation else []
+    sheets += [checked_compile_sheet(checked)] if checked else []
     sheets += [launch_sheet(launch)] if launch else []
     sheets += [figure_sheet(figures)] if figures else []
     for sheet in sheets:
@@ -117,6 +136,7 @@ def main(
         "plan": {"repeat": plan.repeat, "upstream_repeat": upstream_repeat, "threads": numbers},
         "rows": [row.to_json() for row in rows],
         "compilation": compilation,
+        "checked_compilation": checked,
         "launch": launch,
         "figures": [figure.to_json() for figure in figures],
     }

@@ -1,31 +1,48 @@
 """The sides that are compared, and the processes that run them.
 
 Owns each side's environment and the taking of turns: in every round each side gives one sample,
-so that whatever else the machine does meets all of them.
+so that whatever else the machine does meets all of them. What a side's process does is `measure`'s.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 HERE = Path(__file__).parent
 
+_UPSTREAM = {"TTOOLS_BACKEND": "off", "TRITON_INTERPRET": "1"}
 #: What sets a side apart from the others.
 SIDES: dict[str, dict[str, str]] = {
     "ours": {},
     "torch": {"TTOOLS_BACKEND": "off"},
-    "upstream": {"TTOOLS_BACKEND": "off", "TRITON_INTERPRET": "1"},
+    "upstream": _UPSTREAM,
+    "memcheck": {},
+    "checks": {},
+    "viz": {**_UPSTREAM, "ENABLE_SANITIZER": "1"},
 }
-TITLES = {"ours": "ttools", "torch": "torch", "upstream": "TRITON_INTERPRET=1"}
+TITLES = {
+    "ours": "ttools",
+    "torch": "torch",
+    "upstream": "TRITON_INTERPRET=1",
+    "memcheck": "memcheck",
+    "checks": "default checks",
+    "viz": "triton-viz",
+}
+#: The sides that run under `ttools.sanitizer`, and what they check.
+CHECKED = {"memcheck": "memcheck", "checks": "default"}
+#: Sides whose calls take seconds.
+SLOW = ("upstream", "viz")
+#: Sides that are given up where a call takes longer than this many seconds.
+PATIENCE_S = {"viz": 30.0}
 
 # Freed memory stays with the process on every side: else where a block happens to lie decides
 # whether a call pays for thousands of page faults.
@@ -49,19 +66,29 @@ def _thread_variables(threads: int) -> dict[str, str]:
     return dict.fromkeys(names, str(threads))
 
 
+class TooSlowError(Exception):
+    """A side did not answer in time; its process is gone."""
+
+
 class SideProcess:
-    """One side with one number of threads, in a process of its own."""
+    """One side with one number of threads, in a process of its own, started at its first use."""
 
     def __init__(self, side: str, threads: int, caches: Path) -> None:
         self.side = side
+        self._threads = threads
+        self._caches = caches
+        self._process: subprocess.Popen[str] | None = None
+
+    def _start(self) -> subprocess.Popen[str]:
         own = {
-            **SIDES[side],
-            **_thread_variables(threads),
-            "TTOOLS_CACHE_DIR": str(caches / "ttools"),
-            "TRITON_CACHE_DIR": str(caches / "triton"),
+            **SIDES[self.side],
+            **_thread_variables(self._threads),
+            "TTOOLS_CACHE_DIR": str(self._caches / "ttools"),
+            "TRITON_CACHE_DIR": str(self._caches / "triton"),
         }
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "measure.py"), "--side", side, "--threads", str(threads)],
+        options = ("--side", self.side, "--threads", str(self._threads))
+        return subprocess.Popen(
+            [sys.executable, str(HERE / "measure.py"), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(own),
@@ -73,7 +100,10 @@ class SideProcess:
 
         Raises:
             RuntimeError: the process has died; what it said is on standard error.
+            TooSlowError: see `PATIENCE_S`.
         """
+        if self._process is None:
+            self._process = self._start()
         process = self._process
         stdin, stdout = _open(process.stdin), _open(process.stdout)
         try:
@@ -81,26 +111,27 @@ class SideProcess:
             stdin.flush()
         except BrokenPipeError:
             pass  # the missing answer says it
+        patience = PATIENCE_S.get(self.side)
+        if patience is not None and not select.select([stdout], [], [], patience)[0]:
+            process.kill()
+            self.close()
+            raise TooSlowError(f"a call takes longer than {patience:.0f} s")
         line = stdout.readline()
         if not line:
             raise RuntimeError(f"the process of side {self.side} ended with {process.wait()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def __enter__(self) -> SideProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _open(self._process.stdin).close()
+    def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _open(process.stdin).close()
         try:
-            self._process.wait(timeout=20)
+            process.wait(timeout=20)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            process.kill()
 
 
 def _open(stream: IO[str] | None) -> IO[str]:
@@ -119,6 +150,8 @@ class Times:
         error: largest error relative to the largest value.
         right: the error is small enough.
         factor: only one in so many programs ran; times are scaled up.
+        peak_bytes: the most memory that calls needed, inputs included.
+        findings: what the checks found, each kind with its severity.
         note: why there are no samples.
     """
 
@@ -128,6 +161,8 @@ class Times:
     error: float = 0.0
     right: bool = True
     factor: int = 1
+    peak_bytes: int = 0
+    findings: Sequence[str] = ()
     note: str = ""
 
     @property
@@ -165,38 +200,64 @@ def take_turns(
     processes: Sequence[SideProcess], name: str, wrong: Mapping[str, str], plan: Plan
 ) -> dict[str, Times]:
     """Measures one workload on all sides, in alternation."""
-    times: dict[str, Times] = {}
-    for process in processes:
-        side = process.side
-        if side in wrong:
-            times[side] = Times(note=wrong[side])
-            continue
-        times[side] = found = Times(**process.ask(prepare=name))
-        if not found.right:
-            found.note = f"wrong result, error {found.error:.1e}"
+    times = {p.side: _prepare(p, name, wrong.get(p.side, "")) for p in processes}
     for number in range(plan.repeat):
         for process in processes:
             found = times[process.side]
-            if found.note or (process.side == "upstream" and number >= plan.upstream_repeat):
+            if found.note or (process.side in SLOW and number >= plan.upstream_repeat):
                 continue
-            answer = process.ask()
+            try:
+                answer = process.ask()
+            except TooSlowError as error:
+                found.note = str(error)
+                continue
             found.samples.append(answer["seconds"])
             found.waited.append(answer["waited"])
+            found.peak_bytes = max(found.peak_bytes, answer["peak_bytes"])
     return times
+
+
+def _prepare(process: SideProcess, name: str, wrong: str) -> Times:
+    """Lets a side call a workload once.
+
+    Args:
+        wrong: why there is no use in it, if it is known.
+    """
+    if wrong:
+        return Times(note=wrong)
+    try:
+        found = Times(**process.ask(prepare=name))
+    except TooSlowError as error:
+        return Times(note=str(error))
+    if not found.right:
+        found.note = f"wrong result, error {found.error:.1e}"
+    return found
 
 
 @dataclass(frozen=True)
 class Row:
-    """One workload with one number of threads."""
+    """One workload with one number of threads.
+
+    Attributes:
+        access: see `Workload`.
+    """
 
     name: str
     title: str
     threads: int
     times: dict[str, Times]
+    access: str = "plain"
 
     def ratio(self, side: str) -> float | None:
         """How many times longer than that side ours takes; None where one is missing."""
-        ours, other = self.times.get("ours"), self.times.get(side)
+        return self._quotient("ours", side)
+
+    def slowdown(self, side: str) -> float | None:
+        """How many times longer than ours that side takes; None where one is missing."""
+        return self._quotient(side, "ours")
+
+    def _quotient(self, over: str, under: str) -> float | None:
+        ours, other = self.times.get(over), self.times.get(under)
         if ours is None or other is None or not ours.samples or not other.samples:
             return None
         return ours.median / other.median
@@ -232,9 +293,10 @@ def measure_workloads(
         try:
             for workload in workloads:
                 times = take_turns(processes, workload.name, workload.wrong, plan)
-                rows.append(Row(workload.name, workload.title, number, times))
+                name, title, access = workload.name, workload.title, workload.access
+                rows.append(Row(name, title, number, times, access))
                 report(rows[-1])
         finally:
             for process in processes:
-                process.__exit__(None, None, None)
+                process.close()
     return rows

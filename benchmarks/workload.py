@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 
@@ -38,6 +39,8 @@ class Workload:
         wrong: sides that give a wrong result, and why they are skipped.
         parts: sides too slow to run it all, and the part that they run: inputs of which the
             whole has `factor` times as many programs of the same cost.
+        access: what decides how much checks may cost: `gathers` loads by indices from memory,
+            `scatters` stores by them, so that each element stored has to be looked at.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Workload:
     tolerance: float = 1e-5
     wrong: dict[str, str] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
+    access: Literal["plain", "gathers", "scatters"] = "plain"
 
     def make_inputs(self, side: str) -> Tensors:
         """The same inputs in every process of a side."""

@@ -65,6 +65,26 @@ def _triton_gather(x: torch.Tensor, index: torch.Tensor) -> Call:
     return call
 
 
+def _torch_scatter(index: torch.Tensor) -> Call:
+    out = torch.zeros(index.numel(), dtype=index.dtype)
+    return lambda: (out.scatter_(0, index, index),)
+
+
+def _triton_scatter(index: torch.Tensor) -> Call:
+    import kernels
+    import triton
+
+    n = index.numel()
+    out = torch.zeros(n, dtype=index.dtype)
+    grid = (triton.cdiv(n, 1024),)
+
+    def call() -> Tensors:
+        kernels.scatter_kernel[grid](index, out, n, BLOCK=1024)
+        return (out,)
+
+    return call
+
+
 # ---- along rows
 
 
@@ -282,6 +302,25 @@ _TUTORIALS: tuple[Workload, ...] = (
         inputs=_indexed,
         torch_call=_torch_gather,
         triton_call=_triton_gather,
+        access="gathers",
+    ),
+    Workload(
+        name="scatter",
+        title="scatter of a permutation, 1M",
+        inputs=lambda: (torch.randperm(1_000_000),),
+        torch_call=_torch_scatter,
+        triton_call=_triton_scatter,
+        tolerance=0.0,
+        access="scatters",
+    ),
+    Workload(
+        name="scatter_duplicates",
+        title="scatter 1M to duplicates",
+        inputs=lambda: (torch.randint(1_000_000, (1_000_000,)),),
+        torch_call=_torch_scatter,
+        triton_call=_triton_scatter,
+        tolerance=0.0,
+        access="scatters",
     ),
 )
 

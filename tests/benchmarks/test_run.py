@@ -60,7 +60,7 @@ def test_quick_run_writes_json(tmp_path: Path) -> None:
     ("options", "said"),
     [
         (("--only", "nothing"), "no workload is called like nothing"),
-        (("--sides", "theirs"), "sides are ours, torch, upstream"),
+        (("--sides", "theirs"), "sides are ours, torch, upstream, memcheck, checks, viz"),
         (("--threads", "0"), "numbers of threads"),
     ],
 )

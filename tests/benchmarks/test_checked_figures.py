@@ -1,0 +1,106 @@
+"""What the benchmark makes of times under the checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The benchmark's modules by name."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return import_module
+
+
+def row(bench: Any, title: str, access: str, **seconds: float) -> Any:
+    sides = bench("sides")
+    times = {
+        side: sides.Times(samples=[value], waited=[0.0], peak_bytes=1 << 21)
+        for side, value in seconds.items()
+    }
+    return sides.Row(title, title, 1, times, access)
+
+
+def test_ratios_are_held_against_the_limit_of_their_access(bench: Any) -> None:
+    rows = [
+        row(bench, "add", "plain", ours=1.0, memcheck=1.6, checks=4.0),
+        row(bench, "dot", "plain", ours=1.0, memcheck=1.0, checks=1.0),
+        row(bench, "take", "gathers", ours=1.0, memcheck=1.9, checks=16.0),
+        row(bench, "put", "scatters", ours=0.01, memcheck=0.01, checks=2.0),
+    ]
+    told = {f.name: f for f in bench("figures").speed_figures(rows)}
+    mean = told["time under memcheck, geometric mean, 1 thread"]
+    assert (mean.value, mean.reached) == (f"{(1.6 * 1.9) ** 0.25:.2f}x", False)
+    assert told["time under memcheck, most, 1 thread"].missed_by == ("add",)
+    assert told["time under memcheck, most of gathers, 1 thread"].reached
+    mean = told["time under default checks, geometric mean, 1 thread"]
+    assert (mean.value, mean.reached) == ("4.00x", True)
+    assert told["time under default checks, most of gathers, 1 thread"].missed_by == ("take",)
+    scatter = told["scatter under default checks, most, 1 thread"]
+    assert (scatter.value, scatter.limit, scatter.missed_by) == ("2.00 s", "≤ 1 s", ("put",))
+
+
+def test_sides_that_did_not_run_make_no_figures(bench: Any) -> None:
+    rows = [row(bench, "add", "plain", ours=1.0, torch=1.0)]
+    assert not [f for f in bench("figures").speed_figures(rows) if "under" in f.name]
+    assert bench("report").check_sheet(rows, 1) is None
+
+
+def test_sheet_shows_times_ratios_and_memory(bench: Any) -> None:
+    rows = [row(bench, "add", "plain", ours=1e-3, memcheck=1.5e-3)]
+    rows[0].times["memcheck"].findings = ["oob_load (error)"]
+    sheet = bench("report").check_sheet(rows, 1)
+    assert sheet.heads == (
+        "ms",
+        "ttools",
+        "memcheck",
+        "memcheck / ours",
+        "ours MiB",
+        "memcheck MiB",
+    )
+    assert sheet.rows == (("add", "1.000", "1.500", "1.50x", "2.0", "2.0"),)
+    assert sheet.notes == ("add: memcheck found oob_load (error)",)
+
+
+def test_compilation_is_told_per_kernel(bench: Any) -> None:
+    record = {"workload": "add", "title": "add", "kernel": "k", "ours": 0.1}
+    records = [{**record, "memcheck": 0.2, "checks": 0.4}]
+    told = {f.name: f for f in bench("figures").checked_compile_figures(records)}
+    assert told["cold compilation under memcheck, most"].reached
+    assert told["cold compilation under default checks, most"].missed_by == ("k (add)",)
+    sheet = bench("report").checked_compile_sheet(records)
+    assert sheet.rows == (("k, add", "100.0", "200.0", "400.0", "2.00x", "4.00x"),)
+
+
+def test_a_side_that_takes_too_long_is_given_up(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sides = bench("sides")
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    process = sides.SideProcess("viz", 1, tmp_path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    monkeypatch.setattr(process, "_start", lambda: subprocess.Popen(silent, **pipes))  # type: ignore[call-overload]
+    monkeypatch.setitem(sides.PATIENCE_S, "viz", 0.05)
+    times = sides.take_turns(
+        [process], "add", {}, sides.Plan(sides=["viz"], repeat=1, upstream_repeat=1)
+    )
+    assert times["viz"].note == "a call takes longer than 0 s"
+    assert not times["viz"].samples
+
+
+def test_memory_is_that_of_the_call_at_hand(bench: Any) -> None:
+    memory = bench("peak_memory")
+    memory.release_free_memory()
+    before = memory.forget_peak_memory()
+    if before == 0:
+        pytest.skip("this system does not tell peak memory")
+    held = bytearray(b"x" * (64 << 20))
+    assert memory.peak_memory() - before >= len(held)
