@@ -163,6 +163,17 @@ def test_default_devices() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
+def test_what_generated_code_takes_from_torch() -> None:
+    from torch._C import _cuda_getCurrentRawStream as get_raw_stream
+    from torch._C._dynamo.guards import _empty_strided_cuda as empty_strided_cuda
+
+    with torch.cuda._DeviceGuard(0):
+        x = empty_strided_cuda((2, 3), (1, 2), torch.float16)
+        assert get_raw_stream(0) == torch.cuda.current_stream().cuda_stream
+    assert (x.is_cuda, x.shape, x.stride(), x.dtype) == (True, (2, 3), (1, 2), torch.float16)
+
+
+@pytest.mark.usefixtures("mapped")
 def test_events_streams_and_contexts() -> None:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     stream = torch.cuda.Stream()

@@ -230,6 +230,12 @@ def _range(*args: Any, **kwargs: Any) -> Iterator[None]:
     yield
 
 
+def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+    import torch
+
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
 def _answer(value: Any) -> Callable[..., Any]:
     """A function that takes anything and returns `value`."""
 
@@ -305,6 +311,9 @@ _DEVICE: dict[str, Any] = {
     "ExternalStream": Stream,
     "Stream": Stream,
     "StreamContext": _stream_context,
+    "_DeviceGuard": _Selection,
+    "_exchange_device": _answer(0),
+    "_maybe_exchange_device": _answer(0),
     "current_stream": _answer(_DEFAULT_STREAM),
     "default_stream": _answer(_DEFAULT_STREAM),
     "device": _Selection,
@@ -384,6 +393,9 @@ def replacements(
             if hasattr(accelerator, name):
                 yield accelerator, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
+    # What TorchInductor's code takes; other names there tell torch that it was built for CUDA.
+    yield torch._C, "_cuda_getCurrentRawStream", used(_answer(_DEFAULT_STREAM.cuda_stream))
+    yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch.version, "cuda", CUDA_VERSION
 
 
