@@ -165,7 +165,9 @@ def test_default_devices() -> None:
 @pytest.mark.usefixtures("mapped")
 def test_what_generated_code_takes_from_torch() -> None:
     from torch._C import _cuda_getCurrentRawStream as get_raw_stream
-    from torch._C._dynamo.guards import _empty_strided_cuda as empty_strided_cuda
+    from torch._C._dynamo.guards import (  # type: ignore[attr-defined]
+        _empty_strided_cuda as empty_strided_cuda,
+    )
 
     with torch.cuda._DeviceGuard(0):
         x = empty_strided_cuda((2, 3), (1, 2), torch.float16)
