@@ -180,6 +180,7 @@ class CheckedLaunch:
                 self.regions,
                 self.addresses,
                 self.options.view_bounds,
+                lambda place: self.planner.table_of(self.launch, place),
             )
         yield from check_findings(monitor.counts(), self.subject)
         if "hints" in self.options.checks:

@@ -6,10 +6,11 @@ in `ttools.interpreter`'s native code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from ttools.core.findings import Finding, Severity
+from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.monitor import Count, Witness
 from ttools.interpreter.region import Region
@@ -33,6 +34,7 @@ def memory_findings(
     regions: Sequence[Region],
     addresses: Addresses,
     view_bounds: Literal["error", "warning", "off"],
+    table_of: Callable[[SourceLocation | None], int],
 ) -> Iterator[Finding]:
     """The findings of one launch.
 
@@ -42,15 +44,17 @@ def memory_findings(
         regions: what each parameter may access.
         addresses: the memory known to the run.
         view_bounds: severity of leaving a view inside its storage.
+        table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
     """
     for count in counts:
         if count.witness.site.kind == "check" or count.witness.test == "overwritten":
             continue
         if count.witness.test == "view" and view_bounds == "off":
             continue
-        yield _Teller(count, subject, regions, addresses).finding(
-            "warning" if view_bounds == "off" else view_bounds
-        )
+        teller = _Teller(count, subject, regions, addresses)
+        if teller.region is None:
+            teller.table = table_of(count.witness.site.location)
+        yield teller.finding("warning" if view_bounds == "off" else view_bounds)
 
 
 class _Teller:
@@ -64,6 +68,7 @@ class _Teller:
         self.site: ProbeSite = count.witness.site
         known = 0 <= self.site.parameter < len(regions)
         self.region = regions[self.site.parameter] if known else None
+        self.table = -1
 
     def finding(self, view: Severity) -> Finding:
         kind, message, notes, advice = self._judgement()
@@ -71,6 +76,8 @@ class _Teller:
         where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
         if argument and self.site.kind != "load":
             where = f" to `{argument.name}`"
+        if argument is None and (argument := self.subject.argument(self.table)) is not None:
+            where = f" from `{argument.name}`"  # the pointer
         return Finding(
             kind=kind,
             check="memcheck",
@@ -121,11 +128,11 @@ class _Teller:
         freed = self.addresses.freed(address)
         if freed is not None:
             notes = (f"address {address:#x} was in {freed}, which is freed",)
-            return "use_after_free", f"{noun} of freed memory", notes, _HELP["freed"]
+            return "use_after_free", f"{noun} of freed memory by a pointer", notes, _HELP["freed"]
         near = self.addresses.near(address) or "belongs to no tensor that this run has seen"
         notes = (f"address {address:#x} {near}",)
         kind = f"oob_{self.site.kind}"
-        return kind, f"out-of-bounds {noun} through a computed pointer", notes, _HELP["unknown"]
+        return kind, f"out-of-bounds {noun} by a computed pointer", notes, _HELP["unknown"]
 
     def _distance(self) -> str:
         assert self.region is not None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from ttools.core.location import SourceLocation
 from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
@@ -22,6 +23,7 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
+from ttools.sanitizer.pointer_tables import Place, place_of, pointer_tables
 
 #: The name of a check, and what it has left out.
 Unjudged: TypeAlias = "tuple[str, Note]"
@@ -82,6 +84,7 @@ class Planner:
         self._overflows: WeakKeyDictionary[Variants, dict[object, frozenset[overflow.Candidate]]]
         self._overflows = WeakKeyDictionary()
         self._divisors: WeakKeyDictionary[Variants, Mapping[int, int]] = WeakKeyDictionary()
+        self._tables: WeakKeyDictionary[Variants, Mapping[Place, int]] = WeakKeyDictionary()
         self._hinted: WeakKeyDictionary[Variants, bool] = WeakKeyDictionary()
         self._notes: WeakKeyDictionary[Variants, dict[tuple[str, ...], list[Unjudged]]]
         self._notes = WeakKeyDictionary()
@@ -101,6 +104,14 @@ class Planner:
             known = hints.specialised(self._inlined(launch.variants))
             self._divisors[launch.variants] = known
         return known
+
+    def table_of(self, launch: ObservedLaunch, location: SourceLocation | None) -> int:
+        """The parameter that an access at some place loads its pointer from; -1 if unknown."""
+        known = self._tables.get(launch.variants)
+        if known is None:
+            known = self._tables[launch.variants] = pointer_tables(self._inlined(launch.variants))
+        place = place_of(location)
+        return -1 if place is None else known.get(place, -1)
 
     def plan(
         self,

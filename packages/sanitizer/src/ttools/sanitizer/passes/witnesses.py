@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ttools.interpreter.ir import Block, Operation, Value, shape_of
+from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 
 _FALLBACK = ("left", "right")
 
@@ -40,6 +40,8 @@ def values_shown(
         definition = value.defining_op
         if definition is not None and definition.name == "arith.constant":
             continue  # it would go by the name of what is computed from it
+        if isinstance(element_type(value.type), PointerType):
+            continue
         if shape_of(value.type) in ((), shape_of(condition.type)):
             location = value.location
             yield (location.name if location is not None else None) or fallback, value

@@ -1,0 +1,75 @@
+"""Where a kernel takes the pointers from that derive from no parameter: the tables it loads them
+from, so that a finding can name one. Must not know what is wrong with such an access.
+"""
+
+from __future__ import annotations
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
+from ttools.sanitizer.passes.tracking import CONTROL, Tracking
+from ttools.sanitizer.passes.undefined_lanes import ACCESSES
+
+#: File, line and column: inlining changes the rest of a location.
+Place = tuple[str, int, int]
+
+
+def place_of(location: SourceLocation | None) -> Place | None:
+    """What stays of a location however a kernel is rewritten."""
+    return None if location is None else (location.file, location.line, location.column)
+
+
+def pointer_tables(module: Module) -> dict[Place, int]:
+    """The parameter that the pointers of an access are loaded from, by the place of the access.
+
+    Args:
+        module: a module without calls. Accesses that have several such parameters are left out.
+    """
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    found: dict[Place, int] = {}
+    for op in kernel.walk():
+        place = place_of(op.location)
+        if op.name not in (*ACCESSES, "tt.store") or place is None:
+            continue
+        if None in provenance.of(op.operands[0]):
+            tables = _Search(provenance, kernel.regions[0].entry).parameters(op.operands[0])
+            if len(tables) == 1:
+                found[place] = tables.pop()
+    return found
+
+
+class _Search:
+    """Follows pointers, and the integers they are made of, back to parameters."""
+
+    def __init__(self, provenance: Provenance, entry: Block) -> None:
+        self._provenance, self._entry = provenance, entry
+
+    def parameters(self, pointer: Value) -> set[int]:
+        """The integers passed that a pointer is made of, and the tables they are loaded from."""
+        found: set[int] = set()
+        seen: set[Value] = set()
+        pending = [pointer]
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = value.defining_op
+            if value.owner is self._entry:
+                found |= set() if _is_pointer(value) else {value.index}
+            elif op is None or op.name in CONTROL:
+                pending += Tracking.sources(value)
+            elif op.name == "tt.load":
+                found |= {n for n in self._provenance.of(op.operands[0]) if n is not None}
+            else:
+                pending += _flowing(op)
+        return found
+
+
+def _flowing(op: Operation) -> list[Value]:
+    return op.operands[:1] if op.name == "tt.addptr" else list(op.operands)
+
+
+def _is_pointer(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)

@@ -1,0 +1,71 @@
+"""Every defect of the corpus is found where it is; what has none is left in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import bounds_cases  # noqa: F401 - the files register their cases
+import catalogue
+import clean_order  # noqa: F401
+import clean_values  # noqa: F401
+import deadlock_cases  # noqa: F401
+import hint_cases  # noqa: F401
+import numeric_cases  # noqa: F401
+import overflow_cases  # noqa: F401
+import program_cases  # noqa: F401
+import pytest
+import race_cases  # noqa: F401
+import table_cases  # noqa: F401
+import undefined_cases  # noqa: F401
+import view_cases  # noqa: F401
+from catalogue import BUGGY, CLEAN, NOTED, Buggy
+
+from ttools.core.findings import Finding
+from ttools.sanitizer import sanitize
+
+
+def grave(findings: list[Finding]) -> list[str]:
+    """What a user would have to look at."""
+    return [
+        f"{f.severity}: {f.kind} at {f.location}: {f.message}"
+        for f in findings
+        if f.severity != "note"
+    ]
+
+
+def is_at_fault(finding: Finding) -> bool:
+    """Whether a finding stands in a line that says so."""
+    place = finding.location
+    return place is not None and catalogue.marked_lines(place.file).get(place.line) == finding.kind
+
+
+@pytest.mark.parametrize("case", BUGGY, ids=lambda case: case.name)
+def test_a_defect_is_found(case: Buggy, request: pytest.FixtureRequest) -> None:
+    if case.missed is not None:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=case.missed))
+    with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
+        case.run(False)
+    found = [f for f in report.findings if f.kind == case.kind and is_at_fault(f)]
+    assert found, report.to("text")
+    names = {f.argument.name if f.argument else None for f in found}
+    assert case.argument in names, report.to("text")
+    others = {f.kind for f in report.findings} - {case.kind}
+    assert others <= case.also, report.to("text")
+
+
+@pytest.mark.parametrize("case", BUGGY, ids=lambda case: case.name)
+def test_the_repaired_form_is_clean(case: Buggy) -> None:
+    with sanitize(checks=case.checks, all_configs=case.all_configs) as report:
+        case.run(True)
+    assert report.launches
+    assert grave(report.findings) == []
+
+
+@pytest.mark.parametrize("run", CLEAN, ids=lambda run: run.__name__)
+def test_what_is_right_is_clean(run: Callable[[], object]) -> None:
+    with sanitize() as report:
+        run()
+    assert report.launches
+    assert grave(report.findings) == []
+    noted = {f.kind for f in report.findings}
+    assert noted == ({"overlapping_store"} if run.__name__ in NOTED else set())
