@@ -3,8 +3,9 @@
     python -m tools.sanitize_files FOLDER [--option=--device-map=cuda=cpu] [--reviewed FILE]
 
 Owns the processes and the tables. What is a defect is the sanitizer's to say; which findings have
-been looked at, and what they are, is told by the reviewed list. Exit status: 0 when every script
-ran to its end and every finding is in the list, else 1.
+been looked at, and what they are, is told by the reviewed list (`tools/reviewed`). Exit status: 0
+when every script ran to its end, or is known not to, every finding is in the list, and what others
+have listed as defects was found; else 1.
 """
 
 from __future__ import annotations
@@ -37,22 +38,25 @@ class Verdict:
 
     Attributes:
         file: name of the script.
-        kind: of the finding; `*` for any.
+        kind: of the finding; `*` for any; `script`: why the script itself cannot run.
         kernel: it was found in; `*` for any.
         line: of the finding; 0 for any.
-        verdict: `real`, `right` (a warning or note that says what is so), `false`.
+        verdict: `real`, `right` (a warning or note that says what is so), `false`; of a script,
+            `upstream`: it does not run on a machine with a GPU either.
         reason: one sentence.
+        listed: whether others have listed the script for such a defect, so that it must be found.
     """
 
     file: str
     kind: str
-    kernel: str
-    line: int
     verdict: str
     reason: str
+    kernel: str = "*"
+    line: int = 0
+    listed: bool = False
 
     def covers(self, file: str, finding: dict[str, Any]) -> bool:
-        """Whether the verdict is of this finding."""
+        """Whether the verdict is of this finding of a script."""
         line = (finding["location"] or {}).get("line")
         return (
             self.file == file
@@ -207,6 +211,22 @@ def unreviewed(ran: Ran, verdicts: Sequence[Verdict]) -> Iterator[dict[str, Any]
             yield finding
 
 
+def failed(ran: Ran, verdicts: Sequence[Verdict]) -> bool:
+    """Whether a script did not run to its end, and no verdict says why."""
+    known = any(v.file == ran.file and v.kind == "script" for v in verdicts)
+    return ran.ended != "ok" and not known
+
+
+def listed(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> dict[str, bool]:
+    """The scripts that others have listed and that ran, and whether what is listed was found."""
+    found: dict[str, bool] = {}
+    for ran in results:
+        mine = [v for v in verdicts if v.listed and v.file == ran.file]
+        if mine:
+            found[ran.file] = any(v.covers(ran.file, f) for v in mine for f in ran.findings)
+    return found
+
+
 def describe(finding: dict[str, Any]) -> str:
     """A finding in one line."""
     where = finding["location"] or {}
@@ -250,10 +270,30 @@ def main(words: Sequence[str] | None = None) -> int:
         if options.json:
             options.json.write_text(json.dumps([vars(one) for one in results], indent=1) + "\n")
     print("\n" + table(results, verdicts))
-    failed = [ran for ran in results if ran.ended != "ok"]
+    print("\n" + summary(results, verdicts))
+    missed = [file for file, found in listed(results, verdicts).items() if not found]
     new = [finding for ran in results for finding in unreviewed(ran, verdicts)]
-    print(f"\n{len(results)} scripts, {len(failed)} did not end well, {len(new)} to review")
-    return int(bool(failed or new))
+    return int(bool(new or missed or any(failed(ran, verdicts) for ran in results)))
+
+
+def summary(results: Sequence[Ran], verdicts: Sequence[Verdict]) -> str:
+    """What came of all scripts, in a few lines."""
+    new = sum(len(list(unreviewed(ran, verdicts))) for ran in results)
+    ended = [ran for ran in results if ran.ended == "ok"]
+    unknown = [ran.file for ran in results if failed(ran, verdicts)]
+    launches = sum(ran.launches for ran in results)
+    accounted = len(results) - len(ended) - len(unknown)
+    lines = [
+        f"{len(results)} scripts, {launches:,} launches; {len(ended)} ran, "
+        + f"{accounted} are known not to, {len(unknown)} failed {' '.join(unknown)}".rstrip(),
+        f"findings in {sum(bool(ran.findings) for ran in results)} scripts; {new} to review",
+    ]
+    known = listed(results, verdicts)
+    if known:
+        missed = [file for file, found in known.items() if not found]
+        lines.append(f"listed by others: {len(known) - len(missed)} of {len(known)} found")
+        lines += [f"not found: {file}" for file in missed]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
