@@ -84,7 +84,7 @@ class Recorder:
         report = launch.execute(
             self.instruments,
             regions=regions,
-            allocations=self.allocations,
+            allocations=lambda: self.allocations,
             rewrite=self.rewrite,
         )
         monitor = launch.monitor

@@ -10,6 +10,7 @@ import ctypes
 import re
 import struct
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NO_PROGRAM = 2**63 - 1
+# A monitor's words before its counters, see `emit.probe_layout`; and those of a region.
+_HEADER = struct.Struct(f"<{len(FUNCTIONS) + 12}Q")
+_REGION = struct.Struct("<8Q")
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,15 @@ class Count:
 
 
 class SiteTable:
-    """What all monitors of a kernel share: its probes as the runtime reads them."""
+    """What all monitors of a kernel share: its probes as the runtime reads them.
+
+    Attributes:
+        searches: some probe cannot tell which parameter its addresses derive from.
+    """
 
     def __init__(self, probes: Sequence[ProbeSite]) -> None:
         self.count = len(probes)
+        self.searches = any(site.parameter < 0 and site.kind != "check" for site in probes)
         positions = [site.positions() for site in probes]
         lanes = struct.pack(f"<{sum(map(len, positions))}i", *(n for row in positions for n in row))
         self._memory = ctypes.create_string_buffer(self.count * SITE_BYTES + len(lanes) + 8)
@@ -90,6 +99,31 @@ class SiteTable:
             struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers, period)
             place += 4 * len(row)
         self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
+        self._spare: list[_Block] = []
+
+    def take(self, size: int) -> _Block:
+        """Memory for a monitor, to be given back."""
+        try:
+            block = self._spare.pop()
+        except IndexError:
+            return _Block(size)
+        return block if len(block.bytes) >= size else _Block(size)
+
+    def give_back(self, block: _Block) -> None:
+        """Keeps the memory of a monitor that is gone for the next one."""
+        if not self._spare:
+            self._spare.append(block)
+
+
+class _Block:
+    """Memory that Python and native code see."""
+
+    __slots__ = ("_anchor", "address", "bytes")
+
+    def __init__(self, size: int) -> None:
+        self.bytes = bytearray(size)
+        self._anchor = (ctypes.c_char * size).from_buffer(self.bytes)
+        self.address = ctypes.addressof(self._anchor)
 
 
 class Monitor:
@@ -101,6 +135,7 @@ class Monitor:
         regions: one per parameter.
         allocations: first address and end of all memory that pointers of unknown origin may lead
             to.
+        logs: whether the kernel logs accesses.
 
     Attributes:
         address: what the kernel gets as its last parameter.
@@ -113,32 +148,41 @@ class Monitor:
         table: SiteTable,
         regions: Sequence[Region],
         allocations: Sequence[tuple[int, int]] = (),
+        *,
+        logs: bool = True,
     ) -> None:
         self._emitted = emitted
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
-        self._logs: list[bytes] = []
-        self._log = _empty_log()
+        self._logs: list[NDArray[np.uint8]] = []
+        self._log, self._log_at = _take_log() if logs else (None, 0)
         self.table = table
         self._keep: list[Any] = []
-        regions_at = MONITOR_BYTES
+        counters_end = MONITOR_BYTES + len(table.counters)
+        regions_at = counters_end + 8
         rows_at = regions_at + len(regions) * REGION_BYTES
-        self._counters_at = rows_at + 16 * len(allocations)
-        block = bytearray(self._counters_at + 8)
-        block += table.counters
-        self._memory = (ctypes.c_char * len(block)).from_buffer(block)
-        self.address = ctypes.addressof(self._memory)
-        words = [*_functions(), 0]
-        words += (0, 0, table.address, table.count, self.address + regions_at)
-        words += (len(allocations), self.address + rows_at, self.address + self._counters_at)
-        words += (0, 0, self._log.ctypes.data)
-        struct.pack_into(f"<{len(words)}Q", block, 0, *words)
-        for n, region in enumerate(regions):
-            struct.pack_into("<8Q", block, regions_at + n * REGION_BYTES, *self._words(region))
-        flat = [end for row in allocations for end in row]
-        struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
-        block[self._counters_at : self._counters_at + len(table.counters)] = table.counters
-        self._block = block
+        self._block = table.take(rows_at + 16 * len(allocations))
+        block, self.address = self._block.bytes, self._block.address
+        words = (
+            *_functions(),
+            *(0, 0, 0, table.address, table.count, self.address + regions_at),
+            *(len(allocations), self.address + rows_at, self.address + MONITOR_BYTES),
+            *(0, 0, self._log_at),
+        )
+        _HEADER.pack_into(block, 0, *words)
+        block[MONITOR_BYTES:counters_end] = table.counters
+        for region in regions:
+            _REGION.pack_into(block, regions_at, *self._words(region))
+            regions_at += REGION_BYTES
+        for row in allocations:
+            struct.pack_into("<2Q", block, rows_at, *row)
+            rows_at += 16
+
+    def __del__(self) -> None:
+        # Nobody else has the memory, and allocating it costs as much as a small launch.
+        self.table.give_back(self._block)
+        if self._log is not None:
+            _spare_logs.append((self._log, self._log_at))
 
     def _words(self, region: Region) -> tuple[int, ...]:
         """The region as the runtime reads it."""
@@ -165,8 +209,8 @@ class Monitor:
 
     def _counter(self, site: int, test: int) -> tuple[int, int, int]:
         """Lanes, lowest program, programs."""
-        place = self._counters_at + site * COUNTER_BYTES + 24 * test
-        lanes, lowest, programs = struct.unpack_from("<qqq", self._block, place)
+        place = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
+        lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, place)
         return lanes, lowest, programs
 
     # ---- called while the launch runs
@@ -183,11 +227,11 @@ class Monitor:
 
     def drain(self) -> None:
         """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
-        (used,) = struct.unpack_from("<q", self._block, MONITOR["LOG_USED"])
+        (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
         assert 0 <= used <= SHARED_LOG_RECORDS
-        if used:
-            self._logs.append(self._log[: used * RECORD_BYTES].tobytes())
-            struct.pack_into("<q", self._block, MONITOR["LOG_USED"], 0)
+        if used and self._log is not None:
+            self._logs.append(self._log[: used * RECORD_BYTES].copy())
+            struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
     def counts(self) -> list[Count]:
@@ -196,6 +240,8 @@ class Monitor:
         An operation that is evaluated at several places runs on the same lanes at each: they
         count once.
         """
+        if not self._witnesses:
+            return []
         best: dict[tuple[int, int], Count] = {}
         for (leader, n), witness in self._witnesses.items():
             lanes, _, programs = self._counter(leader, n)
@@ -210,10 +256,14 @@ class Monitor:
         import numpy as np
 
         self.drain()
-        log = np.frombuffer(b"".join(self._logs), access_dtype())
+        if not self._logs:
+            return _no_accesses(), _no_syncs()
+        if len(self._logs) > 1:
+            self._logs = [np.concatenate(self._logs)]
+        log = self._logs[0].view(access_dtype())
         is_sync = log["site"] < 0
         if not is_sync.any():
-            return log, np.zeros(0, sync_dtype())
+            return log, _no_syncs()
         syncs = log[is_sync].view(sync_dtype()).copy()
         syncs["site"] = -1 - syncs["site"]
         syncs = syncs[np.argsort(syncs["seq"], kind="stable")]
@@ -225,11 +275,33 @@ class Monitor:
         return self._emitted.probes
 
 
-def _empty_log() -> NDArray[np.uint8]:
-    """Room for a launch's log; untouched pages cost nothing."""
+#: Logs of launches that are gone: pages that were touched once need not be touched again.
+_spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
+
+
+def _take_log() -> tuple[NDArray[np.uint8], int]:
+    """Room for a launch's log, and its address; untouched pages cost nothing."""
     import numpy as np
 
-    return np.empty(SHARED_LOG_RECORDS * RECORD_BYTES, np.uint8)
+    try:
+        return _spare_logs.pop()
+    except IndexError:
+        log = np.empty(SHARED_LOG_RECORDS * RECORD_BYTES, np.uint8)
+        return log, int(log.ctypes.data)
+
+
+@lru_cache(maxsize=1)
+def _no_accesses() -> NDArray[Any]:
+    import numpy as np
+
+    return np.zeros(0, access_dtype())
+
+
+@lru_cache(maxsize=1)
+def _no_syncs() -> NDArray[Any]:
+    import numpy as np
+
+    return np.zeros(0, sync_dtype())
 
 
 @lru_cache(maxsize=1)

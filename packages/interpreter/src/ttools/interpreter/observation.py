@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
@@ -94,7 +94,7 @@ class ObservedLaunch:
         instruments: Instruments,
         *,
         regions: Sequence[Region] = (),
-        allocations: Sequence[tuple[int, int]] = (),
+        allocations: Callable[[], Sequence[tuple[int, int]]] = tuple,
         rewrite: Callable[[Module], None] | None = None,
         hidden: Sequence[int] = (),
         options: LaunchOptions | None = None,
@@ -104,7 +104,8 @@ class ObservedLaunch:
         Args:
             instruments: what to observe.
             regions: of the parameters, for guards; NOWHERE for those that are no pointers.
-            allocations: memory that pointers of unknown origin may lead to.
+            allocations: tells the memory that pointers of unknown origin may lead to, if there
+                are such.
             rewrite: applies `instruments.rewrites`, which name it completely.
             hidden: raw values of the parameters that the rewrite appends.
             options: how programs run; as the run says by default.
@@ -112,14 +113,21 @@ class ObservedLaunch:
         Raises:
             TtoolsError: see `launch.run`.
         """
-        emit = replace(self.options, instruments=instruments)
+        emit = _instrumented(self.options, instruments)
         kernel = self.variants.kernel(self.facts, emit, self.run, rewrite)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:
             regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
-            self.monitor = Monitor(kernel.emitted, kernel.probes, regions, allocations)
+            known = allocations() if kernel.probes.searches else ()
+            logs = instruments.logs
+            self.monitor = Monitor(kernel.emitted, kernel.probes, regions, known, logs=logs)
             params.append(self.monitor.address)
         return run_launch(
             kernel, params, self.grid, options or self.run.launch_options, self.monitor
         )
+
+
+@lru_cache(maxsize=1024)
+def _instrumented(options: EmitOptions, instruments: Instruments) -> EmitOptions:
+    return replace(options, instruments=instruments)

@@ -80,6 +80,11 @@ def region_of(argument: Any, value: Any, *, judges_view: bool = True) -> Region 
     extent = storage_extent(value)
     if extent is None:
         return None
+    if argument is value and hasattr(value, "is_contiguous") and value.is_contiguous():
+        item, first = value.element_size(), extent[0]
+        first += value.storage_offset() * item
+        view = (first, first + value.numel() * item)
+        return Region(extent, view, item=item, judges_view=judges_view)
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
     try:
         shape, item = tuple(tensor.shape), int(tensor.element_size())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -30,7 +31,7 @@ class AddressBook:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._live: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        self._freed: list[tuple[int, int, str]] = []
+        self._freed: deque[tuple[int, int]] = deque(maxlen=_MOST_FREED)
         self.starts = self._live.keys()
 
     def note(self, tensor: Any) -> None:
@@ -43,17 +44,15 @@ class AddressBook:
             known = self._live.get(start)
             if known is not None and known[0] == size and known[1]() is not None:
                 return
-            self._freed = [f for f in self._freed if f[1] <= start or start + size <= f[0]]
-            text = f"a tensor of {size:,} bytes"
-            self._live[start] = (size, weakref.ref(storage, self._forget(start, size, text)))
+            self._live[start] = (size, weakref.ref(storage, self._forget(start, size)))
 
-    def _forget(self, start: int, size: int, text: str) -> Any:
+    def _forget(self, start: int, size: int) -> Any:
         def forget(reference: object) -> None:
             with self._lock:
                 known = self._live.get(start)
                 if known is not None and known[1] is reference:
                     del self._live[start]
-                    self._freed = [*self._freed[-_MOST_FREED:], (start, start + size, text)]
+                    self._freed.append((start, start + size))
 
         return forget
 
@@ -71,9 +70,11 @@ class AddressBook:
     def freed(self, address: int) -> str | None:
         """What was at an address that is freed now."""
         with self._lock:
-            for start, end, text in reversed(self._freed):
+            if any(start <= address < end for start, end in self.live()):
+                return None
+            for start, end in reversed(self._freed):
                 if start <= address < end:
-                    return text
+                    return f"a tensor of {end - start:,} bytes"
         return None
 
     @contextmanager

@@ -60,7 +60,7 @@ class Sanitization:
     @property
     def launches(self) -> list[LaunchEntry]:
         """What was launched so far, equal launches together."""
-        return list(self.session.launches)
+        return self.session.launches
 
     @property
     def warnings(self) -> list[str]:

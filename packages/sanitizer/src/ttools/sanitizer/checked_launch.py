@@ -59,7 +59,6 @@ class CheckedLaunch:
         self.subject = Subject.of(self.launch)
         self.regions = [self._region(index) for index in range(len(self.launch.values))]
         self.addresses = Addresses(self.regions, self.book)
-        self.allocations = self.addresses.allocations()
         races = "racecheck" in self.options.checks
         self.shadows = self._shadows()
         carriers = frozenset(n for n in self.launch.plan.pointers if self._may_be_undefined(n))
@@ -163,7 +162,7 @@ class CheckedLaunch:
         self._report = self.launch.execute(
             self.instruments,
             regions=self.regions,
-            allocations=self.allocations,
+            allocations=self.addresses.allocations,
             rewrite=self._rewrite if self.rewrites.passes else None,
             hidden=self._hidden(),
             options=options,
@@ -200,7 +199,7 @@ class CheckedLaunch:
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
         changing: Records | None = None
         if any(c.overlaps is not None and f.argument not in racing for c, f in found):
-            changing = changing_stores(self.launch, self.regions, self.allocations)
+            changing = changing_stores(self.launch, self.regions, self.addresses.allocations)
         for conflict, finding in found:
             overlaps = conflict.overlaps
             if changing is not None and overlaps is not None and finding.argument not in racing:

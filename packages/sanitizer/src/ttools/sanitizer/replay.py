@@ -24,7 +24,9 @@ _LARGEST_SNAPSHOT = 1 << 32
 
 
 def changing_stores(
-    launch: ObservedLaunch, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]
+    launch: ObservedLaunch,
+    regions: Sequence[Region],
+    allocations: Callable[[], Sequence[tuple[int, int]]],
 ) -> Records | None:
     """The stores of a launch that would change what it has left in memory.
 

@@ -32,14 +32,13 @@ class Session:
     Attributes:
         options: what is checked.
         findings: merged by site, in order of appearance.
-        launches: what ran.
         maps: which programs touched what of the tensors that findings concern.
     """
 
     def __init__(self, options: SanitizeOptions) -> None:
         self.options = options
         self.findings: list[Finding] = []
-        self.launches: list[LaunchEntry] = []
+        self._tallies: dict[object, _Tally] = {}
         self.maps: list[TensorMap] = []
         self._lock = threading.Lock()
         self._book = AddressBook()
@@ -80,6 +79,12 @@ class Session:
 
     # ---- what it leaves
     @property
+    def launches(self) -> list[LaunchEntry]:
+        """What ran, equal launches together."""
+        with self._lock:
+            return [tally.entry() for tally in self._tallies.values()]
+
+    @property
     def dropped(self) -> int:
         """How many defect sites were found beyond `max_findings`, and not kept."""
         return len(self._dropped)
@@ -104,24 +109,32 @@ class Session:
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
     def _count(self, subject: Subject, report: LaunchReport) -> None:
-        entry = LaunchEntry(
-            kernel=subject.kernel,
-            grid=subject.grid,
-            seconds=report.seconds,
-            location=subject.host_line,
-            config=subject.config,
-        )
+        config = None if subject.config is None else repr(subject.config)
+        key = (subject.kernel, subject.grid, subject.host_line, config)
         with self._lock:
-            for n, known in enumerate(self.launches):
-                same = (known.kernel, known.grid, known.location, known.config)
-                if same == (entry.kernel, entry.grid, entry.location, entry.config):
-                    self.launches[n] = LaunchEntry(
-                        kernel=known.kernel,
-                        grid=known.grid,
-                        count=known.count + 1,
-                        seconds=known.seconds + entry.seconds,
-                        location=known.location,
-                        config=known.config,
-                    )
-                    return
-            self.launches.append(entry)
+            tally = self._tallies.get(key)
+            if tally is None:
+                tally = self._tallies[key] = _Tally(subject)
+            tally.count += 1
+            tally.seconds += report.seconds
+
+
+class _Tally:
+    """Equal launches. It must not keep the arguments of any alive."""
+
+    __slots__ = ("_named", "count", "seconds")
+
+    def __init__(self, subject: Subject) -> None:
+        self._named = subject.kernel, subject.grid, subject.host_line, subject.config
+        self.count, self.seconds = 0, 0.0
+
+    def entry(self) -> LaunchEntry:
+        kernel, grid, location, config = self._named
+        return LaunchEntry(
+            kernel=kernel,
+            grid=grid,
+            count=self.count,
+            seconds=self.seconds,
+            location=location,
+            config=config,
+        )

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Argument
 from ttools.interpreter.observation import ObservedLaunch
@@ -118,20 +117,15 @@ def host_line() -> str | None:
     """The innermost line outside Triton, torch and ttools: `file:line`."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        ours = _ours.get(code)
+        name = frame.f_globals.get("__name__", "")
+        ours = _ours.get(name)
         if ours is None:
-            ours = _ours[code] = _is_ours(frame)
-        if not ours:
-            return f"{code.co_filename}:{frame.f_lineno}"
+            ours = _ours[name] = str(name).partition(".")[0] in _OURS
+        if not ours and not frame.f_code.co_filename.startswith("<frozen"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
 
 
-#: Whether code belongs to Triton, torch or ttools; a launch asks for all its callers.
-_ours: WeakKeyDictionary[CodeType, bool] = WeakKeyDictionary()
-
-
-def _is_ours(frame: FrameType) -> bool:
-    module = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-    return module in _OURS or frame.f_code.co_filename.startswith("<frozen")
+#: Whether a module belongs to Triton, torch or ttools; a launch asks for all its callers.
+_ours: dict[object, bool] = {}

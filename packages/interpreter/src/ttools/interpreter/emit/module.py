@@ -56,6 +56,11 @@ class Instruments:
         """Whether there is anything to observe."""
         return self.guards or self.footprints or self.synchronised or bool(self.rewrites)
 
+    @property
+    def logs(self) -> bool:
+        """Whether accesses are logged."""
+        return self.footprints or self.synchronised or self.compares
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmitOptions:
