@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tools.conformance.outcomes import judge
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 20.0  # of a case: the first launch imports the compiler
@@ -98,6 +99,14 @@ def test_crashes():
 @pytest.mark.interpreter
 def test_passes_after_a_crash():
     pass
+
+@triton.jit
+def take(x_ptr):
+    tl.store(x_ptr, tl.load(x_ptr + 3))
+
+@pytest.mark.interpreter
+def test_reads_past_the_end():
+    take[(1,)](torch.zeros(3))
 
 def test_is_not_marked():
     assert False
@@ -248,3 +257,23 @@ def test_a_checkout_that_pytest_cannot_collect(tmp_path):
     done = run("--checkout", tmp_path)
     assert done.returncode == 3
     assert "broken" in done.stderr
+
+
+@pytest.mark.slow
+def test_findings_make_a_case_wrong(checkout, tmp_path):
+    names = ("test_reads_past_the_end", "test_passes")
+    only = [word for name in names for word in ("--only", name)]
+    done = run("--checkout", checkout, "--sanitize", "--json", tmp_path / "all.json", *only)
+    assert done.returncode == 1, done.stderr
+    report = json.loads((tmp_path / "all.json").read_text())
+    assert outcomes(report, names[0]) == [("wrong", "error[memcheck]")]
+    assert set(outcomes(report, names[1])) == {("pass", "")}
+    assert "--sanitize default" in report["settings"]["command"]
+
+
+def test_a_failure_of_the_sanitizer_is_told_by_its_check():
+    text = "k.py:12:17: error[memcheck]: out-of-bounds load of 4 bytes from `x_ptr`\n   12 |"
+    found = judge(pytest.fail.Exception(text))
+    assert found == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
+    assert judge(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
+    assert judge(AssertionError(text))[:2] == ("wrong", "AssertionError")

@@ -70,6 +70,13 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         "--opt", type=int, choices=range(4), default=1, help="TTOOLS_OPT (default 1)"
     )
     parser.add_argument(
+        "--sanitize",
+        nargs="?",
+        const="default",
+        metavar="CHECKS",
+        help="check every launch; a case with findings is wrong",
+    )
+    parser.add_argument(
         "--only", action="append", default=[], metavar="FUNCTION", help="repeatable"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
@@ -83,6 +90,7 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
     words = [f"--checkout TRITON --seed {options.seed} --jobs {options.jobs}"]
     words += [f"--sample {options.sample}"] if options.sample is not None else []
     words += [f"--timeout {options.timeout:g} --opt {options.opt}"]
+    words += [f"--sanitize {options.sanitize}"] if options.sanitize is not None else []
     words += (f"--only {name}" for name in options.only)
     versions = (f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite"))
     machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
@@ -108,6 +116,7 @@ def conform(options: argparse.Namespace, console: Console) -> Report:
             timeout=options.timeout,
             opt=options.opt,
             threads=max(1, (os.cpu_count() or 1) // options.jobs),
+            checks=options.sanitize,
         )
         first = WorkerProcess(setup)
         cases = [case for case in first.cases if is_wanted(case.function, options.only)]

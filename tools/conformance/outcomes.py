@@ -116,6 +116,15 @@ def _lacks_module(error: BaseException) -> str | None:
     return f"the Python module `{name}` is not installed"
 
 
+_FINDING = re.compile(r": ((?:error|warning)\[\w+\]): (.*)")
+
+
+def finding(error: BaseException) -> tuple[str, str] | None:
+    """The first finding of a test that the sanitizer fails: its check, and what it says."""
+    found = _FINDING.search(str(error)) if type(error).__name__ == "Failed" else None
+    return (found[1], found[2]) if found else None
+
+
 Rule = Callable[[BaseException], "str | None"]
 EXCLUSIONS: tuple[Rule, ...] = (_calls_cuda, _reads_gpu_code, _lacks_api, _lacks_module)
 RULES: tuple[tuple[Status, Rule], ...] = (
@@ -127,6 +136,9 @@ RULES: tuple[tuple[Status, Rule], ...] = (
 def judge(error: BaseException) -> tuple[Status, str, str]:
     """Returns status, reason and detail of a case that failed with `error`."""
     chain = list(causes(error))
+    told = finding(error)
+    if told is not None:
+        return "wrong", told[0], told[1]
     for status, rule in RULES:
         for one in chain:
             reason = rule(one)

@@ -49,6 +49,7 @@ class WorkerOptions:
         timeout: seconds that a case may take.
         opt: LLVM's optimisation level.
         threads: threads of a launch.
+        checks: what the sanitizer checks of every launch; None: nothing.
     """
 
     tests: Path
@@ -57,6 +58,7 @@ class WorkerOptions:
     timeout: float
     opt: int
     threads: int
+    checks: str | None = None
 
     def command(self) -> list[str]:
         """The pytest that a worker is: none of the checkout's or the user's configuration."""
@@ -65,6 +67,9 @@ class WorkerOptions:
         folders = (f"--rootdir={self.tests}", f"--confcutdir={self.tests}")
         plugins = ("-p", "no:cacheprovider", "-p", "tools.conformance.plugin")
         python = [sys.executable, "-m", "pytest", "-q", "-c", str(settings), *folders, *plugins]
+        if self.checks is not None:
+            python += ["-p", "ttools.sanitizer.pytest_plugin", "--ttools-fail-on=warning"]
+            python += [f"--ttools-sanitize={self.checks}"]
         return [*python, "--device", DEVICE, *map(str, self.files)]
 
     def environment(self) -> dict[str, str]:
