@@ -4,8 +4,6 @@ Rows are grouped by program and sequence (see `clocks`); within a group the vers
 the barrier count all ascend. Knows nothing of what a program knew when.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ttools.sanitizer.races.keys import changes, order_by, ranges
@@ -19,21 +17,18 @@ class Releases:
 
     Args:
         syncs: Sync records in memory order.
-        moments: The index of each release in `syncs`.
-        sequences: What each release was published into.
-        versions: And as which version of it, from 1.
+        moment: The index of each release in `syncs`.
+        sequence: What each release was published into.
+        version: And as which version of it, from 1.
     """
 
     def __init__(
         self,
         syncs: Records,
-        moments: Sequence[int],
-        sequences: Sequence[int],
-        versions: Sequence[int],
+        moment: Ints,
+        sequence: Ints,
+        version: Ints,
     ) -> None:
-        moment = np.array(moments, np.int64)
-        sequence = np.array(sequences, np.int64)
-        version = np.array(versions, np.int64)
         program = syncs["program"][moment]
         order = order_by(program, sequence, version)
         self._moment, self._version = moment[order], version[order]

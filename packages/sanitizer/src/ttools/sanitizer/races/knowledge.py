@@ -1,0 +1,127 @@
+"""What each program knew of the releases of the others after each of its synchronising accesses.
+
+A location that is released to counts versions; a read-modify-write adds a version that continues
+the earlier ones, a plain release begins a new *sequence*. A clock maps sequences to the newest
+version known, which implies all that went into it, so that programs that take turns at one lock
+need clocks of one entry. A *moment* is the index of an access in memory order.
+"""
+
+import numpy as np
+
+from ttools.sanitizer.races.keys import changes, order_by
+from ttools.sanitizer.races.persistent import Map, depth_of, get, join, put
+from ttools.sanitizer.races.records import ACQUIRE, RELEASE, RMW, Bools, Ints
+
+
+class Trees:
+    """Knowledge of any launch.
+
+    Args:
+        locations: Of each access; numbers from 0.
+        programs: Of each access.
+        flags: Of each access.
+
+    Attributes:
+        releases: The moment of each release, the sequence that it was published into, and as
+            which version of it, from 1.
+    """
+
+    def __init__(self, locations: Ints, programs: Ints, flags: Ints) -> None:
+        restarts = int(np.count_nonzero((flags & (RELEASE | RMW)) == RELEASE))
+        sequences = int(locations.max(initial=-1)) + 1
+        self._depth = depth_of(sequences + restarts)
+        self._clocks: list[Map] = []
+        self.releases: tuple[Ints, Ints, Ints] = self._run(locations, programs, flags, sequences)
+
+    def _run(
+        self, locations: Ints, programs: Ints, flags_of: Ints, sequences: int
+    ) -> tuple[Ints, Ints, Ints]:
+        """Plays the accesses in memory order."""
+        depth = self._depth
+        known: dict[int, Map] = {}
+        published: dict[int, tuple[int, int, Map]] = {}
+        releases: list[tuple[int, int, int]] = []
+        columns = (column.tolist() for column in (locations, programs, flags_of))
+        for moment, (location, program, flags) in enumerate(zip(*columns, strict=True)):
+            sequence, version, clock = published.get(location, (location, 0, None))
+            mine = known.get(program)
+            if flags & ACQUIRE:
+                mine = join(mine, clock, depth)
+            if flags & RELEASE:
+                if flags & RMW:
+                    clock = join(clock, mine, depth)
+                else:
+                    sequence, version, clock = sequences, 0, mine
+                    sequences += 1
+                version += 1
+                clock = put(clock, sequence, version, depth)
+                published[location] = sequence, version, clock
+                releases.append((moment, sequence, version))
+                if flags & ACQUIRE:
+                    mine = clock
+            known[program] = mine
+            self._clocks.append(mine)
+        moments, into, versions = np.array(releases, np.int64).reshape(-1, 3).T
+        return moments, into, versions
+
+    def known(self, sequence: Ints, moment: Ints) -> Ints:
+        """The newest version of each sequence that is known at each moment; 0 if none is.
+
+        Args:
+            sequence: As in `releases`.
+            moment: Of an access of the program that knows; -1 before its first one.
+        """
+        order = order_by(sequence, moment)
+        fresh = changes(sequence[order], moment[order])
+        heads = order[fresh]
+        pairs = zip(sequence[heads].tolist(), moment[heads].tolist(), strict=True)
+        counts = (get(self._clocks[m], s, self._depth) if m >= 0 else 0 for s, m in pairs)
+        result = np.empty(len(sequence), np.int64)
+        result[order] = np.fromiter(counts, np.int64, len(heads))[np.cumsum(fresh) - 1]
+        return result
+
+
+class Chains:
+    """Knowledge of launches of which `are_chains` holds, where clocks have one entry: the same
+    as `Trees` makes of them, without playing access by access. Arguments and attributes are its.
+    """
+
+    def __init__(self, locations: Ints, programs: Ints, flags: Ints) -> None:
+        self._locations = locations
+        order = order_by(locations, np.arange(len(locations)))
+        is_release = (flags[order] & RELEASE) != 0
+        version = _within(changes(locations[order]), np.cumsum(is_release))
+        versions = np.empty(len(order), np.int64)
+        versions[order] = version
+        moments = np.flatnonzero(flags & RELEASE)
+        self.releases: tuple[Ints, Ints, Ints] = moments, locations[moments], versions[moments]
+        # Who acquires knows the version there is; versions only grow.
+        order = order_by(programs, np.arange(len(programs)))
+        group = np.cumsum(changes(programs[order]))
+        learned = np.where(flags[order] & ACQUIRE, versions[order], 0)
+        span = int(versions.max(initial=0)) + 1
+        self._known = np.empty(len(order), np.int64)
+        self._known[order] = np.maximum.accumulate(group * span + learned) - group * span
+
+    def known(self, sequence: Ints, moment: Ints) -> Ints:
+        """See `Trees.known`."""
+        if len(self._locations) == 0:
+            return np.zeros(len(sequence), np.int64)
+        mine = (moment >= 0) & (self._locations[moment] == sequence)
+        return np.where(mine, self._known[moment], 0)
+
+
+def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
+    """Whether each program synchronises through one location, and no release begins anew there."""
+    if np.any((flags & (RELEASE | RMW)) == RELEASE):
+        return False
+    order = order_by(programs, locations)
+    who: Bools = changes(programs[order])
+    return bool(np.array_equal(who, who | changes(locations[order])))
+
+
+def _within(fresh: Bools, running: Ints) -> Ints:
+    """A running total that begins anew in each group."""
+    heads = np.flatnonzero(fresh)
+    before = np.append(0, running)[heads]
+    return np.asarray(running - np.repeat(before, np.diff(np.append(heads, len(running)))))
