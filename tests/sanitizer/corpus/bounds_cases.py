@@ -351,3 +351,17 @@ def one_configuration_overhangs(fixed: bool) -> None:
     tuned[lambda meta: (triton.cdiv(48, meta["BLOCK"]),)](
         torch.rand(48), torch.empty(48), 48, FIXED=fixed
     )
+
+
+@triton.jit
+def copy(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)  # BUG: oob_load
+
+
+@buggy("oob_load", "x_ptr")
+def storage_was_freed_by_resizing(fixed: bool) -> None:
+    x = torch.rand(64)
+    if not fixed:
+        x.untyped_storage().resize_(0)  # as sharded training does with weights
+    copy[(2,)](x, torch.empty(64), 64, B=32)

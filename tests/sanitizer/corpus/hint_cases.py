@@ -118,3 +118,17 @@ def compiled_kernel_gets_another_tensor(fixed: bool) -> None:
     x, o = torch.rand(65), torch.empty(64)
     compiled = copy.warmup(x, o, 64, B=64, grid=(1,))
     compiled[(1, 1, 1)](x[:64] if fixed else x[1:], o, 64, 64)
+
+
+@triton.jit
+def of_parameters(x_ptr, o_ptr, s, B: tl.constexpr):
+    s = tl.multiple_of(s, 16)  # BUG: bad_hint
+    r = tl.program_id(0)
+    c = tl.arange(0, B)
+    tl.store(o_ptr + r * B + c, tl.load(x_ptr + r * s + c))
+
+
+@buggy("bad_hint", "s")
+def stride_is_no_multiple(fixed: bool) -> None:
+    s = 32 if fixed else 35
+    of_parameters[(3,)](torch.rand(3, s), torch.empty(3, 32), s, B=32)

@@ -83,8 +83,10 @@ def region_of(argument: Any, value: Any, *, judges_view: bool = True) -> Region 
     if argument is value and hasattr(value, "is_contiguous") and value.is_contiguous():
         item, first = value.element_size(), extent[0]
         first += value.storage_offset() * item
-        view = (first, first + value.numel() * item)
-        return Region(extent, view, item=item, judges_view=judges_view)
+        end = first + value.numel() * item
+        if end <= extent[1]:
+            return Region(extent, (first, end), item=item, judges_view=judges_view)
+        return Region(extent, extent, item=item, judges_view=False)  # the storage was resized
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
     try:
         shape, item = tuple(tensor.shape), int(tensor.element_size())
@@ -111,8 +113,9 @@ def view_region(
         first: address of element (0, 0, …).
         item: bytes of an element.
     """
-    if first == storage[0] and _is_contiguous(shape, strides, item):
-        whole = (first, first + item * prod(shape))
+    whole = (first, first + item * prod(shape))
+    fits = first == storage[0] and whole[1] <= storage[1]
+    if fits and _is_contiguous(shape, strides, item):
         return Region(storage, whole, item=item, judges_view=judges_view)
     if 0 in shape:
         return Region(storage, (first, first), item=item, judges_view=judges_view)
@@ -121,6 +124,8 @@ def view_region(
     dims = sorted(((abs(s), n) for s, n in moving if s), reverse=True)
     high = low + sum(stride * (extent - 1) for stride, extent in dims) + item
     ends = (low, high)
+    if low < storage[0] or high > storage[1]:
+        return Region(storage, storage, item=item, judges_view=False)  # the storage was resized
     span = item
     nested = True
     dense = True

@@ -5,11 +5,12 @@ Owns how a check's site becomes a finding. What is checked is the passes' busine
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from ttools.core.findings import Finding, Severity
-from ttools.core.location import SourceLocation
 from ttools.interpreter.monitor import Count
+from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.subject import Subject, lane_indices
@@ -21,6 +22,24 @@ _HELP = {
     "nan": "look at the operands: which of them may be so?",
     "inf": "compute in a wider type, or subtract the maximum before exp",
     "div_by_zero": "guard the division, for example with tl.where",
+}
+
+
+@dataclass(frozen=True)
+class _Told:
+    message: str
+    help: str
+
+
+_PROMISES = {
+    "specialisation": _Told(
+        "the kernel was compiled for a multiple of {divisor} in `{name}`",
+        "launch the function instead of the compiled kernel, or pass data as it was compiled for",
+    ),
+    "source": _Told(
+        "`{name}` breaks the promise tl.multiple_of(…, {divisor})",
+        "remove the hint, or pass data that keep its promise",
+    ),
 }
 
 
@@ -77,43 +96,37 @@ def _birth(count: Count) -> tuple[int, int, int]:
     return (count.witness.program, *line)
 
 
-def misaligned_findings(
-    divisors: Mapping[int, int],
-    values: Sequence[int],
-    subject: Subject,
-    location: SourceLocation | None,
+def argument_findings(
+    promises: Iterable[ArgumentPromise], values: Sequence[int], subject: Subject
 ) -> Iterator[Finding]:
-    """Arguments that are not divisible as their kernel was compiled for.
-
-    Triton compiles anew for every launch that needs it, unless the compiled kernel itself is
-    launched: `kernel.warmup(...)[grid](...)`.
+    """Arguments that are not divisible as their kernel says.
 
     Args:
-        divisors: by index of the parameter.
+        promises: of the kernel.
         values: addresses and integers, one per parameter.
         subject: the launch.
-        location: of the kernel.
     """
-    for index, divisor in divisors.items():
-        if not values[index] % divisor:
+    for promise in promises:
+        value = values[promise.parameter]
+        if value % promise.divisor == 0:
             continue
-        argument = subject.argument(index)
+        argument = subject.argument(promise.parameter)
         is_address = argument is not None and argument.shape is not None
-        text = f"address {values[index]:#x}" if is_address else f"value {values[index]}"
-        name = argument.name if argument else f"parameter {index}"
+        text = f"address {value:#x}" if is_address else f"value {value}"
+        name = argument.name if argument else f"parameter {promise.parameter}"
+        told = _PROMISES[promise.by]
         yield Finding(
             kind="bad_hint",
             check="hints",
             severity="error",
-            message=f"the kernel was compiled for a multiple of {divisor} in `{name}`",
+            message=told.message.format(name=name, divisor=promise.divisor),
             kernel=subject.kernel,
             argument=argument,
-            location=location,
+            location=promise.location,
             notes=(f"its {text} is no multiple",),
             launch=subject.host_line,
             config=subject.config,
-            help="launch the function instead of the compiled kernel, or pass data as it was "
-            "compiled for",
+            help=told.help,
         )
 
 

@@ -17,7 +17,7 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
-from ttools.sanitizer.check_findings import check_findings, misaligned_findings, unjudged
+from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
@@ -183,10 +183,8 @@ class CheckedLaunch:
             )
         yield from check_findings(monitor.counts(), self.subject)
         if "hints" in self.options.checks:
-            divisors = self.planner.divisors(self.launch)
-            place = self.launch.variants.module.kernel.location
-            values = self.launch.raw_parameters
-            yield from misaligned_findings(divisors, values, self.subject, place)
+            promises, values = self.planner.promises(self.launch), self.launch.raw_parameters
+            yield from argument_findings(promises, values, self.subject)
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:

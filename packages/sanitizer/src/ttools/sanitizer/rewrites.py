@@ -20,6 +20,7 @@ from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
@@ -83,7 +84,8 @@ class Planner:
         self._reads: WeakKeyDictionary[Variants, frozenset[int]] = WeakKeyDictionary()
         self._overflows: WeakKeyDictionary[Variants, dict[object, frozenset[overflow.Candidate]]]
         self._overflows = WeakKeyDictionary()
-        self._divisors: WeakKeyDictionary[Variants, Mapping[int, int]] = WeakKeyDictionary()
+        self._promises: WeakKeyDictionary[Variants, Sequence[ArgumentPromise]]
+        self._promises = WeakKeyDictionary()
         self._tables: WeakKeyDictionary[Variants, Mapping[Place, int]] = WeakKeyDictionary()
         self._hinted: WeakKeyDictionary[Variants, bool] = WeakKeyDictionary()
         self._notes: WeakKeyDictionary[Variants, dict[tuple[str, ...], list[Unjudged]]]
@@ -97,12 +99,14 @@ class Planner:
             known = self._reads[launch.variants] = undefined.reads(module)
         return known
 
-    def divisors(self, launch: ObservedLaunch) -> Mapping[int, int]:
-        """What the launch's kernel was told to divide its arguments, by parameter."""
-        known = self._divisors.get(launch.variants)
+    def promises(self, launch: ObservedLaunch) -> Sequence[ArgumentPromise]:
+        """What the launch's kernel says of its arguments."""
+        known = self._promises.get(launch.variants)
         if known is None:
-            known = hints.specialised(self._inlined(launch.variants))
-            self._divisors[launch.variants] = known
+            function = getattr(launch.function, "fn", None)
+            around = getattr(function, "__globals__", {})
+            known = argument_promises(self._inlined(launch.variants), launch.names, around)
+            self._promises[launch.variants] = known
         return known
 
     def table_of(self, launch: ObservedLaunch, location: SourceLocation | None) -> int:

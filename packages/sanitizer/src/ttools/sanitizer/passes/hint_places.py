@@ -35,7 +35,7 @@ def place_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceL
     for call in _hint_calls("".join(source_lines(made.file)), made.line):
         if call.lineno <= made.line <= (call.end_lineno or call.lineno):
             return made
-        if _name(call.func) in names and call.lineno > made.line and _is_about(call, made.name):
+        if name_of(call.func) in names and call.lineno > made.line and _is_about(call, made.name):
             later.append(call)
     if not later:
         return made
@@ -46,31 +46,33 @@ def place_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceL
 def _is_about(call: ast.Call, variable: str | None) -> bool:
     """Whether a call's first argument is a variable, or hints about it."""
     argument = call.args[0] if call.args else None
-    if isinstance(argument, ast.Call) and _name(argument.func) in _CALLS.values():
+    if isinstance(argument, ast.Call) and name_of(argument.func) in _CALLS.values():
         return _is_about(argument, variable)
     return isinstance(argument, ast.Name) and argument.id == variable
 
 
-def _name(function: ast.expr) -> str | None:
+def name_of(function: ast.expr) -> str | None:
+    """The last part of a function's name."""
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
 
 
 @lru_cache(maxsize=64)
-def _hint_calls(source: str, line: int) -> tuple[ast.Call, ...]:
-    """The hints of the innermost function around a line."""
+def functions_around(source: str, line: int) -> tuple[ast.FunctionDef, ...]:
+    """The functions around a line, the outermost first; none in what is no Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    around = [
+    return tuple(
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
-    ]
-    return tuple(_calls(around[-1])) if around else ()
+    )
 
 
-def _calls(function: ast.FunctionDef) -> Iterator[ast.Call]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and _name(node.func) in _CALLS.values():
-            yield node
+def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
+    """The hints of the innermost function around a line."""
+    for function in functions_around(source, line)[-1:]:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and name_of(node.func) in _CALLS.values():
+                yield node
