@@ -46,10 +46,12 @@ WHOLE_TILE = {
     "scf.if",
     "scf.while",
 }
-#: Operand positions that must be in memory (all, for print), because elements are addressed.
+#: Operand positions that must be in memory (all, for print): elements are addressed, or taken one
+#: by one, which would not let what computes them go by vectors.
 ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
     "tt.dot": (0, 1),
     "tt.gather": (0,),
+    "tt.histogram": (0,),
     "tt.print": None,
     "tt.call": None,
     "tt.return": None,
