@@ -16,6 +16,8 @@ _LAUNCH = "Launch"
 _TTIR = "Launching a .ttir file"
 _CHECKS = "Checks"
 _SUPPRESS = "Suppression"
+_COMPILATION = "Compilation"
+_GPU = "On a GPU"
 
 
 class Engine(str, Enum):
@@ -50,6 +52,14 @@ class FindingsFormat(str, Enum):
     HTML = "html"
 
 
+class InspectionFormat(str, Enum):
+    """How an inspection is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
 class Severity(str, Enum):
     """How grave a finding is."""
 
@@ -64,6 +74,13 @@ class ViewBounds(str, Enum):
     ERROR = "error"
     WARNING = "warning"
     OFF = "off"
+
+
+class On(str, Enum):
+    """Where kernels are checked."""
+
+    CPU = "cpu"
+    GPU = "gpu"
 
 
 class DeviceMap(str, Enum):
@@ -195,6 +212,25 @@ CheckOption = Annotated[
         rich_help_panel=_CHECKS,
     ),
 ]
+OnOption = Annotated[
+    On,
+    typer.Option(
+        "--on",
+        help="Where kernels run: on the CPU, or on a GPU under NVIDIA's compute-sanitizer.",
+        rich_help_panel=_GPU,
+    ),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="SECONDS",
+        help="Stop a run on a GPU after so long.",
+        show_default=False,
+        rich_help_panel=_GPU,
+    ),
+]
 CheckedOnlyOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -281,4 +317,93 @@ DumpOutputsOption = Annotated[
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="The same as --format json.", rich_help_panel=_REPORT)
+]
+
+InspectedArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE.py:KERNEL | FILE.ttir | SCRIPT [ARGS]...",
+        show_default=False,
+        help="A kernel of a file, a .ttir file, or a script and its arguments.",
+    ),
+]
+SignatureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        metavar="TYPES",
+        help="An entry per parameter: *fp32:16 (divisible by 16), i32, 1024 (a constant).",
+        show_default=False,
+        rich_help_panel=_COMPILATION,
+    ),
+]
+TargetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="GPU",
+        help="sm_80, sm_90, sm_100, gfx942, …; repeatable. By default this machine's.",
+        show_default=False,
+        rich_help_panel=_COMPILATION,
+    ),
+]
+StageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stage",
+        metavar="STAGE",
+        help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by lines of source; repeatable.",
+        show_default=False,
+        rich_help_panel=_COMPILATION,
+    ),
+]
+InspectedOnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="KERNEL",
+        help="Of what a script launches, inspect kernels of this name; repeatable.",
+        show_default=False,
+        rich_help_panel=_COMPILATION,
+    ),
+]
+NumWarpsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--num-warps", min=1, metavar="N", help="Warps of a block.", rich_help_panel=_COMPILATION
+    ),
+]
+NumStagesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--num-stages",
+        min=1,
+        metavar="N",
+        help="Stages of pipelined loops.",
+        rich_help_panel=_COMPILATION,
+    ),
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="OTHER",
+        help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another target.",
+        show_default=False,
+        rich_help_panel=_REPORT,
+    ),
+]
+InspectionFormatOption = Annotated[
+    InspectionFormat,
+    typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
+]
+OutputDirOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--output-dir",
+        metavar="DIR",
+        help="Save all stages as files.",
+        show_default=False,
+        rich_help_panel=_REPORT,
+    ),
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options
+from ttools.cli import exit_codes, options, sanitize_gpu
 from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
 from ttools.cli.progress import progress
 from ttools.cli.work import Work, read_work, run_work, take_over_from_upstream
@@ -17,6 +17,7 @@ from ttools.core.errors import KernelError, TtoolsError, UsageError
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
+    from ttools.sanitizer.gpu import GpuSanitization
 
 
 def sanitize_command(
@@ -24,6 +25,8 @@ def sanitize_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     check: options.CheckOption = None,
+    on: options.OnOption = options.On.CPU,
+    timeout: options.TimeoutOption = None,
     only: options.CheckedOnlyOption = None,
     all_configs: options.AllConfigsOption = False,
     view_bounds: options.ViewBoundsOption = options.ViewBounds.WARNING,
@@ -51,28 +54,49 @@ def sanitize_command(
     if update_baseline and baseline is None:
         raise UsageError("--update-baseline needs --baseline FILE")
     require_folder(output, baseline)
-    take_over_from_upstream("ttools sanitizes")
-    from ttools.sanitizer import sanitize
+    checked: Sanitization | GpuSanitization
+    if on is options.On.GPU:
+        target = sanitize_gpu.target_of(
+            work,
+            {
+                "--all-configs": all_configs,
+                "--first-config": first_config,
+                "--view-bounds": view_bounds is not options.ViewBounds.WARNING,
+                "--threads": threads,
+                "--device-map": device_map,
+            },
+        )
+        checked = sanitize_gpu.prepare(
+            check, only, max_findings, suppressions, None if update_baseline else baseline, timeout
+        )
+        status, failure = sanitize_gpu.run(target, checked)
+        dropped = checked.dropped
+    else:
+        if timeout is not None:
+            raise UsageError("--timeout is for --on gpu")
+        take_over_from_upstream("ttools sanitizes")
+        from ttools.sanitizer import sanitize
 
-    checked = sanitize(
-        checks=check or "default",
-        only=only or None,
-        view_bounds=view_bounds.value,
-        threads=threads,
-        all_configs=all_configs,
-        first_config=first_config,
-        max_findings=max_findings,
-        suppressions=suppressions or (),
-        baseline=None if update_baseline else baseline,
-    )
-    status, failure = _run(work, checked, device_map)
+        checked = sanitize(
+            checks=check or "default",
+            only=only or None,
+            view_bounds=view_bounds.value,
+            threads=threads,
+            all_configs=all_configs,
+            first_config=first_config,
+            max_findings=max_findings,
+            suppressions=suppressions or (),
+            baseline=None if update_baseline else baseline,
+        )
+        status, failure = _run(work, checked, device_map)
+        dropped = checked.session.dropped
     for warning in checked.warnings:
         say("warning", warning)
     report = checked.report(target=str(work), exit_code=status, fail_on=fail_on.value)
     _write(report, form.value, output)
     if failure is not None:
         raise failure
-    _tell_limits(checked.session.dropped, max_findings)
+    _tell_limits(dropped, max_findings)
     if update_baseline and baseline is not None:
         report = _update(baseline, report)
     raise typer.Exit(status or _judge(report, require_launches))

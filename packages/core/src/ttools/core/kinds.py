@@ -20,6 +20,7 @@ KINDS: dict[str, str] = {
     "int_overflow": "An integer wraps on its way to an address.",
     "bad_hint": "The data contradict a promise made to the compiler.",
     "deadlock": "Programs wait for each other, or for one that need not be running.",
+    "divergent_barrier": "Some threads of a program miss a barrier that others wait at.",
     "nan": "An operation makes the first NaN of a launch.",
     "inf": "An operation makes the first infinity of a launch.",
     "div_by_zero": "A division has the divisor 0.",

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -130,6 +130,17 @@ def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
     return CompiledSource(tuple(_reachable([kernel, *filter(_is_jit_callable, constants)])))
 
 
+def launched_function(frame: FrameType | None) -> Any:
+    """The `JITFunction` that Triton is about to compile for a launch; None if it is not for one.
+
+    Args:
+        frame: as of `kernel_being_compiled`.
+    """
+    if frame is None or frame.f_code.co_name != "_pack_args":
+        return None
+    return frame.f_locals.get("self")
+
+
 def _is_jit_callable(value: Any) -> bool:
     # On the class: evaluating a kernel's key already refuses some of what it may hold.
     return hasattr(type(value), "cache_key") and hasattr(getattr(value, "fn", None), "__code__")
@@ -232,6 +243,56 @@ def kernel_name(kernel: Any) -> str:
     return str(innermost_jit_function(kernel).fn.__name__)
 
 
+# ---- the kernels that a GPU's backend compiled
+
+
+def compiled_kernel_class() -> Any:
+    """`triton.compiler.CompiledKernel`; launchers call its `launch_metadata(grid, stream, *args)`
+    with the arguments of each launch before they make it.
+    """
+    from triton.compiler.compiler import CompiledKernel
+
+    return CompiledKernel
+
+
+@dataclass(frozen=True)
+class CompiledKernelFacts:
+    """What a `CompiledKernel` says of itself.
+
+    Attributes:
+        name: of the Python function; that of the binary if it was made of an IR file.
+        function: the name it has in the binary.
+        parameters: names of all its parameters, constants included.
+        ctas: thread blocks that make one program.
+        ttir: text of its TTIR, if it was kept.
+    """
+
+    name: str
+    function: str
+    parameters: tuple[str, ...]
+    ctas: int
+    ttir: str | None
+
+
+def compiled_kernel_facts(kernel: Any) -> CompiledKernelFacts:
+    """The facts of a `CompiledKernel`."""
+    python = getattr(kernel.src, "fn", None)
+    ttir = kernel.asm.get("ttir")
+    return CompiledKernelFacts(
+        name=str(kernel.name) if python is None else kernel_name(python),
+        function=str(kernel.name),
+        parameters=tuple(getattr(python, "arg_names", ())),
+        ctas=int(getattr(kernel.metadata, "num_ctas", 1)),
+        ttir=ttir if isinstance(ttir, str) else None,
+    )
+
+
+def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
+    """Lets an autotuner time its configurations with `benchmark(call, quantiles)`."""
+    # A cached property of the class: what the instance holds comes first.
+    tuner.__dict__["do_bench"] = benchmark
+
+
 _interpret_lock = threading.Lock()
 
 
@@ -263,3 +324,82 @@ def take_over_triton_interpret() -> bool:
             knobs.runtime.interpret = False
             was_set = True
         return was_set
+
+
+# ---- the language, for the eager engine
+
+
+def semantic_class() -> Any:
+    """What gives `tl`'s functions their meaning: types, promotion, broadcasting."""
+    from triton.language.semantic import TritonSemantic
+
+    return TritonSemantic
+
+
+def mlir_context() -> Any:
+    """An MLIR context with Triton's dialects."""
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    return context
+
+
+def mlir_builder(context: Any) -> Any:
+    """A builder of MLIR, positioned nowhere."""
+    from triton._C.libtriton import ir
+
+    return ir.builder(context)
+
+
+def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any, Any]:
+    """A module with one function without results, and that function, its body open.
+
+    Args:
+        builder: a new one.
+        name: of the function.
+        parameters: their MLIR types.
+    """
+    module = builder.create_module()
+    type_ = builder.get_function_ty(parameters, [])
+    function = builder.get_or_insert_function(module, name, type_, "public", False)
+    module.push_back(function)
+    builder.set_insertion_point_to_start(function.add_entry_block())
+    return module, function
+
+
+def language_type(name: Signature) -> Any:
+    """`tl`'s type for a type in a kernel's signature."""
+    from triton import language
+
+    return language.str_to_ty(name, None)
+
+
+def combine_function(region_builder: Any) -> Any:
+    """The jit function that a reduction, scan or map was given.
+
+    Args:
+        region_builder: the closure by which `triton.language.core` writes it into MLIR.
+    """
+    cells = dict(
+        zip(region_builder.__code__.co_freevars, region_builder.__closure__ or (), strict=True)
+    )
+    for name in ("combine_fn", "scalar_fn"):
+        if name in cells:
+            return cells[name].cell_contents
+    raise TtoolsError("Triton's reductions changed; this is a defect of ttools, please report it")
+
+
+def argument_type(argument: Any) -> str:
+    """Triton's type of a kernel argument, as in a signature."""
+    from triton.runtime.jit import mangle_type
+
+    return str(mangle_type(argument))
+
+
+def static_assertion_failure(place: str, message: str) -> Exception:
+    """What Triton raises where a `static_assert` fails, and its autotuner survives."""
+    from triton.compiler.errors import CompileTimeAssertionFailure
+
+    text = f"{place}: static_assert failed" + (f": {message}" if message else "")
+    return CompileTimeAssertionFailure(None, None, text)  # type: ignore[no-any-return]

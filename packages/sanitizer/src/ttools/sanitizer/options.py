@@ -23,14 +23,19 @@ CHECKS: dict[str, dict[str, Severity]] = {
     "initcheck": {"uninit_read": "error"},
     "overflow": {"int_overflow": "error"},
     "hints": {"bad_hint": "error"},
-    "deadlock": {"deadlock": "error"},
+    "deadlock": {"deadlock": "error", "divergent_barrier": "error"},
     "numeric": {"nan": "warning", "inf": "warning", "div_by_zero": "warning"},
 }
 #: What a check could not judge; belongs to every check.
 UNSUPPORTED = "unsupported"
 DEFAULT_CHECKS = ("memcheck", "racecheck", "initcheck", "overflow", "hints", "deadlock")
 #: Names that users of other tools type.
-ALIASES = {"asan": "memcheck", "tsan": "racecheck", "msan": "initcheck"}
+ALIASES = {
+    "asan": "memcheck",
+    "tsan": "racecheck",
+    "msan": "initcheck",
+    "synccheck": "deadlock",
+}
 
 
 def parse_checks(names: Iterable[str]) -> frozenset[str]:

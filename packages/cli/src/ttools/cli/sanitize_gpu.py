@@ -1,0 +1,75 @@
+"""`ttools sanitize --on gpu`: a program under compute-sanitizer instead of on the CPU.
+
+Owns which options make no sense there, and what becomes of a run that fails. The report is written
+as for the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttools.cli.console import say
+from ttools.cli.ttir import Launch
+from ttools.cli.work import Work
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.script import Target
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.gpu import GpuSanitization
+
+
+def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
+    """The program to run.
+
+    Args:
+        work: what the command line names.
+        cpu_options: options that are for the CPU, with what they were given.
+
+    Raises:
+        UsageError: it is no program, or one of these options was given.
+    """
+    if isinstance(work, Launch):
+        raise UsageError("--on gpu runs programs; a .ttir file is checked on the CPU")
+    given = [name for name, value in cpu_options.items() if value]
+    if given:
+        raise UsageError(f"{given[0]} is for the CPU; --on gpu runs the program as it is")
+    return work
+
+
+def prepare(
+    checks: Sequence[str] | None,
+    only: Sequence[str] | None,
+    max_findings: int,
+    suppressions: Sequence[Path] | None,
+    baseline: Path | None,
+    timeout: float | None,
+) -> GpuSanitization:
+    """A run that can be started; progress goes to standard error."""
+    from ttools.sanitizer.gpu.api import GpuOptions, GpuSanitization
+    from ttools.sanitizer.options import parse_checks
+
+    return GpuSanitization(
+        GpuOptions(
+            checks=parse_checks(checks or ["default"]),
+            only=frozenset(only) if only else None,
+            max_findings=max_findings,
+            suppressions=tuple(suppressions or ()),
+            baseline=baseline,
+            timeout=timeout,
+        ),
+        tell=lambda text: say("note", text),
+    )
+
+
+def run(target: Target, checked: GpuSanitization) -> tuple[int | None, TtoolsError | None]:
+    """Runs it; a failure of ours must not lose what was found before it."""
+    try:
+        return checked.run(target), None
+    except UsageError:
+        raise
+    except TtoolsError as error:
+        if not (checked.launches or checked.findings):
+            raise
+        return None, error

@@ -1,0 +1,262 @@
+"""`sanitize_on_gpu()`: checks the Triton kernels of a program on a GPU, under compute-sanitizer.
+
+The public face. Owns what may be asked for, and adds the runs of the tools up to a report: each
+tool is one more run of the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ttools.core.baseline import Baseline
+from ttools.core.errors import TtoolsError
+from ttools.core.findings import Finding, LaunchEntry, Severity, merge
+from ttools.core.inline_suppressions import InlineSuppressions
+from ttools.core.reports.report import Report
+from ttools.core.script import Target
+from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
+from ttools.sanitizer.gpu.findings import gpu_findings
+from ttools.sanitizer.gpu.launch_log import Launch
+from ttools.sanitizer.gpu.tool import Tool, find_tool, require_gpu
+from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, run_tool
+from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
+from ttools.sanitizer.options import is_active, parse_checks
+
+__all__ = ["GpuSanitization", "sanitize_on_gpu"]
+
+_LAST_LINES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuOptions:
+    """What to check on a GPU.
+
+    Attributes:
+        checks: names of checks.
+        only: names of the kernels to speak of; None for all.
+        max_findings: the first so many defect sites are kept.
+        suppressions: files of rules for findings that do not count.
+        baseline: a file of findings that are known and do not count.
+        timeout: seconds that each run of the program may take; None for no limit.
+    """
+
+    checks: frozenset[str]
+    only: frozenset[str] | None = None
+    max_findings: int = 100
+    suppressions: tuple[Path, ...] = ()
+    baseline: Path | None = None
+    timeout: float | None = None
+
+
+class GpuSanitization:
+    """The runs of a program under compute-sanitizer; made by `sanitize_on_gpu`.
+
+    Attributes:
+        options: what is checked.
+        launches: what the program launched in its first run, equal launches together.
+        warnings: what the user should know.
+        dropped: how many defect sites were found beyond `max_findings`.
+    """
+
+    def __init__(
+        self, options: GpuOptions, tell: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.options = options
+        self.launches: list[LaunchEntry] = []
+        self.warnings: list[str] = []
+        self.dropped = 0
+        self._tell = tell
+        self._found: list[Finding] = []
+        self._tools, left = tools_for(options.checks)
+        self.warnings += [left] if left else []
+        self._sources()  # a file that cannot be read is told before the run
+
+    def run(self, target: Target) -> int:
+        """Runs a program once for each tool and returns its status: the first that is not 0.
+
+        Raises:
+            UsageError: there is no such script or module.
+            TtoolsError: this machine cannot do it, or a run took too long; what was found before
+                is kept.
+        """
+        require_gpu()
+        sanitizer = find_tool()
+        statuses: list[int] = []
+        with tempfile.TemporaryDirectory(prefix="ttools-gpu-") as name:
+            stdin = _remember_source(target, Path(name))
+            for number, tool in enumerate(self._tools, 1):
+                runs = f"run {number} of {len(self._tools)}"
+                self._tell(f"{runs}: {target} under compute-sanitizer {tool.name}")
+                folder = Path(name) / tool.name
+                folder.mkdir()
+                if stdin is not None:
+                    shutil.copy(stdin, folder / STDIN)
+                done = self._run(tool, sanitizer, target, folder, shown=number == 1)
+                statuses.append(done.status)
+                if done.why == "interrupt" or (done.status and not done.log.launches):
+                    break  # what failed without a kernel will fail so again
+        return next((status for status in statuses if status), 0)
+
+    def report(
+        self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
+    ) -> Report:
+        """What was found, as data for the report writers, suppressions applied.
+
+        Args:
+            target: what was run, as the user named it.
+            exit_code: of the user's script.
+            fail_on: from which severity on findings count as failures.
+        """
+        made = {tool.check for tool in self._tools}
+        ran = Ran(launches=self.launches, active=functools.partial(is_active, made))
+        kept, hidden = apply(self._found, self._sources(), ran)
+        return Report(
+            findings=tuple(kept),
+            launches=tuple(self.launches),
+            suppressed=tuple(hidden),
+            target=target,
+            exit_code=exit_code,
+            fail_on=fail_on,
+        )
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found, one finding per defect site, less what is suppressed."""
+        return list(self.report().findings)
+
+    def _run(
+        self, tool: GpuTool, sanitizer: Tool, target: Target, folder: Path, *, shown: bool
+    ) -> ToolRun:
+        timeout = self.options.timeout
+        done = run_tool(tool, sanitizer, target, folder, shown=shown, timeout=timeout)
+        found = gpu_findings(done.output.records, done.log.launches, tool, folder, self._is_wanted)
+        self._add(list(found))
+        if not self.launches:
+            self.launches = _entries(
+                each for each in done.log.launches if self._is_wanted(each.kernel)
+            )
+        self._warn(tool, done)
+        if not shown and done.status and done.why == "itself":
+            self.warnings.append(_other_ending(tool, done, folder))
+        if done.why == "timeout":
+            raise TtoolsError(
+                f"compute-sanitizer {tool.name}: the program was stopped after {timeout:g} s; "
+                "findings are of what ran until then"
+            )
+        return done
+
+    def _is_wanted(self, kernel: str) -> bool:
+        return self.options.only is None or kernel in self.options.only
+
+    def _add(self, findings: Sequence[Finding]) -> None:
+        merged = merge([*self._found, *findings])
+        self._found = merged[: self.options.max_findings]
+        self.dropped += len(merged) - len(self._found)
+
+    def _warn(self, tool: GpuTool, done: ToolRun) -> None:
+        said = [f"compute-sanitizer {tool.name}: {text}" for text in done.output.remarks]
+        if done.output.not_printed:
+            said.append(
+                f"compute-sanitizer {tool.name} printed {PRINT_LIMIT:,} errors and passed over "
+                f"{done.output.not_printed:,} more: counts are lower bounds"
+            )
+        said += done.log.failures
+        self.warnings += [text for text in dict.fromkeys(said) if text not in self.warnings]
+
+    def _sources(self) -> list[Source]:
+        """Fresh ones for each report: they count what they have been used for."""
+        files = [SuppressionFile(path) for path in self.options.suppressions]
+        baseline = self.options.baseline
+        return [InlineSuppressions(), *files, *([] if baseline is None else [Baseline(baseline)])]
+
+
+def sanitize_on_gpu(
+    target: Target,
+    *,
+    checks: str | Iterable[str] = "default",
+    only: Sequence[str] | None = None,
+    max_findings: int = 100,
+    suppressions: str | Path | Sequence[str | Path] = (),
+    baseline: str | Path | None = None,
+    timeout: float | None = None,
+) -> GpuSanitization:
+    """Runs a program on this machine's GPU under NVIDIA's compute-sanitizer.
+
+    The program runs once for each tool: memcheck, racecheck, initcheck and synccheck by default.
+    The first run has our streams. An invalid access ends its kernel; the program goes on.
+
+    Args:
+        target: a script, a module or code.
+        checks: names of checks, also comma-separated; those that no tool makes are left out.
+        only: names of the kernels to report on; all by default.
+        max_findings: keep the first so many defect sites.
+        suppressions: files of rules for findings that do not count.
+        baseline: a file of findings that are known and do not count.
+        timeout: seconds that each run may take.
+
+    Raises:
+        UsageError: an argument makes no sense.
+        TtoolsError: there is no GPU or no compute-sanitizer, or a run took too long.
+
+    Example:
+        >>> checked = sanitize_on_gpu(Target(kind="script", name="bench.py"))
+        >>> print(write_report(checked.report(), "text"))
+    """
+    files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
+    checked = GpuSanitization(
+        GpuOptions(
+            checks=parse_checks([checks] if isinstance(checks, str) else checks),
+            only=None if only is None else frozenset(only),
+            max_findings=max_findings,
+            suppressions=tuple(Path(file) for file in files),
+            baseline=None if baseline is None else Path(baseline),
+            timeout=timeout,
+        )
+    )
+    checked.run(target)
+    return checked
+
+
+def _remember_source(target: Target, folder: Path) -> Path | None:
+    """Makes excerpts of code that is in no file possible; returns what each run is to read."""
+    if target.kind == "code":
+        _register("<string>", target.name)
+    if target.kind != "script" or target.name != "-":
+        return None
+    copy = folder / STDIN
+    copy.write_bytes(sys.stdin.buffer.read())
+    _register("<stdin>", copy.read_text("utf-8", errors="replace"))
+    return copy
+
+
+def _register(name: str, source: str) -> None:
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+
+
+def _entries(launches: Iterable[Launch]) -> list[LaunchEntry]:
+    """Equal launches together, in order of appearance."""
+    counts: Counter[str] = Counter()
+    first: dict[str, LaunchEntry] = {}
+    for launch in launches:
+        entry = LaunchEntry(
+            kernel=launch.kernel, grid=launch.grid, location=launch.line, config=launch.config
+        )
+        key = repr(entry)
+        first.setdefault(key, entry)
+        counts[key] += 1
+    return [replace(entry, count=counts[key]) for key, entry in first.items()]
+
+
+def _other_ending(tool: GpuTool, done: ToolRun, folder: Path) -> str:
+    """A run nobody saw has failed: how, and what it wrote last."""
+    written = (folder / STREAMS).read_text("utf-8", errors="replace").splitlines()
+    last = "".join(f"\n  {line}" for line in written[-_LAST_LINES:])
+    return f"under {tool.name} the program ended with status {done.status}{last}"

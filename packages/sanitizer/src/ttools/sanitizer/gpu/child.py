@@ -1,0 +1,36 @@
+"""The process that compute-sanitizer watches: runs the user's program and logs its launches.
+
+`python -m ttools.sanitizer.gpu.child FOLDER KIND NAME [ARGUMENT…]`; how it ends is in the log, too,
+since compute-sanitizer does not always pass it on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.script import Target, run_target
+from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
+from ttools.sanitizer.gpu.launch_watch import LaunchWatch, wait_for_gpu
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs a target as `python` would and returns its status."""
+    folder, kind, name, *rest = arguments
+    log = LaunchLogWriter(Path(folder))
+    LaunchWatch(log).install()
+    target = Target(kind=kind, name=name, arguments=tuple(rest))  # type: ignore[arg-type]
+    try:
+        status = run_target(target)
+    except TtoolsError as error:
+        log.refused(str(error), misuse=isinstance(error, UsageError))
+        return 1
+    wait_for_gpu()
+    log.ended(status)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+"""What compute-sanitizer found, as findings: by place and argument, with a witness and counts.
+
+Owns the words and which kind an error is of. Must not know how an error is printed, nor how
+programs are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ttools.core.findings import Finding, Related, Severity
+from ttools.core.location import SourceLocation
+from ttools.sanitizer.gpu.attribution import Launches, argument_at
+from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.sanitizer.gpu.output import Coordinates, Record
+from ttools.sanitizer.gpu.sites import Site, find_site
+from ttools.sanitizer.gpu.tools import GpuTool
+from ttools.sanitizer.options import CHECKS, UNSUPPORTED
+
+_NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
+_OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}
+_HELP = {
+    "oob_load": "mask the load, or compare with the bound of this tensor",
+    "oob_store": "mask the store, or compare with the bound of this tensor",
+    "oob_atomic": "mask the access, or compare with the bound of this tensor",
+    "misaligned": "the address must be a multiple of the access's size",
+    "uninit_read": "write the memory before it is read, or mask the load",
+    "intra_program_race": "put a tl.debug_barrier() between the two",
+    "divergent_barrier": "let all threads of a program reach the barrier, or none",
+}
+
+
+def gpu_findings(
+    records: Sequence[Record],
+    launches: Sequence[Launch],
+    tool: GpuTool,
+    folder: Path,
+    only: Callable[[str], bool],
+) -> Iterator[Finding]:
+    """The findings of one run of a tool, one for each place and argument.
+
+    Args:
+        records: the errors it printed.
+        launches: that the program made in this run.
+        tool: which tool.
+        folder: of the run, which holds the kernels' TTIR.
+        only: the names of the kernels to speak of.
+    """
+    index = Launches(launches)
+    groups: dict[tuple[object, ...], _Group] = {}
+    for record in records:
+        told = _told(record, index.of(record), tool, folder)
+        group = groups.setdefault(told.site, _Group(told))
+        group.add(record)
+    for group in groups.values():
+        finding = group.finding()
+        if only(finding.kernel):
+            yield finding
+
+
+@dataclass
+class _Group:
+    """The errors of one place: the finding of the first, and what adds up."""
+
+    first: Finding
+    count: int = 0
+    blocks: set[Coordinates] = field(default_factory=set)
+
+    def add(self, record: Record) -> None:
+        self.count += sum(other.hazards for other in record.accesses) or 1
+        if record.block is not None:
+            self.blocks.add(record.block)
+
+    def finding(self) -> Finding:
+        return replace(self.first, count=self.count, programs=len(self.blocks))
+
+
+def _told(record: Record, launch: Launch | None, tool: GpuTool, folder: Path) -> Finding:
+    """An error as a finding of its own."""
+    source = folder / launch.source if launch is not None and launch.source else None
+    # Addresses of operands are no operations of their own in shared memory.
+    access = record.access if record.space == "global" else ""
+    place = record.place
+    site = find_site(source, access, place.file if place else None, place.line if place else 0)
+    argument = _argument(record, launch, site)
+    kind, message = _kind(record, tool, _where(record, argument))
+    severity = _severity(record, kind, tool)
+    if launch is None:
+        severity = "warning"
+    return Finding(
+        kind=kind,
+        check=tool.check,
+        severity=severity,
+        message=message,
+        kernel=launch.kernel if launch else (place.function if place else ""),
+        argument=argument.description if argument else None,
+        location=site.location,
+        program=_program(record, launch),
+        variables=_numbers(launch),
+        notes=tuple(_notes(record, launch, argument)),
+        related=tuple(_related(record, source)),
+        launch=launch.line if launch else None,
+        config=launch.config if launch else None,
+        help=_HELP.get(kind),
+    )
+
+
+def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
+    """The kind of an error, and its message.
+
+    Args:
+        record: the error.
+        tool: that printed it.
+        where: the argument, as in ``from `x_ptr```; may be empty.
+    """
+    access = _NOUNS.get(record.access, "access")
+    noun = f"{access} of {_bytes(record.size)}" if record.size else access
+    noun += (" of shared memory" if record.space == "shared" else "") + where
+    if record.accesses:
+        return "intra_program_race", _race_message(record)
+    if tool.name == "synccheck":
+        return "divergent_barrier", f"misused barrier: {_plain(record.text)}"
+    if tool.name == "initcheck" and record.access:
+        return "uninit_read", f"{noun} that nobody has written"
+    if tool.name == "memcheck" and record.access in _OOB:
+        if record.problem.startswith("misaligned"):
+            return "misaligned", f"misaligned {noun}"
+        return _OOB[record.access], f"out-of-bounds {noun}"
+    return UNSUPPORTED, f"compute-sanitizer {tool.name}: {record.text}{where}"
+
+
+def _severity(record: Record, kind: str, tool: GpuTool) -> Severity:
+    """As grave as the check finds it; a race as its tool does, which knows warps."""
+    if kind == "intra_program_race":
+        return record.level
+    return CHECKS[tool.check].get(kind, "error")
+
+
+def _race_message(record: Record) -> str:
+    kinds = sorted({access.access for access in record.accesses}, reverse=True)
+    verbs = " and ".join(_NOUNS.get(each, each) + "s" for each in kinds)
+    return f"{verbs} of the same shared memory by several threads, no barrier between them"
+
+
+def _plain(text: str) -> str:
+    """Of `Barrier error detected. Divergent thread(s) in warp` what is particular."""
+    text = text.removeprefix("Barrier error detected. ")
+    return text[:1].lower() + text[1:]
+
+
+def _where(record: Record, argument: LoggedArgument | None) -> str:
+    if argument is None:
+        return ""
+    return f" {'from' if record.access == 'read' else 'to'} `{argument.description.name}`"
+
+
+def _argument(record: Record, launch: Launch | None, site: Site) -> LoggedArgument | None:
+    if launch is None or record.address is None or record.space != "global":
+        return None
+    return argument_at(launch.arguments, record.address, site.parameters)
+
+
+def _program(record: Record, launch: Launch | None) -> Coordinates | None:
+    if record.block is None:
+        return None
+    x, y, z = record.block
+    return x // (launch.ctas if launch else 1), y, z
+
+
+def _numbers(launch: Launch | None) -> tuple[tuple[str, str], ...]:
+    """The numbers among the arguments: what masks are made of."""
+    values = launch.arguments if launch else ()
+    return tuple(
+        (each.description.name, str(each.value))
+        for each in values
+        if isinstance(each.value, int) and not isinstance(each.value, bool)
+    )
+
+
+def _notes(record: Record, launch: Launch | None, argument: LoggedArgument | None) -> Iterator[str]:
+    if argument is not None and record.address is not None:
+        yield from _position(record.address, max(record.size, 1), argument)
+    elif record.address is not None and record.space == "global" and launch is not None:
+        yield f"address {record.address:#x} is in no argument of the launch"
+    if record.thread is not None:
+        yield f"thread ({', '.join(map(str, record.thread))}) of the program"
+    if launch is None:
+        yield "the kernel was not launched by Triton in the process of the script"
+
+
+def _position(address: int, size: int, argument: LoggedArgument) -> Iterator[str]:
+    """Where an address is from an argument's storage."""
+    start, end = argument.start, argument.end
+    if start is None or end is None:
+        yield f"address {address:#x}"
+    elif address == end:
+        yield "the access begins at its end"
+    elif address > end:
+        yield f"the access is {_bytes(address - end)} past its end"
+    elif address < start:
+        yield f"the access is {_bytes(start - address)} before its beginning"
+    elif address + size > end:
+        yield f"the access straddles its end by {_bytes(address + size - end)}"
+    else:
+        yield f"byte {address - start:,} of its storage"
+
+
+def _bytes(number: int) -> str:
+    return f"{number:,} byte{'' if number == 1 else 's'}"
+
+
+def _related(record: Record, source: Path | None) -> Iterator[Related]:
+    """The other accesses of a race, a line each once."""
+    if not record.accesses:
+        return
+    own = (record.place.file, record.place.line) if record.place else None
+    seen: set[tuple[str | None, int]] = set()
+    for access in record.accesses[1:]:
+        key = (access.place.file, access.place.line)
+        if key == own or key in seen:
+            continue
+        seen.add(key)
+        location: SourceLocation | None = find_site(source, "", *key).location
+        yield Related(
+            message=f"the same memory is accessed here ({_NOUNS.get(access.access)})",
+            location=location,
+        )

@@ -1,0 +1,71 @@
+"""On a machine with a GPU: the CPU's sanitizer checks kernels that are launched on CUDA tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
+
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+
+from ttools.sanitizer import sanitize  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+N = 1000
+
+
+@triton.jit
+def add_one_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.store(out_ptr + offs, x + 1, mask=offs < n)
+
+
+@triton.jit
+def collide_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs) + tl.program_id(0))
+
+
+def test_findings_name_cuda_tensors_and_outputs_are_right() -> None:
+    x = torch.arange(N, dtype=torch.float32, device="cuda")
+    out = torch.full_like(x, -1)
+    with sanitize() as report:
+        add_one_kernel[(8,)](x, out, N, BLOCK=128)
+    (finding,) = report.findings
+    assert (finding.kind, finding.program, finding.lane) == ("oob_load", (7, 0, 0), (104,))
+    assert finding.argument is not None
+    assert (finding.argument.name, finding.argument.shape) == ("x_ptr", (N,))
+    assert finding.argument.storage_bytes == 4 * N
+    assert (out == x + 1).all()
+
+
+def test_slices_keep_their_storage() -> None:
+    x = torch.zeros(N, device="cuda")
+    with sanitize() as report:
+        add_one_kernel[(1,)](x[100:], torch.empty(512, device="cuda"), 512, BLOCK=512)
+        assert report.findings == []
+        add_one_kernel[(1,)](x[600:], torch.empty(512, device="cuda"), 512, BLOCK=512)
+    (finding,) = report.findings
+    assert (finding.kind, finding.argument.offset, finding.lane) == ("oob_load", 600, (400,))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="unwritten memory is tracked on the host only; `--on gpu` finds it"
+)
+def test_memory_that_nobody_wrote() -> None:
+    with sanitize() as report:
+        x, out = torch.empty(N, device="cuda"), torch.zeros(N, device="cuda")
+        add_one_kernel[(7,)](x, out, N, BLOCK=128)
+    assert {finding.kind for finding in report.findings} == {"uninit_read"}
+
+
+def test_races_between_programs() -> None:
+    x, out = torch.zeros(64, device="cuda"), torch.zeros(64, device="cuda")
+    with sanitize() as report:
+        collide_kernel[(4,)](x, out, BLOCK=64)
+    (finding,) = report.findings
+    assert (finding.kind, finding.argument.name) == ("overlapping_store", "out_ptr")

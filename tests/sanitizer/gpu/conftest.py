@@ -1,0 +1,81 @@
+"""A compute-sanitizer for machines without a GPU, and running the command with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ttools.cli import app
+from ttools.sanitizer.gpu import api
+
+FAKE = Path(__file__).with_name("fake_compute_sanitizer.py")
+
+
+class Done(NamedTuple):
+    """What a command left."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program that has compute-sanitizer's command line, and is found; see its file."""
+    program = tmp_path / "bin" / "compute-sanitizer"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{FAKE.read_text('utf-8')}", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("TTOOLS_COMPUTE_SANITIZER", str(program))
+    monkeypatch.setenv("TTOOLS_QUIET", "1")
+    return program
+
+
+@pytest.fixture
+def on_gpu(
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs `ttools sanitize --on gpu ARGUMENTS…` as if there were a GPU."""
+    monkeypatch.setattr(api, "require_gpu", lambda: None)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, **environment: str) -> Done:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ending:
+            app.main(["sanitize", "--on", "gpu", *arguments])
+        sys.stdout.flush()
+        out, err = capfd.readouterr()
+        return Done(int(ending.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture
+def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Lets the fake print a text for a tool; `{x_ptr+400}` and `{script}` are filled in."""
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    monkeypatch.setenv("FAKE_REPORTS", str(folder))
+
+    def set_report(tool: str, text: str) -> None:
+        (folder / f"{tool}.txt").write_text(text, "utf-8")
+
+    return set_report
+
+
+def pid_is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

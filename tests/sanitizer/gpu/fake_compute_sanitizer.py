@@ -1,0 +1,66 @@
+"""Stands in for compute-sanitizer where there is no GPU: a program with its command line.
+
+Runs the program it is given, on the CPU, and writes to the log file what a test wants it to have
+printed (`FAKE_REPORTS/TOOL.txt`), with addresses of this run filled in: `{x_ptr+400}` is one in
+that argument of the last launch. `FAKE_MODE` makes it misbehave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--version"]:
+        version = os.environ.get("FAKE_VERSION", "2025.3.1.0")
+        print(f"NVIDIA (R) Compute Sanitizer\nVersion {version} (build 1) (public-release)")
+        return 0
+    split = arguments.index(sys.executable)
+    options, program = arguments[:split], arguments[split:]
+    tool, log = (options[options.index(name) + 1] for name in ("--tool", "--log-file"))
+    report = Path(log)
+    mode = os.environ.get("FAKE_MODE", "")
+    if mode == "refuse":
+        report.write_text("========= Error: Device not supported. Please refer to the manual\n")
+        return 0
+    if mode == "start nothing":
+        report.write_text("========= Error: no such thing\n")
+        return 1
+    report.write_text("========= COMPUTE-SANITIZER\n")
+    environment = {**os.environ, "TTOOLS_BACKEND": "auto", "FAKE_TOOL": tool}
+    done = subprocess.run(program, env=environment, check=False)
+    with report.open("a") as file:
+        file.write(filled(tool, report.with_name("launches.jsonl")))
+        if done.returncode < 0:
+            file.write("========= Error: process didn't terminate successfully\n")
+    if mode == "hang":
+        # Deaf to all but the last signal, with a child that would outlive it.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path(os.environ["FAKE_PIDS"]).write_text(f"{os.getpid()} {child.pid}")
+        time.sleep(600)
+    return abs(done.returncode)
+
+
+def filled(tool: str, log: Path) -> str:
+    """The text for a tool, told of the last launch of the log."""
+    path = Path(os.environ.get("FAKE_REPORTS", "/")) / f"{tool}.txt"
+    entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    launches = [entry for entry in entries if "launch" in entry]
+    if not path.exists() or not launches:
+        return path.read_text() if path.exists() else ""
+    starts = {each["name"]: each.get("start") for each in launches[-1]["arguments"]}
+    text = path.read_text().replace("{script}", launches[-1]["line"].rpartition(":")[0])
+    return re.sub(r"\{(\w+)\+(\d+)\}", lambda m: hex(starts[m[1]] + int(m[2])), text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""With a GPU and compute-sanitizer: the command finds the defects that a GPU shows."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+DEFECTS = Path(__file__).parent / "defects.py"
+
+
+def run(folder: Path, *arguments: str, status: int = 1) -> dict[str, Any]:
+    """Runs `ttools sanitize --on gpu …` and returns its JSON report."""
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
+    done = subprocess.run(
+        [*command, "--format", "json", "--output", str(report), "--timeout", "100", *arguments],
+        cwd=DEFECTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return {**json.loads(report.read_text()), "stdout": done.stdout, "stderr": done.stderr}
+
+
+def line_of(text: str) -> int:
+    lines = DEFECTS.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+CASES = [
+    ("oob_load", "memcheck", "oob_load", "x_ptr", "x = tl.load(x_ptr + offs)"),
+    ("oob_store", "memcheck", "oob_store", "out_ptr", "tl.store(out_ptr + 2 * offs"),
+    ("oob_atomic", "memcheck", "oob_atomic", "counts_ptr", "tl.atomic_add(counts_ptr"),
+    ("oob_slice", "memcheck", "oob_load", "x_ptr", "x = tl.load(x_ptr + offs)"),
+    ("oob_helper", "memcheck", "oob_load", "x_ptr", "return tl.load(ptr + offs)"),
+    ("oob_called", "memcheck", "oob_store", "out_ptr", "tl.store(ptr + index, 2.0)"),
+    ("misaligned", "memcheck", "misaligned", "x_ptr", "tl.store(out_ptr + offs, tl.load(x_ptr"),
+    ("uninit_read", "initcheck", "uninit_read", "x_ptr", "tl.store(out_ptr + offs, tl.load(x_ptr"),
+    ("hazard", "racecheck", "intra_program_race", None, "(STORE_SHARED, "),
+]
+
+
+@pytest.mark.parametrize(("case", "check", "kind", "argument", "line"), CASES)
+def test_defect_is_found(
+    case: str, check: str, kind: str, argument: str | None, line: str, tmp_path: Path
+) -> None:
+    report = run(tmp_path, "--check", check, str(DEFECTS), case)
+    (finding,) = report["findings"]
+    assert (finding["kind"], finding["check"]) == (kind, check)
+    assert (finding["argument"] or {}).get("name") == argument
+    assert finding["location"]["line"] == line_of(line)
+    assert Path(finding["location"]["file"]).name == DEFECTS.name
+    assert finding["launch"].rpartition(":")[0].endswith(DEFECTS.name)
+    assert report["launches"][0]["kernel"] == finding["kernel"]
+
+
+def test_divergent_barrier(tmp_path: Path) -> None:
+    # Such an error ends the CUDA context, and torch the process.
+    report = run(tmp_path, "--check", "synccheck", str(DEFECTS), "divergent", status=134)
+    (finding,) = report["findings"]
+    assert (finding["kind"], finding["check"]) == ("divergent_barrier", "deadlock")
+    assert finding["location"]["line"] == line_of("(WAIT, ")
+
+
+def test_configuration_of_the_autotuner(tmp_path: Path) -> None:
+    report = run(tmp_path, "--check", "memcheck", str(DEFECTS), "oob_tuned")
+    (finding,) = report["findings"]
+    assert finding["config"]["BLOCK"] == 64
+
+
+def test_kernel_of_torch_is_a_warning(tmp_path: Path) -> None:
+    report = run(tmp_path, "--check", "initcheck", str(DEFECTS), "other_kernel", status=0)
+    assert {(f["kind"], f["severity"]) for f in report["findings"]} == {("uninit_read", "warning")}
+
+
+def test_launch_of_a_graph(tmp_path: Path) -> None:
+    report = run(tmp_path, "--check", "memcheck", str(DEFECTS), "graph")
+    (finding,) = report["findings"]
+    assert (finding["kind"], finding["argument"]["name"]) == ("oob_load", "x_ptr")
+
+
+def test_clean_program_under_all_tools(tmp_path: Path) -> None:
+    report = run(tmp_path, str(DEFECTS), "clean", status=0)
+    assert report["findings"] == []
+    assert report["stdout"] == "right: True\n"
+    assert report["stderr"].count("under compute-sanitizer") == 4
+
+
+def test_status_of_the_script(tmp_path: Path) -> None:
+    code = "import os, torch; torch.ones(1, device='cuda'); "
+    for ending, status in (("raise SystemExit(5)", 5), ("os._exit(6)", 6), ("os.abort()", None)):
+        command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
+        done = subprocess.run(
+            [*command, "--check", "memcheck", "-c", code + ending],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == status if status is not None else done.returncode != 0
+        assert "no Triton kernel was launched" in done.stdout
+
+
+def test_hanging_kernel_is_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
+    done = subprocess.run(
+        [*command, "--check", "memcheck", "--timeout", "20", str(DEFECTS), "oob_store", "spin"],
+        cwd=DEFECTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "out-of-bounds store of 4 bytes to `out_ptr`" in done.stdout
+    assert "the program was stopped after 20 s" in done.stderr
+    assert done.returncode == 3
+
+
+def test_interrupt_leaves_what_was_found(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ttools_entry", "sanitize", "--on", "gpu"]
+    process = subprocess.Popen(
+        [*command, "--check", "memcheck", str(DEFECTS), "oob_store", "spin"],
+        cwd=DEFECTS.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "spinning\n"
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert "out-of-bounds store of 4 bytes to `out_ptr`" in out
+    assert process.returncode == 130, error
