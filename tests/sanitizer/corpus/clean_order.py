@@ -316,3 +316,27 @@ def scattered(x_ptr, index_ptr, o_ptr, D: tl.constexpr):
 def rows_go_to_their_own_slots() -> None:
     index = torch.tensor([3, -1, 0, 2, -1, 1])
     scattered[(6,)](torch.rand(6, 16), index, torch.zeros(4, 16), D=16)
+
+
+@triton.jit
+def under_a_gate(x_ptr, lock_ptr, gate_ptr):
+    first = tl.program_id(0) % 2
+    second = 1 - first
+    while tl.atomic_cas(gate_ptr, 0, 1) == 1:
+        pass
+    while tl.atomic_cas(lock_ptr + first, 0, 1) == 1:
+        pass
+    while tl.atomic_cas(lock_ptr + second, 0, 1) == 1:
+        pass
+    tl.debug_barrier()
+    tl.store(x_ptr, tl.load(x_ptr) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr + second, 0)
+    tl.atomic_xchg(lock_ptr + first, 0)
+    tl.atomic_xchg(gate_ptr, 0)
+
+
+@clean
+def opposite_orders_under_a_third_lock() -> None:
+    lock, gate = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    under_a_gate[(6,)](torch.zeros(1), lock, gate)

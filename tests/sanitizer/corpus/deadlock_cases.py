@@ -127,3 +127,47 @@ def too_few(n_ptr, o_ptr, EXPECTED: tl.constexpr):
 def more_are_expected_than_launched(fixed: bool) -> None:
     n, o = torch.zeros(1, dtype=torch.int32), torch.empty(4, dtype=torch.int32)
     too_few[(4,)](n, o, EXPECTED=4 if fixed else 5)
+
+
+@triton.jit
+def nested(x_ptr, lock_ptr, FIXED: tl.constexpr):
+    p = tl.program_id(0)
+    first = 0 if FIXED else p % 2
+    second = 1 - first
+    while tl.atomic_cas(lock_ptr + first, 0, 1) == 1:
+        pass
+    while tl.atomic_cas(lock_ptr + second, 0, 1) == 1:  # BUG: deadlock
+        pass
+    tl.debug_barrier()
+    tl.store(x_ptr, tl.load(x_ptr) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock_ptr + second, 0)
+    tl.atomic_xchg(lock_ptr + first, 0)
+
+
+@buggy("deadlock", "lock_ptr")
+def locks_are_taken_in_opposite_orders(fixed: bool) -> None:
+    nested[(8,)](torch.zeros(1), torch.zeros(2, dtype=torch.int32), FIXED=fixed)
+
+
+@triton.jit
+def dining(x_ptr, fork_ptr, N: tl.constexpr, FIXED: tl.constexpr):
+    p = tl.program_id(0)
+    q = (p + 1) % N
+    left = tl.minimum(p, q) if FIXED else p
+    right = tl.maximum(p, q) if FIXED else q
+    while tl.atomic_cas(fork_ptr + left, 0, 1) == 1:
+        pass
+    while tl.atomic_cas(fork_ptr + right, 0, 1) == 1:  # BUG: deadlock
+        pass
+    tl.debug_barrier()
+    tl.store(x_ptr + left, tl.load(x_ptr + left) + 1)
+    tl.store(x_ptr + right, tl.load(x_ptr + right) + 1)
+    tl.debug_barrier()
+    tl.atomic_xchg(fork_ptr + right, 0)
+    tl.atomic_xchg(fork_ptr + left, 0)
+
+
+@buggy("deadlock", "fork_ptr")
+def everybody_takes_the_left_fork_first(fixed: bool) -> None:
+    dining[(5,)](torch.zeros(5), torch.zeros(5, dtype=torch.int32), N=5, FIXED=fixed)

@@ -18,7 +18,7 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
-from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding
+from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding, lock_order_findings
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
@@ -189,6 +189,10 @@ class CheckedLaunch:
         yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:
             yield from overwritten_findings(monitor.counts(), self.subject)
+            if "deadlock" in self.options.checks and self.instruments.synchronised:
+                yield from lock_order_findings(
+                    monitor, self.subject, self.launch, self.addresses
+                )
             yield from self._races(monitor)
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:

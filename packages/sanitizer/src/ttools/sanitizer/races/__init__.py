@@ -1,6 +1,7 @@
 """Races of a launch, from records of its accesses and synchronisation; see docs/design/races.md."""
 
 from ttools.sanitizer.races.judge import find_conflicts
+from ttools.sanitizer.races.lock_order import Nested, lock_cycle
 from ttools.sanitizer.races.log import RaceLog
 from ttools.sanitizer.races.records import (
     ACCESS,
@@ -21,6 +22,7 @@ __all__ = [
     "ACQUIRE",
     "AccessRef",
     "Conflict",
+    "Nested",
     "Overlaps",
     "RELEASE",
     "RMW",
@@ -30,4 +32,5 @@ __all__ = [
     "SYNC",
     "Site",
     "find_conflicts",
+    "lock_cycle",
 ]

@@ -1,0 +1,130 @@
+"""Locks that programs take in opposite orders: each may hold what the other waits for.
+
+Whether they meet is luck, so a run that ends tells nothing. Owns the reading of who held what;
+reads records of synchronising operations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ttools.sanitizer.races.records import RMW, Records
+
+#: More acquisitions in a launch than this are not looked at.
+_MOST_RECORDS = 1 << 18
+_MOST_EDGES = 4096
+_MOST_STEPS = 1 << 16
+#: A circle needs different programs, but rarely many that do the same.
+_ALIKE = 3
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A program that takes a lock while it holds another.
+
+    Attributes:
+        program: linear id.
+        held: address of the lock that it holds.
+        wanted: of the one that it takes.
+        held_site: where it took the first.
+        wanted_site: where it takes the second.
+        guards: all locks that it holds then.
+    """
+
+    program: int
+    held: int
+    wanted: int
+    held_site: int
+    wanted_site: int
+    guards: frozenset[int]
+
+
+def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
+    """A circle of programs each of which may hold the lock that the next one wants.
+
+    Args:
+        syncs: `SYNC` records.
+        locking: sites of swaps that take a lock: those that a loop waits for.
+
+    Returns:
+        One entry per program, empty if there is no circle.
+    """
+    if not locking or not len(syncs) or len(syncs) > _MOST_RECORDS:
+        return []
+    taken = np.isin(syncs["site"], list(locking)) & (syncs["flags"] & RMW > 0)
+    if len(np.unique(syncs["address"][taken])) < 2:
+        return []
+    concerned = np.unique(syncs["program"][taken])
+    chosen = np.flatnonzero(np.isin(syncs["program"], concerned) & (syncs["flags"] & RMW > 0))
+    chosen = chosen[np.lexsort((syncs["epoch"][chosen], syncs["program"][chosen]))]
+    edges = _Edges()
+    reader = _Reader(edges)
+    columns = (syncs[name][chosen].tolist() for name in ("program", "address", "site"))
+    for program, address, site in zip(*columns, strict=True):
+        reader.read(program, address, site, takes=site in locking)
+    return _circle(edges)
+
+
+@dataclass
+class _Edges:
+    """Who takes what while holding what; of programs that do alike, a few."""
+
+    known: dict[int, dict[int, list[Nested]]] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, nested: Nested) -> None:
+        alike = self.known.setdefault(nested.held, {}).setdefault(nested.wanted, [])
+        if self.count < _MOST_EDGES and sum(n.guards == nested.guards for n in alike) < _ALIKE:
+            alike.append(nested)
+            self.count += 1
+
+
+class _Reader:
+    """Follows one program after the other through its locks.
+
+    What a program never gives back is no lock but a flag that it waits for: only on release does
+    what was taken meanwhile count.
+    """
+
+    def __init__(self, edges: _Edges) -> None:
+        self._edges = edges
+        self._program = -1
+        self._held: dict[int, tuple[int, list[Nested]]] = {}
+
+    def read(self, program: int, address: int, site: int, *, takes: bool) -> None:
+        if program != self._program:
+            self._program, self._held = program, {}
+        if not takes:
+            for nested in self._held.pop(address, (0, []))[1]:
+                self._edges.add(nested)
+            return
+        guards = frozenset(self._held)
+        for held, (held_site, later) in self._held.items():
+            if held != address:
+                later.append(Nested(program, held, address, held_site, site, guards))
+        self._held[address] = site, []
+
+
+def _circle(edges: _Edges) -> list[Nested]:
+    """A circle of different programs, no two of which hold a lock in common (Havelund 2000)."""
+    steps = _MOST_STEPS
+    for first in (n for row in edges.known.values() for alike in row.values() for n in alike):
+        paths = [[first]]
+        while paths and steps:
+            path = paths.pop()
+            steps -= 1
+            for alike in edges.known.get(path[-1].wanted, {}).values():
+                for nested in alike:
+                    if not all(_may_meet(nested, other) for other in path):
+                        continue
+                    if nested.wanted == first.held:
+                        return [*path, nested]
+                    paths.append([*path, nested])
+    return []
+
+
+def _may_meet(one: Nested, other: Nested) -> bool:
+    return one.program != other.program and one.guards.isdisjoint(other.guards)

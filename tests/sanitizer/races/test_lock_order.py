@@ -1,0 +1,107 @@
+"""Locks in opposite orders, against every way in which the programs can take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings, strategies
+from race_launches import LOCK, Launch
+
+from ttools.sanitizer.races import RMW, Site, lock_cycle
+
+TAKE, GIVE = 0, 1
+SITES = [Site("atomic", 4), Site("atomic", 4)]
+#: What a program does: take lock `n` (positive) or give it back (negative), numbered from 1.
+Program = tuple[int, ...]
+
+
+def circle_of(programs: list[Program]) -> list[tuple[int, int, int]]:
+    launch = Launch(SITES)
+    for number, program in enumerate(programs):
+        for step in program:
+            address = LOCK + 4 * abs(step)
+            if step > 0:
+                launch.lock(number, TAKE, address)
+            else:
+                launch.unlock(number, GIVE, address)
+    found = lock_cycle(launch.records()[1], {TAKE})
+    return [(n.program, (n.held - LOCK) // 4, (n.wanted - LOCK) // 4) for n in found]
+
+
+def can_block(programs: list[Program]) -> bool:
+    """Whether some order of the steps leaves programs waiting for each other."""
+    seen = set()
+    pending = [(0,) * len(programs)]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        held = {lock for n, done in enumerate(at) for lock in _held(programs[n][:done])}
+        able = [
+            n
+            for n, done in enumerate(at)
+            if done < len(programs[n]) and (programs[n][done] < 0 or programs[n][done] not in held)
+        ]
+        if not able and any(done < len(programs[n]) for n, done in enumerate(at)):
+            return True
+        pending += [tuple(done + (n == m) for m, done in enumerate(at)) for n in able]
+    return False
+
+
+def _held(steps: Program) -> set[int]:
+    held: set[int] = set()
+    for step in steps:
+        held = held | {step} if step > 0 else held - {-step}
+    return held
+
+
+@strategies.composite
+def programs(draw: strategies.DrawFn) -> Program:
+    """Takes locks that it does not hold, gives them back in any order, all in the end."""
+    steps: list[int] = []
+    for _ in range(draw(strategies.integers(1, 5))):
+        held = _held(tuple(steps))
+        free = sorted({1, 2, 3} - held)
+        if free and (not held or draw(strategies.booleans())):
+            steps.append(draw(strategies.sampled_from(free)))
+        else:
+            steps.append(-draw(strategies.sampled_from(sorted(held))))
+    return (*steps, *(-lock for lock in sorted(_held(tuple(steps)))))
+
+
+@settings(max_examples=150, deadline=None)
+@given(strategies.lists(programs(), min_size=1, max_size=3))
+def test_a_circle_is_found_where_programs_can_block(launched: list[Program]) -> None:
+    assert bool(circle_of(launched)) == can_block(launched)
+
+
+def test_the_circle_names_each_program() -> None:
+    assert circle_of([(1, 2, -2, -1), (2, 3, -3, -2), (3, 1, -1, -3)]) == [
+        (0, 1, 2),
+        (1, 2, 3),
+        (2, 3, 1),
+    ]
+
+
+def test_a_common_lock_keeps_programs_apart() -> None:
+    assert circle_of([(3, 1, 2, -2, -1, -3), (3, 2, 1, -1, -2, -3)]) == []
+
+
+def test_a_flag_that_is_only_waited_for_is_no_lock() -> None:
+    assert circle_of([(1, 2, -2), (2, 1, -2)]) == []
+
+
+def test_a_swap_that_fails_takes_nothing() -> None:
+    launch = Launch(SITES)
+    for program, order in enumerate([(1, 2), (2, 1)]):
+        for lock in order:
+            launch.sync(program, TAKE, LOCK + 4 * lock, 0)
+        for lock in order:
+            launch.unlock(program, GIVE, LOCK + 4 * lock)
+    syncs = launch.records()[1]
+    assert not (syncs["flags"][syncs["site"] == TAKE] & RMW).any()
+    assert lock_cycle(syncs, {TAKE}) == []
+
+
+def test_nothing_to_look_at() -> None:
+    assert lock_cycle(np.empty(0, Launch(SITES).records()[1].dtype), {TAKE}) == []
