@@ -11,7 +11,10 @@ import triton
 import triton.language as tl
 
 from ttools.core.errors import UnsupportedError
+from ttools.core.triton_versions import CompiledSource
+from ttools.interpreter import interpret
 from ttools.interpreter.backend.compiler import CPUOptions
+from ttools.interpreter.eager.choice import python_only
 
 pytestmark = pytest.mark.usefixtures("cpu_is_default")
 
@@ -64,23 +67,44 @@ def calling_kernel(x_ptr):
 @pytest.mark.parametrize(
     ("kernel", "what"),
     [
-        (breakpoint_kernel, "`breakpoint()` in a kernel"),
-        (import_kernel, "`import pdb` in a kernel"),
-        (set_trace_kernel, "`pdb.set_trace()` in a kernel"),
+        (breakpoint_kernel, "`breakpoint()`"),
+        (import_kernel, "`import pdb`"),
+        (set_trace_kernel, "`pdb.set_trace()`"),
         (print_kernel, "Python's `print` of a value"),
         (calling_kernel, "Python's `print` of a value"),
     ],
 )
-def test_what_only_cpython_can_run_is_refused_with_its_line(kernel, what: str) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        kernel[(1,)](torch.zeros(1))
-    text = str(caught.value)
-    assert what in text
-    assert "the eager engine that will run it is not built yet" in text
-    assert "test_compiler.py" in text
-    assert caught.value.location is not None
-    source = open(__file__).read().splitlines()[caught.value.location.line - 1]  # noqa: PTH123, SIM115
+def test_what_only_cpython_can_run_is_found_at_its_line(kernel, what: str) -> None:
+    reachable = (kernel, helper) if kernel is calling_kernel else (kernel,)
+    found = python_only(CompiledSource(reachable))
+    assert found is not None
+    text, location = found
+    assert text == what
+    assert location.file == __file__
+    source = open(__file__).read().splitlines()[location.line - 1]  # noqa: PTH123, SIM115
     assert any(word in source for word in ("breakpoint()", "pdb", "print(x)"))
+
+
+def test_printing_a_value_runs_the_kernel_eagerly(capfd: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        calling_kernel[(2,)](torch.full((1,), 7.0))
+    captured = capfd.readouterr()
+    assert captured.out.splitlines() == ["fp32 7.0"] * 4
+    assert captured.err.count("kernel `calling_kernel` runs eagerly, as Python: it holds") == 1
+    assert "_do_compile" not in vars(calling_kernel)
+
+
+def test_a_checked_kernel_does_not_run_eagerly() -> None:
+    class Watching:
+        def launch(self, launch: object) -> object:
+            raise AssertionError("the kernel cannot be compiled")
+
+    with (
+        interpret(observer=Watching()),  # type: ignore[arg-type]
+        pytest.raises(UnsupportedError, match="`print` of a value in a kernel") as caught,
+    ):
+        print_kernel[(1,)](torch.zeros(1))
+    assert "what the eager engine runs is not checked" in str(caught.value)
 
 
 @triton.jit

@@ -1,4 +1,7 @@
-"""Fixtures of the differential tests: every test runs under both schedules unless it says not."""
+"""Fixtures of the differential tests: every test runs under both schedules unless it says not.
+
+The eager engine runs them too, in `make ci-full`; it gives what the native one gives.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-@pytest.fixture(params=["fused", "materialised"])
+@pytest.fixture(params=["fused", "materialised", pytest.param("eager", marks=pytest.mark.slow)])
 def schedule(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run the test's kernels under one schedule: the fast one, or its oracle."""
+    """Run the test's kernels under one schedule: the fast one, its oracle, or as Python."""
     from ttools.interpreter import interpret
 
-    with interpret(schedule=request.param):
-        yield request.param
+    if request.param == "eager":
+        if request.node.get_closest_marker("native_only"):
+            pytest.skip("eager programs run one after another")
+        with interpret(engine="eager"):
+            yield request.param
+    else:
+        with interpret(schedule=request.param):
+            yield request.param
 
 
 @pytest.fixture

@@ -120,6 +120,7 @@ def kernel(flag_ptr, total_ptr, STEP: tl.constexpr):
 
 
 @pytest.mark.smoke
+@pytest.mark.native_only
 @pytest.mark.usefixtures("schedule")
 def test_a_barrier_of_more_programs_than_threads() -> None:
     n = 100

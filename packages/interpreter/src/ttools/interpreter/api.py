@@ -89,6 +89,7 @@ def interpret(
     schedule: Literal["fused", "materialised"] = "fused",
     observer: Observer | None = None,
     tune: Callable[[TunedLaunch], Any] | None = None,
+    engine: Literal["native", "eager"] = "native",
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -106,6 +107,8 @@ def interpret(
         observer: runs each launch with instruments of its choice, see `observation`.
         tune: runs autotuned launches that nobody times, see `tuned_launch`; by default in their
             first configuration.
+        engine: `native` code, or `eager`: the kernel's own source as Python, for debuggers, in
+            this thread; autotuners then take their first configuration.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -121,6 +124,9 @@ def interpret(
     """
     _check("order", order, ("natural", "reverse", "random"))
     _check("schedule", schedule, ("fused", "materialised"))
+    _check("engine", engine, ("native", "eager"))
+    if engine == "eager" and observer is not None:
+        raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
         selection.parse(programs)
     return Interpretation(
@@ -130,9 +136,10 @@ def interpret(
                 threads=threads, order=order, seed=seed, programs=programs
             ),
             schedule=schedule,
-            first_config=first_config,
+            first_config=first_config or engine == "eager",
             observer=observer,
             tune=tune,
+            engine=engine,
         )
     )
 

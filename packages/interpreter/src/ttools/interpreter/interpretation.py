@@ -29,6 +29,7 @@ class Run:
         first_config: whether autotuners take their first configuration without timing any.
         observer: runs its launches in the launcher's place, with instruments of its choice.
         tune: runs autotuned launches that nobody times; in their first configuration by default.
+        engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
 
     Attributes:
         stats: one entry per kernel, in the order of first launch or compilation.
@@ -44,8 +45,10 @@ class Run:
         first_config: bool,
         observer: Observer | None = None,
         tune: Callable[[TunedLaunch], Any] | None = None,
+        engine: Literal["native", "eager"] = "native",
     ) -> None:
         self.selects = selects
+        self.engine: Literal["native", "eager"] = engine
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule
         self.first_config = first_config

@@ -113,17 +113,21 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
             UsageError: an option has a value that no backend takes.
             UnsupportedError: the kernel holds something that only CPython can run.
         """
-        from ttools.core.triton_versions import fp_fusion, kernel_being_compiled
-        from ttools.interpreter.backend.front import check_options, refuse_python_only_code
-        from ttools.interpreter.backend.recursion import refuse_recursion
+        from ttools.core.triton_versions import (
+            fp_fusion,
+            kernel_being_compiled,
+            launched_function,
+        )
+        from ttools.interpreter.backend.engine import choose_engine
+        from ttools.interpreter.backend.front import check_options
 
         given = {f.name: opts[f.name] for f in fields(CPUOptions) if opts.get(f.name) is not None}
         given["enable_fp_fusion"] = fp_fusion(given.get("enable_fp_fusion"))
         given["extern_libs"] = tuple(dict(given.get("extern_libs", ())).items())
-        source = kernel_being_compiled(sys._getframe(1))
+        frame = sys._getframe(1)
+        source = kernel_being_compiled(frame)
         if source is not None:
-            refuse_python_only_code(source)
-            refuse_recursion(source)
+            choose_engine(source, launched_function(frame), self.get_codegen_implementation(None))
             given["source_files"] = source.files
         check_options(given)
         # Options that went through JSON (`preload`, the cache) have lists for tuples.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +18,21 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 # Only the names that exist at import may be classes: Triton looks for one concrete driver here.
+
+#: Triton finds compiled kernels by their device: eager launches must not find native ones.
+_EAGER_DEVICE = -2
+
+_is_eager: ContextVar[bool] = ContextVar("ttools_launch_is_eager", default=False)
+
+
+@contextmanager
+def eager_device(engine: str | bool) -> Iterator[None]:
+    """Tells whether the launches made inside are for the engine `eager`."""
+    token = _is_eager.set(engine == "eager")
+    try:
+        yield
+    finally:
+        _is_eager.reset(token)
 
 
 class CPUDriver(DriverBase):  # type: ignore[misc]
@@ -76,8 +93,8 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         return reported_torch_device()
 
     def get_current_device(self) -> int:
-        """The number of this device."""
-        return self._device
+        """The number of this device, another one for launches that run eagerly."""
+        return _EAGER_DEVICE if _is_eager.get() else self._device
 
     def set_current_device(self, device: int) -> None:
         """Does nothing: there is one device."""

@@ -7,14 +7,13 @@ invariant code motion is never added, for it turns an invariant load into a mask
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import SourceLocation
-from ttools.core.triton_versions import CompiledSource, run_ttir_passes, source_file
+from ttools.core.triton_versions import run_ttir_passes, source_file
 
 #: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
 REPORTED_SHARED_BYTES = 1024
@@ -77,57 +76,23 @@ def refuse_gluon(language: Any) -> None:
         UnsupportedError: the kernel's language is not Triton.
     """
     if getattr(language, "name", "TRITON") != "TRITON":
-        raise UnsupportedError(
-            "a Gluon kernel",
-            help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
-        )
+        raise _gluon()
 
 
-# ---- Python that the compiled path cannot hold
-
-_SUSPECT = re.compile(r"\b(breakpoint|pdb|print)\b")
-_DEBUGGERS = ("pdb", "ipdb", "pudb")
-_HELP = (
-    "the compiled path cannot hold breakpoint(), `import pdb` or Python's print of a tensor, and "
-    "the eager engine that will run it is not built yet; use tl.device_print for values"
-)
-
-
-def refuse_python_only_code(source: CompiledSource) -> None:
-    """Refuses kernels that stop in a debugger or print values with Python's `print`.
-
-    Triton would say that `breakpoint` is not defined, or call `pdb.set_trace()` inside its
-    compiler. A `print` whose first argument is text is Triton's `device_print` and stays.
+def refuse_gluon_function(function: Any) -> None:
+    """Refuses a Gluon kernel that is not compiled.
 
     Raises:
-        UnsupportedError: at the first such place.
+        UnsupportedError: the function is Gluon's.
     """
-    for function in source.functions:
-        if _SUSPECT.search(function.src):
-            for node, what in _python_only(ast.parse(function.src)):
-                raise UnsupportedError(what, location_of(function, node), help=_HELP)
+    if function.is_gluon():
+        raise _gluon()
 
 
-def _python_only(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-            if any(name.split(".")[0] in _DEBUGGERS for name in names):
-                yield node, "`import pdb` in a kernel"
-        elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            if called == "breakpoint":
-                yield node, "`breakpoint()` in a kernel"
-            elif called.split(".")[0] in _DEBUGGERS:
-                yield node, f"`{called}()` in a kernel"
-            elif called == "print" and not _starts_with_text(node):
-                yield node, "Python's `print` of a value in a kernel"
-
-
-def _starts_with_text(call: ast.Call) -> bool:
-    first = call.args[0] if call.args else None
-    return isinstance(first, ast.JoinedStr) or (
-        isinstance(first, ast.Constant) and isinstance(first.value, str)
+def _gluon() -> UnsupportedError:
+    return UnsupportedError(
+        "a Gluon kernel",
+        help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
     )
 
 

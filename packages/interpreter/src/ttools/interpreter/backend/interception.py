@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import known_trial, tuned_on_cpu
+from ttools.interpreter.backend.driver import eager_device
 from ttools.interpreter.interpretation import Run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
@@ -133,7 +134,8 @@ INTERCEPTION = Interception()
 
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _routed(selecting_run(self.fn.__name__) is not None):
+        chosen = selecting_run(self.fn.__name__)
+        with _routed(chosen is not None), eager_device(chosen is not None and chosen.engine):
             return original(self, *args, **kwargs)
 
     return run

@@ -11,17 +11,33 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from ttools.core.location import SourceLocation
+
 _QUIET = ("1", "true", "on", "yes")
 
 
 @lru_cache(maxsize=1)  # once a process, and across a fork
 def announce_implicit_launch() -> None:
     """Says that a launch came here because no GPU driver is active."""
-    if os.environ.get("TTOOLS_QUIET", "").strip().lower() in _QUIET:
+    if _is_quiet():
         return
     sys.stderr.write(
         f"ttools: {_reason()}; Triton kernels run on the CPU (TTOOLS_QUIET=1 hides this)\n"
     )
+
+
+@lru_cache(maxsize=256)  # once a process for each place
+def announce_eager_kernel(kernel: str, what: str, location: SourceLocation) -> None:
+    """Says that a kernel runs as Python because it cannot be compiled."""
+    if not _is_quiet():
+        sys.stderr.write(
+            f"ttools: kernel `{kernel}` runs eagerly, as Python: it holds {what} "
+            f"({location.file}:{location.line})\n"
+        )
+
+
+def _is_quiet() -> bool:
+    return os.environ.get("TTOOLS_QUIET", "").strip().lower() in _QUIET
 
 
 def _reason() -> str:

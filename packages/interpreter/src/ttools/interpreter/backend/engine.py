@@ -1,0 +1,49 @@
+"""Which engine a launch gets: the native one, unless it is asked for or needs the eager one.
+
+Owns the choice and what is said about it. Must not know how either engine runs a kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttools.core.errors import UnsupportedError
+from ttools.core.triton_versions import CompiledSource
+from ttools.interpreter.backend.front import refuse_gluon_function
+from ttools.interpreter.backend.notices import announce_eager_kernel
+from ttools.interpreter.backend.recursion import refuse_recursion
+from ttools.interpreter.eager.choice import hand_over, python_only
+from ttools.interpreter.interpretation import selecting_run
+
+_NOT_LAUNCHED = "only the eager engine can run it: launch the kernel, or use tl.device_print"
+_OBSERVED = "remove it: what the eager engine runs is not checked"
+
+
+def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
+    """Hands a launch to the eager engine if the run or the kernel's source asks for that.
+
+    Args:
+        source: the kernel and the functions it calls.
+        launched: the kernel, if Triton compiles it for a launch.
+        codegen: what the front end leaves to the backend.
+
+    Raises:
+        UnsupportedError: the kernel cannot be compiled and is not launched, or is to be checked.
+    """
+    run = selecting_run(launched.fn.__name__) if launched is not None else None
+    found = python_only(source)
+    if found is None:
+        refuse_recursion(source)
+    if run is not None and run.engine == "eager":
+        refuse_gluon_function(launched)
+        hand_over(launched, codegen)
+        return
+    if found is None:
+        return
+    what, location = found
+    if launched is None:
+        raise UnsupportedError(f"{what} in a kernel", location, help=_NOT_LAUNCHED)
+    if run is not None and run.observer is not None:
+        raise UnsupportedError(f"{what} in a kernel", location, help=_OBSERVED)
+    announce_eager_kernel(launched.fn.__name__, what, location)
+    hand_over(launched, codegen)

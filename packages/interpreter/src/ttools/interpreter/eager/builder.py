@@ -1,0 +1,243 @@
+"""Stands where Triton's semantic layer expects MLIR's builder, and computes each operation at once.
+
+Operations that say something of the program or its memory are here; what only computes is
+NumPy's (`numpy_ops`) or, in modules of one operation, the native engine's (`mlir`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ttools.core.errors import KernelError, TtoolsError
+from ttools.interpreter import printing
+from ttools.interpreter.eager import descriptors, mlir
+from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.frames import location
+from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
+from ttools.interpreter.eager.numpy_ops import OPERATIONS
+from ttools.interpreter.eager.session import Session
+from ttools.interpreter.emit.module import CallbackKind, Site
+
+_NOTHING = frozenset(
+    (
+        "create_barrier",
+        "create_assume",
+        "create_grid_dependency_wait",
+        "create_grid_dependency_launch_dependents",
+        "get_loc",
+        "set_loc",
+        "create_name_loc",
+    )
+)
+
+# One operation of one type is compiled once a process.
+_compiled: dict[object, SingleOp] = {}
+# Attributes without a text of their own are made once, so that they can be told apart.
+_attributes: dict[object, Any] = {}
+
+
+class EagerBuilder:
+    """The builder of one launch.
+
+    Args:
+        session: the launch.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.options = session.options
+        self.codegen_fns = session.codegen
+        self._session = session
+        self._types = mlir.new_builder(session.options, session.codegen)
+        self._methods: dict[str, Callable[..., Any]] = {
+            "create_get_program_id": lambda axis: self._number(session.program[axis]),
+            "create_get_num_programs": lambda axis: self._number(session.grid[axis]),
+            "create_print": self._print,
+            "create_assert": self._assert,
+            **dict.fromkeys(_NOTHING, lambda *_: None),
+            **descriptors.methods(self),
+        }
+        for name, verb in _ACCESSES.items():
+            self._methods[name] = self._access(name, verb)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A method of the builder."""
+        method = self._methods.get(name)
+        if method is None:
+            if name in OPERATIONS:
+                method = self._numeric(name, OPERATIONS[name])
+            elif name.startswith("create_") and name != "create_tensor_descriptor_type":
+                method = self._native(name)
+            elif name in ("get_cache_policy",):
+                method = self._attribute(name)
+            else:
+                method = getattr(self._types, name)  # types
+            self._methods[name] = method
+        return method
+
+    def _attribute(self, name: str) -> Callable[..., Any]:
+        make = getattr(self._types, name)
+
+        def attribute(*arguments: Any) -> Any:
+            key = (name, *map(str, arguments))
+            found = _attributes.get(key)
+            if found is None:
+                found = _attributes[key] = make(*arguments)
+            return found
+
+        return attribute
+
+    def _numeric(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        native = self._native(name)
+
+        def compute(*arguments: Any) -> Any:
+            with np.errstate(all="ignore"):
+                result = function(*arguments)
+            return native(*arguments) if result is NotImplemented else result
+
+        return compute
+
+    def _native(self, name: str) -> Callable[..., Any]:
+        def compute(*arguments: Any) -> Any:
+            return self.native(name, arguments)
+
+        return compute
+
+    def native(
+        self,
+        name: str,
+        arguments: Iterable[Any],
+        write: Callable[..., Any] | None = None,
+        key: object = None,
+    ) -> Any:
+        """Runs an operation natively.
+
+        Args:
+            name: the builder's method.
+            arguments: its arguments, values among them as handles.
+            write: called with a builder of MLIR and the arguments in the method's place.
+            key: tells `write`s of one name apart.
+        """
+        arguments = tuple(arguments)
+        operands: list[Handle] = []
+        shape_of_call = tuple(_describe(argument, operands) for argument in arguments)
+        cache_key = (name, key, shape_of_call, self.options.enable_fp_fusion)
+        compiled = _compiled.get(cache_key)
+        if compiled is None:
+            compiled = _compiled[cache_key] = self._compile(name, arguments, operands, write)
+        results = compiled.run(operands)
+        if compiled.form == "value":
+            return results[0]
+        if compiled.form == "several":
+            return results
+        return OpResults(results) if compiled.form == "operation" else None
+
+    def _compile(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        operands: list[Handle],
+        write: Callable[..., Any] | None,
+    ) -> SingleOp:
+        def make(builder: Any, values: list[Any]) -> Any:
+            given = iter(values)
+            real = [_replace(argument, given) for argument in arguments]
+            return write(builder, *real) if write else getattr(builder, name)(*real)
+
+        types = [ValueType(operand.element, operand.data.shape) for operand in operands]
+        try:
+            return mlir.compile_op(name, types, make, self.options, self.codegen_fns)
+        except TtoolsError as error:
+            if getattr(error, "location", None) is None and hasattr(error, "location"):
+                error.location = location()
+            error.add_during(f"running `{name.removeprefix('create_')}` eagerly")
+            raise
+
+    # ---- the program and its memory
+
+    def _number(self, value: int) -> Handle:
+        return Handle(np.asarray(value, np.int32), element("i32"))
+
+    def _access(self, name: str, verb: str) -> Callable[..., Any]:
+        mask_at = _MASKS.get(name)
+        pointer_at = 1 if name == "create_atomic_rmw" else 0
+
+        def access(*arguments: Any) -> Any:
+            mask = arguments[mask_at] if mask_at is not None else None
+            pointer = arguments[pointer_at]
+            self._session.memory.check(verb, pointer, mask)
+            result = self.native(name, arguments)
+            self._session.memory.watch(name, pointer, result)
+            return result
+
+        return access
+
+    def _print(self, prefix: str, hex: bool, values: list[Handle], signed: list[bool]) -> None:
+        held = [np.ascontiguousarray(value.data) for value in values]
+        table = (ctypes.c_void_p * max(len(held), 1))(*(array.ctypes.data for array in held))
+        operands = tuple(
+            (value.element.text, value.data.shape, bool(hex), bool(sign))
+            for value, sign in zip(values, signed, strict=True)
+        )
+        site = Site(CallbackKind.PRINT, None, prefix, operands)
+        lines = printing.lines(site, self._session.program, ctypes.addressof(table))
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
+
+    def _assert(self, condition: Handle, message: str) -> None:
+        if condition.data.all():
+            return
+        shape = condition.data.shape
+        lane = (
+            f", lane {np.argwhere(~condition.data)[0].tolist()} of {list(shape)}" if shape else ""
+        )
+        text = f" `{message}`" if message else ""
+        raise KernelError(f"device_assert{text} failed in {self._session.place}{lane}", location())
+
+
+#: What accesses memory, in words.
+_ACCESSES = {
+    "create_load": "load",
+    "create_masked_load": "load",
+    "create_store": "store",
+    "create_masked_store": "store",
+    "create_atomic_rmw": "atomic",
+    "create_atomic_cas": "atomic",
+    "create_atomic_load": "atomic load",
+    "create_atomic_store": "atomic store",
+    "create_atomic_poll": "atomic load",
+}
+#: Where their arguments have the mask.
+_MASKS = {
+    "create_masked_load": 1,
+    "create_masked_store": 2,
+    "create_atomic_rmw": 3,
+    "create_atomic_load": 1,
+    "create_atomic_store": 2,
+}
+
+
+def _describe(argument: Any, operands: list[Handle]) -> object:
+    """What of an argument the compiled operation depends on; collects the values."""
+    if isinstance(argument, Handle):
+        operands.append(argument)
+        return argument.element.text, argument.data.shape
+    if isinstance(argument, (list, tuple)):
+        return tuple(_describe(item, operands) for item in argument)
+    if isinstance(argument, (bool, int, float, str, bytes, type(None))):
+        return type(argument).__name__, argument
+    text = str(argument)
+    # Types and enumerations have a text of their own; what has not, is told apart by identity.
+    return text if " at 0x" not in text else id(argument)
+
+
+def _replace(argument: Any, values: Any) -> Any:
+    if isinstance(argument, Handle):
+        return next(values)
+    if isinstance(argument, (list, tuple)):
+        return [_replace(item, values) for item in argument]
+    return argument

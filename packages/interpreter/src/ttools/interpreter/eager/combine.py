@@ -1,0 +1,240 @@
+"""Reductions, scans and maps with a function: whole arrays at a time.
+
+Triton's own combine functions are written into a native reduction, so that sums come out to the
+bit as the native engine's. The user's run as Python on blocks of elements, combined in pairs, so
+that a debugger can look into them; one that branches on its arguments runs lane by lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from triton import language as tl
+
+from ttools.core.triton_versions import combine_function, semantic_class
+from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.session import current, meaning
+from ttools.interpreter.eager.values import EagerTensor, UndecidedError, lift, lower
+
+Blocks = tuple[EagerTensor, ...]
+Combine = Callable[[Blocks, Blocks], Blocks]
+
+
+@lru_cache(maxsize=1)
+def eager_semantic_class() -> type:
+    """Triton's semantic layer, for the eager builder."""
+    base = semantic_class()
+
+    class EagerSemantic(base):  # type: ignore[misc,valid-type]
+        """The semantic layer, with reductions of its own."""
+
+        def reduction(self, inputs: Any, axis: Any, region_builder_fn: Any) -> Any:
+            """A reduction along an axis, or of all elements."""
+            if axis is None:
+                inputs = tuple(
+                    self.reshape(t, [int(np.prod(t.type.shape))], can_reorder=True) for t in inputs
+                )
+                axis = 0
+            return _reduction(self, inputs, axis, combine_function(region_builder_fn))
+
+        def associative_scan(
+            self, inputs: Any, axis: int, region_builder_fn: Any, reverse: Any
+        ) -> Any:
+            """An inclusive scan along an axis."""
+            axis %= len(inputs[0].type.shape)
+            function = combine_function(region_builder_fn)
+            return _scan(self, inputs, axis, function, bool(reverse))
+
+    return EagerSemantic
+
+
+def _is_tritons(function: Any) -> bool:
+    return str(function.__module__).startswith("triton.")
+
+
+# ---- natively
+
+
+def _natively(
+    semantic: Any, name: str, inputs: Any, function: Any, attributes: tuple[Any, ...]
+) -> Any:
+    scalars = [t.type.scalar for t in inputs]
+
+    def write(builder: Any, values: list[Any], *rest: Any) -> Any:
+        op = getattr(builder, f"create_{name}")(values, *rest)
+        point = builder.get_insertion_point()
+        types = [type.to_ir(builder) for type in scalars] * 2
+        block = builder.create_block_with_parent(op.get_region(0), types)
+        arguments = [tl.tensor(block.arg(i), t) for i, t in enumerate(scalars * 2)]
+        session = current()
+        with meaning(session, semantic_class()(builder)):
+            results = _as_tuple(_call(function, map(lift, arguments)))
+            handles = [lower(r).handle for r in results]
+        getattr(builder, f"create_{name}_ret")(*handles)
+        builder.restore_insertion_point(point)
+        return _Results(op, len(inputs))
+
+    key = (id(function), tuple(map(str, scalars)))
+    arguments = ([t.handle for t in inputs], *attributes)
+    return semantic.builder.native(f"create_{name}", arguments, write, key)
+
+
+class _Results:
+    """An MLIR operation whose number of results is known."""
+
+    def __init__(self, op: Any, count: int) -> None:
+        self._op = op
+        self._count = count
+
+    def get_num_results(self) -> int:
+        """How many it has."""
+        return self._count
+
+    def get_result(self, index: int) -> Any:
+        """One of them."""
+        return self._op.get_result(index)
+
+
+# ---- as Python, on blocks
+
+
+def _call(function: Any, arguments: Any) -> Any:
+    from ttools.interpreter.eager.functions import function_for
+
+    return function_for(function)(*arguments)
+
+
+def _as_tuple(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, (tuple, list, tl.tuple)) else (results,)
+
+
+def _combiner(function: Any) -> Combine:
+    """Combines blocks by a function of scalars."""
+
+    def combine(left: Blocks, right: Blocks) -> Blocks:
+        return elementwise(function, (*left, *right))
+
+    return combine
+
+
+def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
+    """The results of a function of scalars on every lane of blocks."""
+    try:
+        results = _as_tuple(_call(function, blocks))
+    except UndecidedError:
+        return _lane_by_lane(function, blocks)
+    shape = [int(n) for n in blocks[0].shape]
+    return tuple(lift(_like(result, shape)) for result in results)
+
+
+def _like(result: Any, shape: list[int]) -> Any:
+    """A result that may be a constant, as a block."""
+    semantic = current().semantic
+    value = semantic.to_tensor(lower(result))
+    return value if value.type.is_block() or not shape else semantic.splat(value, shape)
+
+
+def _lane_by_lane(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
+    shape = blocks[0].handle.data.shape
+    lanes: list[tuple[Any, ...]] = []
+    for index in np.ndindex(*shape):
+        scalars = [
+            EagerTensor(b.handle.with_data(b.handle.data[index]), b.type.scalar) for b in blocks
+        ]
+        results = _as_tuple(_call(function, scalars))
+        lanes.append(tuple(lift(current().semantic.to_tensor(lower(r))) for r in results))
+    made = []
+    for column in zip(*lanes, strict=True):
+        data = np.array([value.handle.data for value in column]).reshape(shape)
+        data = data.astype(column[0].handle.element.dtype)
+        handle = Handle(data, column[0].handle.element)
+        type = tl.block_type(column[0].type, list(shape)) if shape else column[0].type
+        made.append(EagerTensor(handle, type))
+    return tuple(made)
+
+
+def _take(block: EagerTensor, axis: int, index: Any) -> EagerTensor:
+    where: list[Any] = [slice(None)] * block.handle.data.ndim
+    where[axis] = index
+    data = block.handle.data[tuple(where)]
+    type = tl.block_type(block.type.scalar, list(data.shape)) if data.shape else block.type.scalar
+    return EagerTensor(block.handle.with_data(data), type)
+
+
+def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
+    shape = list(inputs[0].type.shape)
+    if any(list(t.type.shape) != shape for t in inputs):
+        raise ValueError("all inputs of a reduction must have the same shape")
+    if _is_tritons(function):
+        op = _natively(semantic, "reduce", inputs, function, (axis,))
+        handles = [op.get_result(i) for i in range(len(inputs))]
+    else:
+        combine = _combiner(function)
+        blocks = tuple(lift(t) for t in inputs)
+        while blocks[0].handle.data.shape[axis] > 1:
+            left = tuple(_take(b, axis, slice(0, None, 2)) for b in blocks)
+            right = tuple(_take(b, axis, slice(1, None, 2)) for b in blocks)
+            blocks = combine(left, right)
+        handles = [_take(b, axis, 0).handle for b in blocks]
+    del shape[axis]
+    scalars = [t.type.scalar for t in inputs]
+    types = [tl.block_type(s, shape) if shape else s for s in scalars]
+    return tuple(tl.tensor(h, type) for h, type in zip(handles, types, strict=True))
+
+
+def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -> Any:
+    if _is_tritons(function):
+        op = _natively(semantic, "scan", inputs, function, (axis, reverse))
+        handles = [op.get_result(i) for i in range(len(inputs))]
+        return tuple(tl.tensor(h, t.type) for h, t in zip(handles, inputs, strict=True))
+    combine = _combiner(function)
+    flip = slice(None, None, -1) if reverse else slice(None)
+    blocks = tuple(_take(lift(t), axis, flip) for t in inputs)
+    extent = blocks[0].handle.data.shape[axis]
+    distance = 1
+    while distance < extent:
+        # Lanes without a partner combine with themselves, and keep what they had.
+        partner = np.maximum(np.arange(extent) - distance, 0)
+        earlier = tuple(_take(b, axis, partner) for b in blocks)
+        combined = combine(earlier, blocks)
+        alone = (np.arange(extent) < distance).reshape(
+            [-1 if n == axis else 1 for n in range(blocks[0].handle.data.ndim)]
+        )
+        blocks = tuple(
+            EagerTensor(b.handle.with_data(np.where(alone, b.handle.data, c.handle.data)), b.type)
+            for b, c in zip(blocks, combined, strict=True)
+        )
+        distance *= 2
+    return tuple(lower(_take(b, axis, flip)) for b in blocks)
+
+
+def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> Any:
+    """`tl.map_elementwise`."""
+    pack = int(pack)
+    semantic = current().semantic
+    blocks = [lift(t) for t in semantic.broadcast_tensors(*map(lower, arguments))]
+    function = getattr(function, "_function", function)
+    if pack == 1:
+        results = elementwise(function, blocks)
+    else:
+        parts = [_packed(block, pack) for block in blocks]
+        results = elementwise(function, [part for group in parts for part in group])
+        results = tuple(
+            _unpacked(results[n : n + pack], blocks[0]) for n in range(0, len(results), pack)
+        )
+    return results[0] if len(results) == 1 else results
+
+
+def _packed(block: EagerTensor, pack: int) -> list[EagerTensor]:
+    data = block.handle.data.reshape(-1, pack)
+    type = tl.block_type(block.type.scalar, [data.shape[0]])
+    return [EagerTensor(block.handle.with_data(data[:, n]), type) for n in range(pack)]
+
+
+def _unpacked(parts: Sequence[EagerTensor], like: EagerTensor) -> EagerTensor:
+    data = np.stack([part.handle.data for part in parts], axis=-1).reshape(like.handle.data.shape)
+    type = tl.block_type(parts[0].type.scalar, list(data.shape))
+    return EagerTensor(parts[0].handle.with_data(data), type)

@@ -1,0 +1,148 @@
+"""What rewritten kernel code calls (see `rewrite`): the compiler's meaning of Python's statements.
+
+Reached through the mark in a kernel's globals. Must not know how operations are computed.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from triton import language as tl
+from triton.language import core
+
+from ttools.core.errors import KernelError, UnsupportedError
+from ttools.core.triton_versions import static_assertion_failure
+from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.session import current
+from ttools.interpreter.eager.values import (
+    EagerConstexpr,
+    EagerTensor,
+    lift,
+    lower,
+    scalar,
+    tensor_of,
+)
+
+__all__ = ["tensor_of"]
+
+
+def annotated(annotation: Any, value: Any) -> Any:
+    """The value of an assignment with an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, tl.constexpr):
+        return value if isinstance(value, core.base_value) else EagerConstexpr(value)
+    return tensor_of(value)
+
+
+# ---- logic
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether the truth of a value is the program's, not the compiler's."""
+    return isinstance(value, tl.tensor)
+
+
+def _logical(name: str, left: EagerTensor, right: Any) -> Any:
+    if not is_dynamic(right):
+        # As the compiler folds it: a constant decides, or has no say.
+        decides = bool(right) is (name == "logical_or")
+        return right if decides else left
+    return getattr(left, name)(right)
+
+
+def logical_and(left: EagerTensor, right: Any) -> Any:
+    """`left and right`, elementwise."""
+    return _logical("logical_and", left, right)
+
+
+def logical_or(left: EagerTensor, right: Any) -> Any:
+    """`left or right`, elementwise."""
+    return _logical("logical_or", left, right)
+
+
+def not_(value: Any) -> Any:
+    """`not value`, elementwise."""
+    if is_dynamic(value):
+        return lift(current().semantic.not_(lower(value)))
+    return EagerConstexpr(not value)
+
+
+def _constant(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def is_(left: Any, right: Any) -> Any:
+    """`left is right`, looking through constants."""
+    return EagerConstexpr(_constant(left) is _constant(right))
+
+
+def is_not(left: Any, right: Any) -> Any:
+    """`left is not right`, looking through constants."""
+    return EagerConstexpr(_constant(left) is not _constant(right))
+
+
+# ---- statements
+
+
+def assert_(condition: Any, message: Any) -> None:
+    """`assert`, which is the device's."""
+    core.device_assert(lower(condition), lower(message), _semantic=current().semantic)
+
+
+def device_print(prefix: Any, *values: Any, **named: Any) -> None:
+    """`print` of a text, which is the device's."""
+    core.device_print(prefix, *map(lower, values), _semantic=current().semantic, **named)
+
+
+# ---- loops and functions of the language that are no operations
+
+
+def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
+    """`range` and `tl.range`: yields tensors of the type that the compiler gives the variable."""
+    given = [bound for name in ("arg1", "arg2") if (bound := hints.get(name)) is not None]
+    bounds = (*bounds, *given)
+    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    step = step if hints.get("step") is None else hints["step"]
+    semantic = current().semantic
+    values = [semantic.to_tensor(lower(bound)) for bound in (start, stop, step)]
+    for value in values:
+        if not value.dtype.is_int() or value.type.is_block():
+            raise UnsupportedError(
+                f"a loop over {value.type}", frames.location(), help="bounds are integer scalars"
+            )
+    type = semantic.integer_promote_impl(values[0].dtype, values[1].dtype)
+    type = semantic.integer_promote_impl(type, values[2].dtype)
+    first, last, by = (operator.index(lift(value)) for value in values)
+    if by == 0:
+        raise KernelError(f"a loop with step 0 in {current().place}", frames.location())
+    for value in range(first, last, by):
+        yield scalar(value, type)
+
+
+def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
+    """`tl.static_range`: yields constants."""
+    given = [named[name] for name in ("arg1", "arg2") if named.get(name) is not None]
+    numbers = [int(bound) for bound in (*bounds, *given)]
+    if named.get("step") is not None:
+        numbers = [*([0, *numbers] if len(numbers) == 1 else numbers), int(named["step"])]
+    for value in range(*numbers):
+        yield EagerConstexpr(value)
+
+
+def static_assert(condition: Any, message: Any = "") -> None:
+    """`tl.static_assert`, which fails as while compiling."""
+    if not condition:
+        raise static_assertion_failure(f"{frames.location()}", str(_constant(message)))
+
+
+_said: set[tuple[object, ...]] = set()
+
+
+def static_print(*values: Any, **named: Any) -> None:
+    """`tl.static_print`: says a thing once, as while compiling, not for every program."""
+    constants = [_constant(value) for value in values]
+    key = (str(frames.location()), *map(str, constants))
+    if key not in _said:
+        _said.add(key)
+        print(*constants, **{name: _constant(v) for name, v in named.items()})  # noqa: T201

@@ -1,0 +1,92 @@
+"""The debugger of eager kernels: Python's own `pdb` that keeps out of our frames and Triton's.
+
+Owns which frames are shown and stopped in, and what `breakpoint()` does in a kernel. Must not know
+how kernels run.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pdb
+import sys
+import sysconfig
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+from ttools.interpreter.eager.frames import is_kernel_frame
+
+_OURS = frozenset({"ttools", "triton", "bdb", "pdb"})
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or an installed package."""
+    paths = sysconfig.get_paths()
+    return file.startswith(("<frozen", *(paths[name] for name in ("stdlib", "purelib", "platlib"))))
+
+
+def is_hidden(frame: FrameType | None) -> bool:
+    """Whether a frame is machinery: ours, Triton's, or a library's that one of these called."""
+    while frame is not None:
+        if is_kernel_frame(frame):
+            return False
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package in _OURS:
+            return True
+        if not _is_installed(frame.f_code.co_filename):
+            return False
+        frame = frame.f_back
+    return False
+
+
+class Debugger(pdb.Pdb):
+    """`pdb` that neither stops in machinery nor shows it."""
+
+    def stop_here(self, frame: FrameType) -> bool:
+        """Whether stepping stops in a frame."""
+        return not is_hidden(frame) and bool(super().stop_here(frame))
+
+    def get_stack(
+        self, f: FrameType | None, t: TracebackType | None
+    ) -> tuple[list[tuple[FrameType, int]], int]:
+        """The frames to show, and which of them is current."""
+        stack, index = super().get_stack(f, t)
+        shown = [entry for entry in stack if not is_hidden(entry[0])]
+        before = sum(not is_hidden(entry[0]) for entry in stack[: index + 1])
+        return (shown, max(before - 1, 0)) if shown else (stack, index)
+
+
+_active: list[Debugger] = []
+
+
+class debugging:  # noqa: N801 - a context manager
+    """Makes a debugger the one that `breakpoint()` in kernels enters."""
+
+    def __init__(self, debugger: Debugger) -> None:
+        self._debugger = debugger
+
+    def __enter__(self) -> Debugger:
+        _active.append(self._debugger)
+        return self._debugger
+
+    def __exit__(self, *_: object) -> None:
+        _active.remove(self._debugger)
+
+
+def breakpoint_function() -> Callable[..., Any]:
+    """What `breakpoint()` in a kernel calls: the user's debugger if one is set up, else ours."""
+    chosen = os.environ.get("PYTHONBREAKPOINT", "")
+    if sys.breakpointhook is not sys.__breakpointhook__ or (chosen and not _active):
+        return breakpoint
+    return _enter
+
+
+def _enter(*_: Any, **named: Any) -> None:
+    frame = sys._getframe(1)
+    debugger = _active[-1] if _active else Debugger()
+    header = named.get("header")
+    if header is not None:
+        debugger.message(header)
+    debugger.set_trace(frame)

@@ -1,0 +1,173 @@
+"""Tensor descriptors: blocks of memory by shape and strides, as pointers and masks.
+
+Owns the translation of descriptor operations into masked accesses, which then are judged and made
+as any others. Must not know how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.mlir import ValueType, language_type
+from ttools.interpreter.eager.session import current
+
+if TYPE_CHECKING:
+    from ttools.interpreter.eager.builder import EagerBuilder
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptor:
+    """What a tensor descriptor describes.
+
+    Attributes:
+        base: pointer to its first element.
+        shape: elements along each dimension.
+        strides: distances of neighbours, in elements.
+        block: shape of a block.
+        signed: whether its elements, if integers, are signed.
+        pads_with_nan: whether elements outside are NaN; else zero.
+    """
+
+    base: Handle
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block: tuple[int, ...]
+    signed: bool
+    pads_with_nan: bool
+
+    @property
+    def element(self) -> Any:
+        """`tl`'s type of an element."""
+        pointee = self.base.element.pointee
+        assert pointee is not None
+        type = language_type(ValueType(pointee, ()))
+        if self.signed or not pointee.is_integer:
+            return type
+        from triton import language as tl
+
+        return getattr(tl, f"u{type.name}", type)
+
+    def access(self, rows: Sequence[Any]) -> tuple[Any, Any]:
+        """Pointers and mask of a block.
+
+        Args:
+            rows: indices along each dimension, shaped to broadcast to the block.
+        """
+        from triton import language as tl
+
+        indices = np.broadcast_arrays(*rows)
+        offsets = sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
+        inside = np.ones(indices[0].shape, np.bool_)
+        for index, extent in zip(indices, self.shape, strict=True):
+            inside &= (index >= 0) & (index < extent)
+        assert self.base.element.pointee is not None
+        addresses = self.base.data + np.asarray(offsets) * self.base.element.pointee.size
+        shape: list[int] = list(inside.shape)
+        pointer = tl.tensor(
+            Handle(addresses, self.base.element, self.base.origin),
+            tl.block_type(tl.pointer_type(self.element), shape),
+        )
+        mask = tl.tensor(Handle(inside, element("i1")), tl.block_type(tl.int1, shape))
+        return pointer, mask
+
+    def block_at(self, offsets: Sequence[Handle]) -> tuple[Any, Any]:
+        """Pointers and mask of the block that starts at these indices."""
+        rows = []
+        for axis, (offset, extent) in enumerate(zip(offsets, self.block, strict=True)):
+            shape = [1] * len(self.block)
+            shape[axis] = extent
+            rows.append((int(offset.data) + np.arange(extent, dtype=np.int64)).reshape(shape))
+        return self.access(rows)
+
+    def rows_at(self, rows: Handle, column: Handle) -> tuple[Any, Any]:
+        """Pointers and mask of a block of chosen rows."""
+        columns = int(column.data) + np.arange(self.block[-1], dtype=np.int64)
+        return self.access([rows.data.astype(np.int64)[:, None], columns[None, :]])
+
+
+def methods(builder: EagerBuilder) -> dict[str, Callable[..., Any]]:
+    """The builder's methods about descriptors."""
+    return {
+        "create_make_tensor_descriptor": _make,
+        "create_descriptor_load": _load,
+        "create_descriptor_store": _store,
+        "create_descriptor_reduce": _reduce,
+        "create_descriptor_gather": _gather,
+        "create_descriptor_scatter": _scatter,
+    }
+
+
+def _make(
+    base: Handle,
+    shape: Sequence[Handle],
+    strides: Sequence[Handle],
+    block: Sequence[int],
+    signed: bool,
+    padding: Any = None,
+    *_: Any,
+) -> Descriptor:
+    return Descriptor(
+        base,
+        tuple(int(n.data) for n in shape),
+        tuple(int(n.data) for n in strides),
+        tuple(int(n) for n in block),
+        bool(signed),
+        "NAN" in str(padding),
+    )
+
+
+def _read(descriptor: Descriptor, pointer: Any, mask: Any) -> Any:
+    from triton import language as tl
+
+    other: float = float("nan") if descriptor.pads_with_nan else 0
+    if descriptor.element.is_floating():
+        other = float(other)
+    return tl.load(pointer, mask=mask, other=other, _semantic=current().semantic).handle
+
+
+def _load(descriptor: Descriptor, offsets: Sequence[Handle], *_: Any) -> Any:
+    return _read(descriptor, *descriptor.block_at(offsets))
+
+
+def _gather(descriptor: Descriptor, rows: Handle, column: Handle, *_: Any) -> Any:
+    return _read(descriptor, *descriptor.rows_at(rows, column))
+
+
+def _value(descriptor: Descriptor, value: Handle) -> Any:
+    from triton import language as tl
+
+    return tl.tensor(value, tl.block_type(descriptor.element, list(value.data.shape)))
+
+
+def _store(descriptor: Descriptor, value: Handle, offsets: Sequence[Handle], *_: Any) -> None:
+    from triton import language as tl
+
+    pointer, mask = descriptor.block_at(offsets)
+    tl.store(pointer, _value(descriptor, value), mask=mask, _semantic=current().semantic)
+
+
+def _scatter(descriptor: Descriptor, value: Handle, rows: Handle, column: Handle) -> None:
+    from triton import language as tl
+
+    pointer, mask = descriptor.rows_at(rows, column)
+    tl.store(pointer, _value(descriptor, value), mask=mask, _semantic=current().semantic)
+
+
+def _reduce(kind: Any, descriptor: Descriptor, value: Handle, offsets: Sequence[Handle]) -> None:
+    from triton import language as tl
+
+    name = str(kind).rpartition(".")[2].lower()
+    atomic = getattr(tl, f"atomic_{name}")
+    pointer, mask = descriptor.block_at(offsets)
+    atomic(
+        pointer,
+        _value(descriptor, value),
+        mask=mask,
+        sem="relaxed",
+        _semantic=current().semantic,
+    )

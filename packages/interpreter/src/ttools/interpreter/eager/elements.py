@@ -1,0 +1,125 @@
+"""Element types of eager values: MLIR's name, NumPy's dtype, and the pointee of pointers.
+
+Must not know what is computed with them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_DTYPES: dict[str, Any] = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+}
+
+_POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")
+_TENSOR = re.compile(r"tensor<((?:\d+x)*)(.+)>")
+
+
+@dataclass(frozen=True)
+class Element:
+    """The type of an element.
+
+    Attributes:
+        text: as MLIR writes it.
+        dtype: how NumPy holds it; integers are signed, pointers are addresses.
+        pointee: what a pointer points to.
+    """
+
+    text: str
+    dtype: np.dtype[Any]
+    pointee: Element | None = None
+
+    @property
+    def is_pointer(self) -> bool:
+        """Whether it is an address."""
+        return self.pointee is not None
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer, i1 included."""
+        return self.text[0] == "i"
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return self.dtype.itemsize
+
+
+@lru_cache(maxsize=256)
+def element(text: str) -> Element:
+    """The element type that MLIR writes as `text`.
+
+    Raises:
+        KeyError: there is none that eager values can have.
+    """
+    match = _POINTER.fullmatch(text)
+    if match is not None:
+        return Element(text, np.dtype(np.int64), element(match[1]))
+    return Element(text, np.dtype(_DTYPES[text]))
+
+
+@lru_cache(maxsize=1024)
+def split_type(text: str) -> tuple[Element, tuple[int, ...] | None]:
+    """Element and shape of a type as MLIR writes it; the shape is None for scalars."""
+    match = _TENSOR.fullmatch(text)
+    if match is None:
+        return element(text), None
+    return element(match[2]), tuple(int(n) for n in match[1].split("x")[:-1])
+
+
+class Handle:
+    """What a `tl.tensor` holds in the place of an MLIR value.
+
+    Attributes:
+        data: the value; of a scalar an array without dimensions.
+        element: the type of its elements.
+        origin: the kernel's argument that a pointer was computed from, if known.
+    """
+
+    __slots__ = ("data", "element", "origin")
+
+    def __init__(
+        self, data: np.ndarray[Any, Any], element: Element, origin: str | None = None
+    ) -> None:
+        self.data = data
+        self.element = element
+        self.origin = origin
+
+    def with_data(self, data: Any) -> Handle:
+        """The same element type and origin with another value."""
+        return Handle(np.asarray(data), self.element, self.origin)
+
+    # What the semantic layer asks of an MLIR value besides; hints change nothing here.
+
+    def set_attr(self, name: str, value: object) -> None:
+        """Ignores a hint (`tl.multiple_of` and the like)."""
+
+    def get_context(self) -> Any:
+        """The MLIR context that hints are written in."""
+        from ttools.interpreter.eager.mlir import CONTEXT
+
+        return CONTEXT()
+
+    def set_loc(self, location: object) -> None:
+        """Ignores a location: the Python frame is the location."""
+
+    def get_loc(self) -> None:
+        """No location."""

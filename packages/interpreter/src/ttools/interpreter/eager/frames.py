@@ -1,0 +1,58 @@
+"""Which Python frames belong to the user's kernel, and where in its source the innermost one is.
+
+Kernels run in globals that carry a mark, so that their frames are told from ours and Triton's.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from ttools.core.location import SourceLocation
+
+#: In the globals of every function that the engine made of a jit function.
+MARK = "__ttools_eager__"
+
+
+def is_kernel_frame(frame: FrameType) -> bool:
+    """Whether a frame runs a jit function of the user's."""
+    scope = frame.f_globals
+    return MARK in scope and not str(scope.get("__name__", "")).startswith("triton.")
+
+
+def users_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost frame of the user's kernel, from `frame` or here outwards."""
+    frame = frame or sys._getframe(1)
+    while frame is not None and not is_kernel_frame(frame):
+        frame = frame.f_back
+    return frame
+
+
+def location() -> SourceLocation | None:
+    """Where in the user's kernel this is called from, and how the program came there."""
+    frame = users_frame(sys._getframe(1))
+    if frame is None:
+        return None
+    callers: list[SourceLocation] = []
+    outer = frame.f_back
+    while outer is not None:
+        if is_kernel_frame(outer):
+            callers.append(_location(outer))
+        outer = outer.f_back
+    here = _location(frame)
+    return SourceLocation(here.file, here.line, here.column, callers=tuple(callers))
+
+
+def _location(frame: FrameType) -> SourceLocation:
+    code = frame.f_code
+    return SourceLocation(code.co_filename, frame.f_lineno, _column(frame))
+
+
+def _column(frame: FrameType) -> int:
+    positions = getattr(frame.f_code, "co_positions", None)  # from Python 3.11
+    if positions is None or frame.f_lasti < 0:
+        return 0
+    for index, (_, _, column, _) in enumerate(positions()):
+        if index == frame.f_lasti // 2:
+            return 0 if column is None else int(column) + 1
+    return 0

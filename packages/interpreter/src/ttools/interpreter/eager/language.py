@@ -1,0 +1,156 @@
+"""Triton's language as an eager kernel finds it: modules and functions that need no compiler.
+
+Nothing of Triton's is changed. What a kernel names is replaced in the globals that its copy runs
+in: modules by views of them, builtins by calls of the current session's semantic layer, jit
+functions by their eager twins. So the same names work in a debugger's prompt.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from triton import language as tl
+from triton.language import core
+
+from ttools.core.triton_versions import jit_function_class, libdevice_module
+from ttools.interpreter.eager import combine, control
+from ttools.interpreter.eager.session import current
+from ttools.interpreter.eager.values import (
+    GENERATOR,
+    EagerConstexpr,
+    bound_class,
+    extra,
+    lift,
+    lower,
+)
+
+_LIBDEVICE = "triton.language.extra.libdevice"
+#: Modules whose functions kernels may only use on constants.
+_PLAIN = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "ml_dtypes"}
+
+#: Names of the language that are no operations.
+_STATIC: dict[int, Any] = {
+    id(core.range): control.loop_range,
+    id(builtins.range): control.loop_range,
+    id(core.static_range): control.static_range,
+    id(core.static_assert): control.static_assert,
+    id(core.static_print): control.static_print,
+    id(core.constexpr): EagerConstexpr,
+}
+
+
+class ModuleView:
+    """A module whose attributes are as an eager kernel needs them."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.__dict__["_module"] = module
+
+    def __getattr__(self, name: str) -> Any:
+        return wrap(getattr(self.__dict__["_module"], name))
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__dict__["_module"])
+
+    def __repr__(self) -> str:
+        return f"<eager view of {self.__dict__['_module'].__name__}>"
+
+
+def wrap(value: Any) -> Any:
+    """What an eager kernel gets for something that its code names."""
+    if isinstance(value, ModuleType):
+        return _view(value)
+    static = _STATIC.get(id(value))
+    if static is not None:
+        return static
+    if getattr(value, "__triton_builtin__", False):
+        return _builtin(value)
+    if type(value) is tl.constexpr:
+        return EagerConstexpr(value)
+    if isinstance(value, jit_function_class()):
+        from ttools.interpreter.eager.functions import function_for
+
+        return function_for(_of_libdevice(value))
+    if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
+        return _aggregate(value)
+    if hasattr(type(value), "cache_key") and callable(value):
+        return _constexpr_function(value)
+    return value
+
+
+def _view(module: ModuleType) -> Any:
+    name = module.__name__
+    if name.partition(".")[0] in _PLAIN:
+        return module
+    return _module_view(libdevice_module() if name == _LIBDEVICE else module)
+
+
+@lru_cache(maxsize=256)
+def _module_view(module: ModuleType) -> ModuleView:
+    return ModuleView(module)
+
+
+def _of_libdevice(value: Any) -> Any:
+    """A function of the device's library for one of the generic one."""
+    if getattr(value, "__module__", "") == _LIBDEVICE:
+        return getattr(libdevice_module(), value.__name__, value)
+    return value
+
+
+@lru_cache(maxsize=2048)
+def _builtin(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = _of_libdevice(function)
+    if function is core.map_elementwise:
+        return combine.map_elementwise
+    more = extra(function)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        keywords = {name: lower(value) for name, value in named.items()}
+        return lift(
+            function(*map(lower, arguments), _semantic=current().semantic, **more, **keywords)
+        )
+
+    call.__name__ = getattr(function, "__name__", "builtin")
+    call.__doc__ = function.__doc__
+    call.__wrapped__ = function  # type: ignore[attr-defined]
+    return call
+
+
+@lru_cache(maxsize=256)
+def _constexpr_function(function: Any) -> Callable[..., Any]:
+    def call(*arguments: Any, **named: Any) -> Any:
+        return lift(function(*arguments, _semantic=current().semantic, **named))
+
+    call.__name__ = getattr(function, "__name__", "constexpr_function")
+    return call
+
+
+@lru_cache(maxsize=256)
+def _aggregate(cls: type) -> Callable[..., Any]:
+    bound = bound_class(cls)
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        return bound(*arguments, _semantic=current().semantic, _generator=GENERATOR, **named)
+
+    make.__name__ = cls.__name__
+    make.__wrapped__ = cls  # type: ignore[attr-defined]
+    return make
+
+
+def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:
+    """Python's own builtins as a kernel finds them.
+
+    Args:
+        breakpoint: what `breakpoint()` calls.
+    """
+    return {
+        **vars(builtins),
+        "range": control.loop_range,
+        "min": _builtin(core.builtin_min),
+        "max": _builtin(core.builtin_max),
+        "breakpoint": breakpoint,
+    }

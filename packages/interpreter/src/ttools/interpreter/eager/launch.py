@@ -1,0 +1,242 @@
+"""Launches a kernel eagerly: what Triton gets in the place of a compiled kernel.
+
+Owns the way from a launch's arguments to the values that the kernel's Python code sees, and the
+loop over programs. Must not know how operations are computed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from operator import index
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.triton_versions import is_descriptor, language_type
+from ttools.interpreter.address_sources import AddressSources
+from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.backend.notices import announce_implicit_launch
+from ttools.interpreter.eager.builder import EagerBuilder
+from ttools.interpreter.eager.combine import eager_semantic_class
+from ttools.interpreter.eager.descriptors import Descriptor
+from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.functions import begin_launch, function_for
+from ttools.interpreter.eager.memory import Memory
+from ttools.interpreter.eager.session import Session, running
+from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift
+from ttools.interpreter.emit.module import MemoryEffects
+from ttools.interpreter.interpretation import Run, active_run
+from ttools.interpreter.launch import LaunchOptions
+from ttools.interpreter.selection import arrange
+
+#: Nothing is known of a kernel that was not compiled.
+_ANY_EFFECT = MemoryEffects(frozenset(), False, unknown_writes=True, indirect=True)
+_DEFAULT = LaunchOptions()
+
+
+class EagerKernel:
+    """Stands for Triton's `CompiledKernel` of one specialisation.
+
+    Args:
+        function: the `JITFunction`.
+        signature: Triton's type of each parameter.
+        options: the launch options, as the backend parsed them.
+        codegen: what the front end leaves to the backend.
+    """
+
+    def __init__(
+        self, function: Any, signature: Mapping[str, Any], options: Any, codegen: Any
+    ) -> None:
+        self._jit = function
+        self._signature = dict(signature)
+        self._options = options
+        self._codegen = codegen
+        self.name = str(function.fn.__name__)
+        self.function = self
+        self.asm: dict[str, Any] = {}
+        self.n_regs, self.n_spills, self.n_max_threads = 32, 0, 1024
+        self.metadata = SimpleNamespace(name=self.name, shared=1024, **vars(options))
+        self.packed_metadata = (options.num_warps, options.num_ctas, 1024)
+
+    def _init_handles(self) -> None:
+        """Has nothing to load."""
+
+    def result(self) -> EagerKernel:
+        """The kernel itself, as of a finished compilation."""
+        return self
+
+    def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> dict[str, Any]:
+        """What launch hooks get."""
+        return {"name": self.name, "function": self, "stream": stream}
+
+    def run(
+        self,
+        grid_x: Any,
+        grid_y: Any,
+        grid_z: Any,
+        stream: object,
+        function: object,
+        packed_metadata: object,
+        launch_metadata: Any,
+        enter_hook: Any,
+        exit_hook: Any,
+        *arguments: Any,
+    ) -> None:
+        """Runs the programs one after another, in this thread.
+
+        Raises:
+            KernelError: a program failed or left the memory of its arguments.
+        """
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        run = active_run()
+        if run is None:
+            announce_implicit_launch()
+        elif not run.selects(self.name):
+            run = None
+        try:
+            grid = index(grid_x), index(grid_y), index(grid_z)
+        except TypeError:
+            raise UsageError(
+                f"kernel `{self.name}`: the grid must be integers, not {grid_x, grid_y, grid_z}"
+            ) from None
+        self._launch(grid, arguments, run)
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _launch(
+        self, grid: tuple[int, int, int], arguments: Sequence[Any], run: Run | None
+    ) -> None:
+        plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
+        given = plan.flatten(arguments)
+        values = given
+        copies = None
+        if has_device_memory():
+            copies = HostCopies(plan, AddressSources(anywhere=True))
+            values = copies.replace(given)
+            copies.keep(_ANY_EFFECT)
+        raw = plan.pack(values)
+        memory = Memory()
+        for slot in sorted(plan.pointers):
+            memory.add(plan.names[slot], given[slot], values[slot], raw[slot])
+        session = new_session(self.name, grid, memory, self._options, self._codegen)
+        started = time.perf_counter()
+        try:
+            with running(session):
+                taken = _Arguments(plan, raw)
+                lifted = [
+                    taken.value(value, type)
+                    for value, type in zip(arguments, self._signature.values(), strict=True)
+                ]
+                count = self._programs(session, lifted, run)
+        except TtoolsError as error:
+            error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
+            raise
+        finally:
+            if copies is not None:
+                copies.write_back(_ANY_EFFECT)
+        if run is not None:
+            run.count_launch(self.name, count, time.perf_counter() - started)
+
+    def _programs(self, session: Session, arguments: list[Any], run: Run | None) -> int:
+        begin_launch()
+        function = function_for(self._jit)
+        options = run.launch_options if run is not None else _DEFAULT
+        x, y, z = session.grid
+        total = x * y * z
+        if not total:
+            return 0
+        order = arrange(session.grid, options.order, options.seed, options.programs)
+        chosen = range(total) if order is None else order.tolist()
+        for program in chosen:
+            session.program = program % x, program // x % y, program // (x * y)
+            function(*arguments)
+        return len(chosen)
+
+
+def new_session(
+    name: str, grid: tuple[int, int, int], memory: Memory, options: Any, codegen: Any
+) -> Session:
+    """A launch in which programs can run."""
+    session = Session(name, grid, memory, options, codegen)
+    session.semantic = eager_semantic_class()(EagerBuilder(session))
+    return session
+
+
+class _Arguments:
+    """Makes the kernel's values of the raw parameters, in order.
+
+    Args:
+        plan: what the parameters are.
+        raw: their bits.
+    """
+
+    def __init__(self, plan: ArgumentPlan, raw: Sequence[int]) -> None:
+        self._plan = plan
+        self._raw = raw
+        self._slot = 0
+
+    def value(self, argument: Any, type: Any) -> Any:
+        """The value of a parameter.
+
+        Args:
+            argument: what the user passed.
+            type: Triton's type of it.
+        """
+        if isinstance(type, tuple):
+            items = [self.value(a, t) for a, t in zip(argument, type, strict=True)]
+            return _tuple_like(argument, items)
+        if type == "constexpr":
+            return EagerConstexpr(argument)
+        if is_descriptor(type):
+            return self._descriptor(argument, type)
+        return EagerTensor(self._scalar(), language_type(type))
+
+    def _scalar(self) -> Handle:
+        type_name, name = self._plan.types[self._slot], self._plan.names[self._slot]
+        bits = self._raw[self._slot]
+        self._slot += 1
+        kind = element(str(language_type(type_name).to_ir(_types())))
+        data = np.frombuffer(bits.to_bytes(8, "little")[: kind.size], kind.dtype)[0]
+        return Handle(np.asarray(data), kind, name if kind.is_pointer else None)
+
+    def _descriptor(self, argument: Any, type: str) -> Any:
+        described = language_type(type)
+        rank = len(described.shape_type.types)
+        base = self._scalar()
+        shape = [self._scalar() for _ in range(rank)]
+        strides = [self._scalar() for _ in range(rank)]
+        while self._plan.types[self._slot] == "i1":  # the flags
+            self._slot += 1
+        own_shape = [self._scalar() for _ in range(rank)]
+        own_strides = [self._scalar() for _ in range(rank)]
+        block = described.block_type
+        handle = Descriptor(
+            base,
+            tuple(int(n.data) for n in shape),
+            tuple(int(n.data) for n in strides),
+            tuple(int(n) for n in block.shape),
+            bool(block.element_ty.is_int() and block.element_ty.is_int_signed()),
+            str(argument.padding) == "nan",
+        )
+        return lift(described._unflatten_ir([handle, *own_shape, *own_strides], 0)[0])
+
+
+def _types() -> Any:
+    from ttools.interpreter.eager.session import current
+
+    return current().semantic.builder
+
+
+def _tuple_like(argument: Any, items: list[Any]) -> Any:
+    """A tuple of values, with the names of fields if the user's has them."""
+    from triton import language as tl
+
+    fields = getattr(type(argument), "_fields", None)
+    if fields is None:
+        return tuple(items)
+    return tl.tuple(items, tl.tuple_type([item.type for item in items], fields))

@@ -1,0 +1,219 @@
+"""The memory that an eager launch may access, and what is wrong with an access that leaves it.
+
+Addresses are real ones of the host. Every access is judged before it is made, so that no kernel
+can crash the process. Must not know how accesses are made.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.buffers import ArrayBuffer
+from ttools.core.errors import KernelError
+from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.frames import location
+from ttools.interpreter.facts import storage_extent
+
+#: So many equal accesses in a row are a wait.
+_PATIENCE = 20_000
+
+Addresses = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory behind an argument.
+
+    Attributes:
+        start: its first address.
+        end: the one past its last.
+        name: the argument's, or what else it is called in messages.
+        first: address of the argument's own first element.
+        text: what it is, as in `float32[64, 64]`.
+        item: bytes of its elements.
+    """
+
+    start: int
+    end: int
+    name: str
+    first: int
+    text: str = ""
+    item: int = 1
+
+
+class Memory:
+    """The storages that a launch may access."""
+
+    def __init__(self) -> None:
+        self.storages: list[Storage] = []
+        self._latest: tuple[object, ...] = ()
+        self._repeated = 0
+
+    def add(self, name: str, argument: Any, value: Any, address: int) -> None:
+        """Adds the storage behind a pointer argument.
+
+        Args:
+            name: the parameter's.
+            argument: what the user passed.
+            value: what the launch works on: the same, or a host copy.
+            address: of its first element.
+        """
+        extent = storage_extent(value)
+        if extent is None or extent[0] == extent[1]:
+            return
+        tensor = argument if hasattr(argument, "shape") else getattr(argument, "base", argument)
+        shape = list(getattr(tensor, "shape", ()))
+        dtype = str(getattr(tensor, "dtype", "")).removeprefix("torch.")
+        item = int(tensor.element_size()) if hasattr(tensor, "element_size") else 1
+        text = f"{dtype}{shape}" if dtype else ""
+        self.storages.append(Storage(*extent, name, address, text, item))
+
+    def holding(self, address: int, size: int = 1) -> Storage | None:
+        """The storage that holds `size` bytes at an address."""
+        for storage in self.storages:
+            if storage.start <= address and address + size <= storage.end:
+                return storage
+        return None
+
+    def check(self, verb: str, pointer: Handle, mask: Handle | None) -> None:
+        """Judges an access.
+
+        Args:
+            verb: what is done, as in `load`.
+            pointer: where.
+            mask: which lanes take part.
+
+        Raises:
+            KernelError: a lane that takes part is outside of all storages.
+        """
+        size = pointer.element.pointee.size if pointer.element.pointee else 1
+        addresses = pointer.data
+        lanes = addresses.reshape(-1)
+        if mask is not None:
+            lanes = lanes[np.broadcast_to(mask.data, addresses.shape).reshape(-1)]
+        if not lanes.size:
+            return
+        low, high = int(lanes.min()), int(lanes.max())
+        for storage in self.storages:
+            if storage.start <= low and high + size <= storage.end:
+                return
+        bad = self._outside(lanes, size)
+        for address in np.unique(lanes[bad]).tolist():
+            if self.holding(address, size) is None and not self._discover(address, size):
+                self._refuse(verb, pointer, mask, address, size)
+
+    def watch(self, name: str, pointer: Handle, result: Handle | None) -> None:
+        """Notices a program that waits for another: nothing else would ever run.
+
+        Args:
+            name: the operation.
+            pointer: where it was done.
+            result: what it gave.
+
+        Raises:
+            KernelError: the same access gave the same result very often, and nothing else was
+                accessed in between.
+        """
+        if pointer.data.size != 1:
+            self._repeated = 0
+            return
+        found = b"" if result is None else result.data.tobytes()
+        access = (name, int(pointer.data.reshape(())), found)
+        self._repeated = self._repeated + 1 if access == self._latest else 0
+        self._latest = access
+        if self._repeated >= _PATIENCE:
+            from ttools.interpreter.eager.session import current
+
+            raise KernelError(
+                f"{current().place} waits for memory that only another program can change, and "
+                "eager programs run one after another",
+                location(),
+                help="run it natively, or choose with --programs and --order who runs before",
+                kind="deadlock",
+            )
+
+    def _outside(self, lanes: Addresses, size: int) -> NDArray[np.bool_]:
+        outside = np.ones(lanes.shape, np.bool_)
+        for storage in self.storages:
+            outside &= (lanes < storage.start) | (lanes + size > storage.end)
+        return outside
+
+    def _discover(self, address: int, size: int) -> bool:
+        """Finds a live tensor at an address that came from memory or from an integer."""
+        for start, end, text in _live_storages():
+            if start <= address and address + size <= end:
+                self.storages.append(Storage(start, end, f"a tensor ({text})", start))
+                return True
+        return False
+
+    def _refuse(
+        self, verb: str, pointer: Handle, mask: Handle | None, address: int, size: int
+    ) -> None:
+        from ttools.interpreter.eager.session import current
+
+        taking_part = np.ones(pointer.data.shape, np.bool_)
+        if mask is not None:
+            taking_part = np.broadcast_to(mask.data, pointer.data.shape)
+        where = np.argwhere((pointer.data == address) & taking_part)[0].tolist()
+        storage = self.storage_named(pointer.origin)
+        target = f" through `{pointer.origin}`" if pointer.origin else ""
+        lane = f", lane {where} of {list(pointer.data.shape)}" if where else ""
+        message = f"out-of-bounds {verb} of {size} bytes{target} in {current().place}{lane}: "
+        raise KernelError(message + _explain(storage, address, size), location())
+
+    def storage_named(self, name: str | None) -> Storage | None:
+        """The storage behind an argument."""
+        return next((s for s in self.storages if s.name == name), None)
+
+    def name_of(self, tensor: Any) -> str:
+        """The name of the storage behind a tensor, which is added if it is new."""
+        address = int(tensor.data_ptr())
+        found = self.holding(address)
+        if found is not None and found.first == address:
+            return found.name
+        name = f"t{len(self.storages)}"
+        self.add(name, tensor, tensor, address)
+        return name
+
+    def describe(self, address: int, origin: str | None) -> str:
+        """An address as an argument and an offset in elements, as in `x_ptr + 3`."""
+        storage = self.storage_named(origin) or self.holding(address)
+        if storage is None:
+            return f"{address:#x}"
+        offset, rest = divmod(address - storage.first, storage.item)
+        return f"{address:#x}" if rest else f"{storage.name} + {offset}"
+
+
+def _explain(storage: Storage | None, address: int, size: int) -> str:
+    if address == 0:
+        return "the address is null"
+    if storage is None:
+        return f"the address {address:#x} belongs to no tensor that is alive"
+    offset = (address - storage.first) // storage.item
+    if address < storage.start:
+        side = f"{storage.start - address} bytes before its start"
+    else:
+        side = f"{address + size - storage.end} bytes past its end"
+    bytes_ = storage.end - storage.start
+    return f"element {offset} of `{storage.name}`, {storage.text} ({bytes_:,} bytes), is {side}"
+
+
+def _live_storages() -> Iterator[tuple[int, int, str]]:
+    """Start, end and description of the host memory of every tensor and array alive."""
+    torch = sys.modules.get("torch")
+    for value in gc.get_objects():
+        if torch is not None and issubclass(type(value), torch.Tensor):
+            if value.device.type != "cpu" or value.layout is not torch.strided:
+                continue
+            extent = storage_extent(value)
+            if extent is not None:
+                yield *extent, f"{value.dtype}{list(value.shape)}"
+        elif type(value) is ArrayBuffer:
+            yield *value.storage_extent(), f"{value.array.dtype}{list(value.shape)}"

@@ -1,0 +1,241 @@
+"""Modules of one operation, written with Triton's own MLIR builder and compiled natively.
+
+What the engine does not compute with NumPy it computes in such a module, so that its numbers are
+the native engine's to the bit. A module reads its operands from memory, holds the operation, and
+stores the results. Must not know which operations there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ttools.core import triton_versions
+from ttools.interpreter import jit, launch
+from ttools.interpreter.cache import get_or_compile
+from ttools.interpreter.eager.elements import Element, Handle, split_type
+from ttools.interpreter.eager.elements import element as element_of
+from ttools.interpreter.emit.kernel import emit_kernel
+from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.launch import Kernel
+from ttools.interpreter.parser import parse_module
+
+_NAMES = {
+    "i1": "int1",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "f8E5M2": "float8e5",
+    "f8E5M2FNUZ": "float8e5b16",
+    "f8E4M3FN": "float8e4nv",
+    "f8E4M3FNUZ": "float8e4b8",
+}
+
+Shape = tuple[int, ...]
+
+
+class ValueType(NamedTuple):
+    """Type of an operand or result; scalars have the shape ()."""
+
+    element: Element
+    shape: Shape
+
+
+@lru_cache(maxsize=1)
+def CONTEXT() -> Any:
+    """The MLIR context of everything that eager values are typed with."""
+    return triton_versions.mlir_context()
+
+
+def new_builder(options: Any, codegen: Any) -> Any:
+    """One of Triton's own builders.
+
+    Args:
+        options: the launch options, as the backend parsed them.
+        codegen: what the front end leaves to the backend.
+    """
+    builder = triton_versions.mlir_builder(CONTEXT())
+    builder.options = options
+    builder.codegen_fns = codegen
+    return builder
+
+
+def language_type(type: ValueType) -> Any:
+    """`tl`'s type for an MLIR type, integers signed."""
+    from triton import language as tl
+
+    scalar = _language_scalar(type.element)
+    return tl.block_type(scalar, list(type.shape)) if type.shape else scalar
+
+
+def _language_scalar(element: Element) -> Any:
+    from triton import language as tl
+
+    if element.pointee is not None:
+        return tl.pointer_type(_language_scalar(element.pointee))
+    return getattr(tl, _NAMES[element.text])
+
+
+class SingleOp(NamedTuple):
+    """A compiled operation.
+
+    Attributes:
+        kernel: takes the addresses of operands, then those of results.
+        results: their types.
+        form: whether the builder gives a value, several, an operation with results, or nothing.
+    """
+
+    kernel: Kernel
+    results: tuple[ValueType, ...]
+    form: str
+
+    def run(self, operands: Sequence[Handle]) -> list[Handle]:
+        """Computes the operation."""
+        held = [np.ascontiguousarray(operand.data) for operand in operands]
+        results = [np.empty(r.shape, r.element.dtype) for r in self.results]
+        addresses = [array.ctypes.data for array in (*held, *results)]
+        launch.run(self.kernel, addresses, (1,))
+        return [Handle(a, r.element) for a, r in zip(results, self.results, strict=True)]
+
+
+class OpResults:
+    """Stands for an MLIR operation that has results."""
+
+    def __init__(self, handles: Sequence[Handle]) -> None:
+        self._handles = handles
+
+    def get_result(self, index: int) -> Handle:
+        """One of its results."""
+        return self._handles[index]
+
+
+def compile_op(
+    name: str,
+    operands: Sequence[ValueType],
+    write: Callable[[Any, list[Any]], Any],
+    options: Any,
+    codegen: Any,
+) -> SingleOp:
+    """Compiles one operation.
+
+    Args:
+        name: of the operation, for the cache and for messages.
+        operands: their types.
+        write: makes the operation with a builder and the operands' MLIR values; returns what the
+            builder's method did.
+        options: see `new_builder`.
+        codegen: see `new_builder`.
+    """
+    writer = _Writer(options, codegen)
+    # How many results there are is known only when the operation was written; their pointers are
+    # parameters that must exist before. So it is written twice.
+    _, results = _form_and_types(writer.write(operands, (), write)[1])
+    text, made = writer.write(operands, results, write)
+    form, _ = _form_and_types(made)
+    facts = Facts(readonly=frozenset(range(len(operands))))
+    emit = EmitOptions(fp_fusion=options.enable_fp_fusion, lanes=jit.host_lanes())
+    compilation = get_or_compile(
+        text, facts, emit, lambda: emit_kernel(parse_module(text), facts, emit), name=name
+    )
+    return SingleOp(compilation.kernel, results, form)
+
+
+def _form_and_types(made: Any) -> tuple[str, tuple[ValueType, ...]]:
+    form, values = _values(made)
+    return form, tuple(_value_type(value) for value in values)
+
+
+def _values(made: Any) -> tuple[str, list[Any]]:
+    if made is None:
+        return "nothing", []
+    if isinstance(made, (list, tuple)):
+        return "several", list(made)
+    if hasattr(made, "get_type"):
+        return "value", [made]
+    if hasattr(made, "get_num_results"):
+        return "operation", [made.get_result(i) for i in range(made.get_num_results())]
+    return "operation", [made.get_result(0)]
+
+
+def _value_type(value: Any) -> ValueType:
+    element, shape = split_type(str(value.get_type()))
+    return ValueType(element, shape or ())
+
+
+class _Writer:
+    """Writes modules through Triton's semantic layer over its own builder."""
+
+    def __init__(self, options: Any, codegen: Any) -> None:
+        self._options = options
+        self._codegen = codegen
+
+    def write(
+        self,
+        operands: Sequence[ValueType],
+        results: Sequence[ValueType],
+        make: Callable[[Any, list[Any]], Any],
+    ) -> tuple[str, Any]:
+        """The module's text, and what `make` returned."""
+        from triton import language as tl
+
+        builder = new_builder(self._options, self._codegen)
+        semantic = triton_versions.semantic_class()(builder)
+        pointers = [
+            tl.pointer_type(_language_scalar(_stored(t.element))) for t in (*operands, *results)
+        ]
+        module, function = triton_versions.begin_function(
+            builder, "op", [pointer.to_ir(builder) for pointer in pointers]
+        )
+        parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
+        read = [
+            _load(tl, semantic, pointer, type).handle
+            for pointer, type in zip(parameters, operands, strict=False)
+        ]
+        made = make(builder, read)
+        for pointer, type, value in (
+            zip(parameters[len(operands) :], results, _values(made)[1], strict=True)
+            if results
+            else ()
+        ):
+            _store(tl, semantic, pointer, tl.tensor(value, language_type(type)), type)
+        builder.ret([])
+        return str(module), made
+
+
+def _stored(element: Element) -> Element:
+    """What memory holds for it."""
+    if element.is_pointer:
+        return element_of("i64")
+    return element_of("i8") if element.text == "i1" else element
+
+
+def _lanes(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
+    if not type.shape:
+        return pointer
+    lanes = tl.arange(0, int(np.prod(type.shape)), _semantic=semantic)
+    return pointer.__add__(lanes, _semantic=semantic)
+
+
+def _load(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
+    value = tl.load(_lanes(tl, semantic, pointer, type), _semantic=semantic)
+    if len(type.shape) > 1:
+        value = tl.reshape(value, list(type.shape), _semantic=semantic)
+    wanted = _language_scalar(type.element)
+    return value if value.dtype == wanted else value.to(wanted, _semantic=semantic)
+
+
+def _store(tl: Any, semantic: Any, pointer: Any, value: Any, type: ValueType) -> None:
+    wanted = _language_scalar(_stored(type.element))
+    if value.dtype != wanted:
+        value = value.to(wanted, _semantic=semantic)
+    if len(type.shape) > 1:
+        value = tl.reshape(value, [int(np.prod(type.shape))], _semantic=semantic)
+    tl.store(_lanes(tl, semantic, pointer, type), value, _semantic=semantic)

@@ -1,0 +1,352 @@
+"""The values that a kernel's Python code holds while it runs eagerly.
+
+They are Triton's own classes, whose operators and methods find the semantic layer by themselves
+and whose truth, text and iteration are those of their contents. The semantic layer itself works on
+Triton's plain tensors (it asks `if mask` for presence), so values are lowered on their way in and
+lifted on their way out. Must not know how operations are computed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from triton import language as tl
+from triton.language import core
+
+from ttools.core.errors import UnsupportedError
+from ttools.core.triton_versions import jit_function_class
+from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.session import current
+
+_OPERATORS = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"),
+    *("lshift", "rshift"),
+)
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
+    """A `tl.constexpr` that leaves operators with a tensor to the tensor."""
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the constant itself, as the compiler has it."""
+        if name.startswith("__") or name == "value":
+            raise AttributeError(name)
+        return lift(getattr(self.value, name))
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the constant, which may be a jit function."""
+        from ttools.interpreter.eager.language import wrap
+
+        return wrap(self.value)(*arguments, **named)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+def _constant_operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
+    method = f"__{name}__"
+
+    def operate(self: EagerConstexpr, other: Any) -> Any:
+        if isinstance(other, tl.tensor):
+            return NotImplemented
+        left, right = self.value, getattr(other, "value", other)
+        if reflected:
+            left, right = right, left
+        result = getattr(left, method)(right)
+        if result is NotImplemented:
+            result = getattr(right, f"__{_REFLECTED.get(name, 'r' + name)}__")(left)
+        return NotImplemented if result is NotImplemented else EagerConstexpr(result)
+
+    return operate
+
+
+_REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+for _name in (*_OPERATORS, *_COMPARISONS):
+    setattr(EagerConstexpr, f"__{_name}__", _constant_operator(_name))
+for _name in _OPERATORS:
+    setattr(EagerConstexpr, f"__r{_name}__", _constant_operator(_name, reflected=True))
+for _name in ("neg", "pos", "invert"):
+    _unary = getattr(tl.constexpr, f"__{_name}__")
+    setattr(EagerConstexpr, f"__{_name}__", lambda self, f=_unary: EagerConstexpr(f(self)))
+
+
+# ---- tensors
+
+
+class EagerTensor(tl.tensor):  # type: ignore[misc]
+    """A tensor with its elements at hand."""
+
+    def __init__(self, handle: Any, type: Any) -> None:
+        super().__init__(handle, type)
+        shape = [int(extent) for extent in type.shape] if type.is_block() else []
+        self.shape: Any = tl.tuple([EagerConstexpr(extent) for extent in shape])
+        self.numel: Any = EagerConstexpr(math.prod(shape))
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements; unsigned integers as such, pointers as addresses."""
+        data = self.handle.data
+        scalar = self.type.scalar
+        if scalar.is_int() and not scalar.is_bool() and scalar.is_int_unsigned():
+            return np.asarray(data).view(f"u{data.dtype.itemsize}")
+        return np.asarray(data)
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return self.numpy().reshape(()).item()
+
+    @property
+    def T(self) -> Any:
+        """The transposed matrix."""
+        return lift(current().semantic.permute(lower(self), (1, 0)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype=dtype)
+
+    def _scalar(self, what: str) -> Any:
+        if not isinstance(self.handle, Handle):
+            raise UndecidedError(what)
+        if self.handle.data.size != 1:
+            raise UndecidedError(what)
+        return self.handle.data.reshape(()).item()
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("the truth"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __index__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"a tensor cannot be iterated over: {self.type}")
+
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __repr__(self) -> str:
+        return text_of(self)
+
+    def __format__(self, spec: str) -> str:
+        if spec and isinstance(self.handle, Handle) and not self.type.is_block():
+            return format(self.item(), spec)
+        return str(self)
+
+
+class UndecidedError(UnsupportedError):
+    """Python asked for one number where there is a block of them."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} of a block of values, which is ambiguous",
+            frames.location(),
+            help="reduce it to a scalar, or choose elementwise with tl.where",
+        )
+
+
+def _member(name: str, function: Any) -> Callable[..., Any]:
+    """A builtin method of a class of Triton's, called without naming the semantic layer."""
+
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        session = current()
+        lowered = (lower(argument) for argument in (self, *arguments))
+        keywords = {key: lower(value) for key, value in named.items()}
+        return lift(function(*lowered, _semantic=session.semantic, **extra(function), **keywords))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
+class _Generator:
+    """Stands where `tl`'s reductions expect the code generator."""
+
+    def call_JitFunction(  # noqa: N802 - Triton's name
+        self, function: Any, arguments: Any, kwargs: Any = None, **_: Any
+    ) -> Any:
+        """Calls a jit function on lowered values."""
+        from ttools.interpreter.eager.functions import function_for
+
+        result = function_for(function)(*(lift(a) for a in arguments), **(kwargs or {}))
+        return lower(result)
+
+
+GENERATOR = _Generator()
+
+
+def extra(function: Any) -> dict[str, Any]:
+    """What a builtin takes beside the semantic layer."""
+    signature = getattr(function, "signature", None) or getattr(function, "__signature__", None)
+    takes = signature is not None and "_generator" in signature.parameters
+    return {"_generator": GENERATOR} if takes else {}
+
+
+def _jit_member(name: str, function: Any) -> Callable[..., Any]:
+    def method(self: Any, *arguments: Any, **named: Any) -> Any:
+        from ttools.interpreter.eager.functions import function_for
+
+        return function_for(function)(self, *arguments, **named)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = function.__doc__
+    return method
+
+
+def _bind_members(target: type, source: type) -> None:
+    """Gives `target` the builtin and jit methods of a class of Triton's, bound."""
+    jit = jit_function_class()
+    for cls in reversed(source.__mro__):
+        for name, value in vars(cls).items():
+            if getattr(value, "__triton_builtin__", False):
+                setattr(target, name, _member(name, value))
+            elif isinstance(value, jit):
+                setattr(target, name, _jit_member(name, value))
+
+
+_bind_members(EagerTensor, tl.tensor)
+
+
+_bound: dict[type, type] = {}
+
+
+def bound_class(cls: type) -> type:
+    """A subclass whose builtin and jit methods find the semantic layer by themselves."""
+    found = _bound.get(cls)
+    if found is None:
+        found = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
+        _bind_members(found, cls)
+    return found
+
+
+# ---- the border
+
+
+def lower(value: Any) -> Any:
+    """What the semantic layer takes for a value of the kernel's."""
+    kind = type(value)
+    if kind is EagerTensor:
+        return tl.tensor(value.handle, value.type)
+    if kind in (tuple, list):
+        return kind(lower(item) for item in value)
+    if isinstance(value, tl.tuple):
+        return tl.tuple([lower(item) for item in value.values], value.type)
+    if isinstance(value, tuple):  # a named tuple
+        return kind(*(lower(item) for item in value))
+    if hasattr(value, "data_ptr"):
+        return lower(pointer_to(value))
+    return value
+
+
+def lift(value: Any) -> Any:
+    """What the kernel's code gets for a value of the semantic layer's."""
+    kind = type(value)
+    if kind is tl.tensor:
+        return None if value.type == tl.void else EagerTensor(value.handle, value.type)
+    if kind is tl.constexpr:
+        return EagerConstexpr(value.value)
+    if kind in (tuple, list):
+        return kind(lift(item) for item in value)
+    if kind is tl.tuple:
+        return tl.tuple([lift(item) for item in value.values], value.type)
+    if isinstance(value, core.tensor_descriptor_base) and not _is_bound(kind):
+        bound: Any = object.__new__(bound_class(kind))
+        bound.__dict__.update({name: lift(item) for name, item in vars(value).items()})
+        return bound
+    return value
+
+
+def _is_bound(kind: type) -> bool:
+    return kind in _bound.values()
+
+
+def scalar(value: Any, type: Any) -> EagerTensor:
+    """A scalar tensor of a type of `tl`'s."""
+    from ttools.interpreter.eager.numpy_ops import constant
+
+    text = str(type.to_ir(current().semantic.builder))
+    return EagerTensor(constant(text, value), type)
+
+
+def pointer_to(tensor: Any) -> EagerTensor:
+    """A pointer to the first element of a tensor outside the kernel."""
+    from ttools.core.triton_versions import argument_type, language_type
+
+    type_ = language_type(argument_type(tensor))
+    session = current()
+    name = session.memory.name_of(tensor)
+    text = str(type_.to_ir(session.semantic.builder))
+    handle = Handle(np.asarray(tensor.data_ptr(), np.int64), element(text), name)
+    return EagerTensor(handle, type_)
+
+
+def tensor_of(value: Any) -> Any:
+    """A value as the compiler holds it once it was given a name: numbers become tensors."""
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, (builtins.bool, builtins.int, builtins.float)):
+        return lift(current().semantic.to_tensor(value))
+    if type(value) is tuple:
+        return tuple(tensor_of(item) for item in value)
+    if isinstance(value, tl.tuple):
+        items = [tensor_of(item) for item in value.values]
+        return tl.tuple(items) if all(hasattr(i, "type") for i in items) else tuple(items)
+    return value
+
+
+def constant_of(value: Any) -> Any:
+    """A value as a jit function gets it: what is no value of a program is a constant."""
+    if isinstance(value, (core.base_value, tuple)):
+        return lift(value) if isinstance(value, tl.constexpr) else value
+    return EagerConstexpr(value)
+
+
+# ---- text
+
+
+def text_of(tensor: EagerTensor) -> str:
+    """A tensor as people read it: its type, and its elements as NumPy shows them."""
+    shape = [int(extent) for extent in tensor.shape]
+    head = f"{tensor.type.scalar}{shape}" if shape else f"{tensor.type.scalar}"
+    if not isinstance(tensor.handle, Handle):
+        return f"<{head}>"
+    if tensor.handle.element.is_pointer:
+        return f"{head} {_pointer_text(tensor.handle)}"
+    data = tensor.numpy()
+    if data.dtype.kind not in "biuf":
+        data = data.astype(np.float32)
+    if not shape:
+        return f"{head} {data.item()}"
+    return f"{head} {np.array2string(data, threshold=64, edgeitems=4)}"
+
+
+def _pointer_text(handle: Handle) -> str:
+    memory = current().memory
+    if not handle.data.shape:
+        return memory.describe(int(handle.data), handle.origin)
+    low = memory.storage_named(handle.origin)
+    if low is None:
+        shown = np.vectorize(hex, otypes=[object])(handle.data)
+        return str(np.array2string(shown, threshold=64, edgeitems=4))
+    offsets = (handle.data - low.first) // low.item
+    return f"{low.name} + {np.array2string(offsets, threshold=64, edgeitems=4)}"

@@ -1,0 +1,100 @@
+"""What goes wrong in an eager kernel is said at its line, with the values; the process survives."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.errors import KernelError, UnsupportedError, UsageError
+from ttools.interpreter import interpret
+
+
+@pytest.fixture(autouse=True)
+def eager() -> Iterator[None]:
+    with interpret(engine="eager"):
+        yield
+
+
+def line_of(kernel: Any, text: str) -> int:
+    """The line in this file of the source line of a kernel that holds `text`."""
+    lines, start = inspect.getsourcelines(kernel.fn)
+    return start + next(i for i, line in enumerate(lines) if text in line)
+
+
+@triton.jit
+def shifted(x_ptr, n, shift, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK) + shift
+    values = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(x_ptr + offsets, values + 1, mask=offsets < n)
+
+
+@pytest.mark.parametrize("shift", [2, -3, 1 << 28])
+def test_an_access_outside_is_an_error_at_its_line(shift: int) -> None:
+    x = torch.zeros(10)
+    with pytest.raises(KernelError, match=r"out-of-bounds load of 4 bytes through `x_ptr`") as got:
+        shifted[(1,)](x, 1 << 30, shift, BLOCK=16)
+    error = got.value
+    assert error.location is not None
+    assert error.location.line == line_of(shifted, "values = tl.load")
+    element = shift if shift < 0 or shift > 10 else 10
+    assert f"element {element} of `x_ptr`, float32[10] (40 bytes)" in str(error)
+    assert "program (0, 0, 0)" in str(error)
+    # Nothing was stored, and the next launch runs.
+    shifted[(1,)](x, 10, 0, BLOCK=16)
+    assert x.tolist() == [1.0] * 10
+
+
+@triton.jit
+def through_table(table_ptr, out_ptr):
+    address = tl.load(table_ptr)
+    pointer = address.to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr, tl.load(pointer) + 1)
+
+
+def test_loaded_pointers_must_lead_to_a_tensor() -> None:
+    x, out = torch.tensor([41.0]), torch.zeros(1)
+    through_table[(1,)](torch.tensor([x.data_ptr()]), out)
+    assert out.item() == 42.0
+    with pytest.raises(KernelError, match="belongs to no tensor that is alive"):
+        through_table[(1,)](torch.tensor([8]), out)
+    with pytest.raises(KernelError, match="the address is null"):
+        through_table[(1,)](torch.tensor([0]), out)
+
+
+@triton.jit
+def asks_a_block(x_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 4))
+    if x > 0:
+        tl.store(x_ptr, 1.0)
+
+
+def test_the_truth_of_a_block_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="the truth of a block of values") as raised:
+        asks_a_block[(1,)](torch.zeros(4))
+    assert raised.value.location is not None
+    assert raised.value.location.line == line_of(asks_a_block, "if x > 0")
+
+
+@triton.jit
+def waits(flag_ptr):
+    while tl.atomic_add(flag_ptr, 0) < 1:
+        pass
+
+
+def test_waiting_for_another_program_is_an_error() -> None:
+    with pytest.raises(KernelError, match="eager programs run one after another") as raised:
+        waits[(2,)](torch.zeros(1, dtype=torch.int32))
+    assert raised.value.kind == "deadlock"
+
+
+def test_what_is_observed_cannot_run_eagerly() -> None:
+    with pytest.raises(UsageError, match="cannot be observed"):
+        interpret(engine="eager", observer=object())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="must be one of native, eager"):
+        interpret(engine="other")  # type: ignore[arg-type]
