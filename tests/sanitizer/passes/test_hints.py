@@ -153,6 +153,29 @@ def test_what_loops_carry(s: int, n: int, broken: list[int]) -> None:
 
 
 @triton.jit
+def tiles(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    c = tl.arange(0, B)
+    p = x_ptr + c[:, None] * s + c[None, :]
+    sums = tl.zeros((B, B), tl.float32)
+    for _ in range(n):
+        p = tl.multiple_of(p, [16, 16])  # here
+        sums += tl.load(p)
+        p += B
+    tl.store(o_ptr + c[:, None] * B + c[None, :], sums)
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+@pytest.mark.parametrize(("s", "rows"), [(64, []), (62, [1, 3, 5, 7, 9, 11, 13, 15])])
+def test_divisors_are_those_of_rows_where_columns_are_contiguous(
+    s: int, rows: list[int], schedule: str
+) -> None:
+    (held,) = run(tiles, 1, s=s, n=2, schedule=schedule)
+    assert line_of(held) == "p = tl.multiple_of(p, [16, 16])  # here"
+    # 62 floats are 248 bytes, so every second row begins between multiples of 16.
+    assert sorted({*held.where[0].reshape(B, B).nonzero()[0].tolist()}) == rows
+
+
+@triton.jit
 def scaled(x_ptr, o_ptr, s, n, B: tl.constexpr):
     c = tl.max_contiguous((tl.arange(0, B) + s) % n, B)
     tl.store(o_ptr + tl.arange(0, B), tl.load(x_ptr + c * n))

@@ -9,7 +9,7 @@ an address is written. Lanes that nobody uses, as in clamped tails of tiles, are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ttools.core.location import SourceLocation
@@ -119,10 +119,34 @@ def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
         body = op.regions[0].entry
         for index, argument in enumerate(list(body.arguments)):
             found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
-            _anchor(rewriter.start(body, op.location), argument, found)
+            _anchor(rewriter.start(body, _carried_place(op, index)), argument, found)
+            _drop_repeated(op, index, found)
         if len(op.results) == 1:
             found = {name: op.attributes.get(name) for name in HINTS}
             _anchor(rewriter.after(op), op.results[0], found)
+
+
+def _drop_repeated(loop: Operation, index: int, found: Mapping[str, Attribute]) -> None:
+    """Takes a hint off a value that only begins what a loop carries, if that has the hint, too.
+
+    Triton's front end visits the body of a loop twice, and gives its hints to both.
+    """
+    carried = loop.operands[index + 2] if index else None
+    initial = carried.defining_op if carried else None
+    if carried is None or initial is None or len(initial.results) > 1 or len(carried.uses) > 1:
+        return
+    for name, hint in found.items():
+        if hint is not None and initial.attributes.get(name) == hint:
+            del initial.attributes[name]
+
+
+def _carried_place(loop: Operation, index: int) -> SourceLocation | None:
+    """Where a loop stands, with the name of the variable that it carries as an argument."""
+    *_, end = loop.regions[0].entry.operations
+    carried = end.operands[index - 1].defining_op if index else None
+    if loop.location is None or carried is None or carried.location is None:
+        return loop.location
+    return replace(loop.location, name=carried.location.name)
 
 
 def _anchor(b: Builder, value: Value, found: Mapping[str, Attribute]) -> None:

@@ -3,14 +3,18 @@
 Triton keeps them as attributes of the operation that makes the value; its AxisInfo analysis
 (lib/Analysis/AxisInfo.cpp) reads them per axis: neighbours in each aligned group of `contiguity`
 grow by one, those in each group of `constancy` are equal, and `divisibility` is that of the first
-element of each contiguous group (in bytes for pointers). Owns the conditions under which a lane
-breaks a promise, and the proofs that none can.
+element of each contiguous group (in bytes for pointers). Accesses are made wide along the axis of
+the longest groups alone, so the divisors of the other axes concern the first elements of those
+groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` is kept by
+strides of 16. Owns the conditions under which a lane breaks a promise, and the proofs that none
+can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from ttools.interpreter.emit.llvm import byte_size
 from ttools.interpreter.ir import (
@@ -90,11 +94,10 @@ def broken(b: Builder, promise: Promise) -> Value:
         return _indivisible(b, value, promise.divisibility[0])
     # Elements are looked up in a copy, so that the value itself may stay an expression.
     copy = b.binary("addi", value, b.constant(type, 0))
-    found = []
+    found, starts = [], []
     for axis in range(len(type.shape)):
         position = _position(b, type, axis)
         contiguous, constant = promise.contiguity[axis], promise.constancy[axis]
-        divisor = promise.divisibility[axis]
         if contiguous > 1:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
@@ -104,9 +107,11 @@ def broken(b: Builder, promise: Promise) -> Value:
             inside = b.binary("remsi", position, b.constant(position.type, constant))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
             found.append(b.compare("ne", value, first))
-        if divisor > 1:
-            starts = _starts(b, copy, position, axis, contiguous, step)
-            found.append(b.binary("andi", starts, _indivisible(b, value, divisor)))
+        if any(n > 1 for n in promise.divisibility):
+            starts.append(_starts(b, copy, position, axis, contiguous, step))
+    for divisor in sorted({n for n in promise.divisibility if n > 1}):
+        indivisible = _indivisible(b, value, divisor)
+        found.append(reduce(lambda x, y: b.binary("andi", x, y), starts, indivisible))
     return b.any_of(found)
 
 
