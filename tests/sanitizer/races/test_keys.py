@@ -1,0 +1,23 @@
+"""Sorting by packed columns agrees with NumPy's sort by columns, whatever order the rows are in."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.sanitizer.races.keys import order_by
+
+_RUN = st.lists(st.integers(-50, 1 << 40), min_size=1, max_size=30).map(sorted)
+
+
+@settings(max_examples=100)
+@given(st.lists(_RUN, max_size=8), st.integers(0, 3))
+def test_order_is_that_of_a_sort_by_columns(runs: list[list[int]], groups: int) -> None:
+    value = np.array([n for run in runs for n in run], np.int64)
+    group = np.array([k % (groups + 1) for k, run in enumerate(runs) for _ in run], np.int64)
+    np.testing.assert_array_equal(order_by(group, value), np.lexsort((value, group)))
+    np.testing.assert_array_equal(order_by(value), np.argsort(value, kind="stable"))
+
+
+def test_scattered_rows_are_sorted_too() -> None:
+    value = np.random.default_rng(0).permutation(1000).astype(np.int64)
+    np.testing.assert_array_equal(value[order_by(value)], np.arange(1000))
