@@ -12,6 +12,7 @@ import typer
 from ttools.cli import exit_codes
 from ttools.cli.console import stdout, tell_error
 from ttools.cli.doctor import doctor_command
+from ttools.cli.inspect import inspect_command
 from ttools.cli.interpret import interpret_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
+app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("doctor")(doctor_command)
 
 

@@ -24,6 +24,7 @@ class Engine(str, Enum):
     """What executes kernels."""
 
     NATIVE = "native"
+    EAGER = "eager"
 
 
 class Order(str, Enum):
@@ -106,7 +107,20 @@ CodeOption = Annotated[
 ]
 
 EngineOption = Annotated[
-    Engine, typer.Option("--engine", help="What executes kernels.", rich_help_panel=_LAUNCH)
+    Engine,
+    typer.Option(
+        "--engine",
+        help="What executes kernels: native code, or Python for debuggers and print.",
+        rich_help_panel=_LAUNCH,
+    ),
+]
+PdbOption = Annotated[
+    bool,
+    typer.Option(
+        "--pdb",
+        help="Debug the script and its kernels, as `python -m pdb` does; implies --engine eager.",
+        rich_help_panel=_LAUNCH,
+    ),
 ]
 ThreadsOption = Annotated[
     int | None,

@@ -1,7 +1,7 @@
 """The grammar of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a `.ttir` file.
 
 Options before the target are ours, everything after it is the script's, whatever it looks like. A
-`.ttir` file takes no arguments, so our options may follow it too.
+`.ttir` file and a kernel (`FILE.py:KERNEL`) take no arguments, so our options may follow them too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ class TargetCommand(TyperCommand):
         return super().parse_args(ctx, separate(args, takes_value))
 
 
+def is_kernel(word: str) -> bool:
+    """Whether a word of the command line names a kernel in a file: `FILE.py:KERNEL`."""
+    file, colon, name = word.rpartition(":")
+    return bool(colon) and file.endswith(".py") and name.isidentifier()
+
+
 def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[str]:
     """Inserts `--` where the script's own arguments begin.
 
@@ -52,7 +58,7 @@ def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[
             return [*arguments[:end], "--", *arguments[end:]]
         if token.startswith("-") and token != "-":
             position += 2 if takes_value.get(token, False) else 1
-        elif token.endswith(TTIR_SUFFIX):
+        elif token.endswith(TTIR_SUFFIX) or is_kernel(token):
             break
         else:
             return [*arguments[:position], "--", *arguments[position:]]

@@ -1,0 +1,56 @@
+"""`FILE.py:KERNEL`: one kernel of a file, which is loaded as a module."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+
+def load_kernel(word: str) -> Any:
+    """The `JITFunction` that a word names; decorators around it are taken off.
+
+    Raises:
+        UsageError: there is no such file or kernel, or the file cannot be loaded.
+    """
+    file, _, name = word.rpartition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"there is no file `{file}`")
+    module = _load(path)
+    kernels = {n: k for n in dir(module) if (k := _kernel(getattr(module, n))) is not None}
+    if name not in kernels:
+        close = get_close_matches(name, kernels) or sorted(kernels)
+        hint = f"; it has {', '.join(close)}" if close else "; it has no kernel"
+        raise UsageError(f"`{file}` has no kernel `{name}`{hint}")
+    return kernels[name]
+
+
+def _kernel(value: Any) -> Any:
+    """The `JITFunction` within decorators; None for everything else."""
+    from triton.runtime.jit import JITFunction
+
+    for _ in range(8):
+        if isinstance(value, JITFunction):
+            return value
+        value = vars(value).get("fn") if hasattr(value, "__dict__") else None
+    return None
+
+
+def _load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # As `python FILE` would: its neighbours can be imported.
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"`{path}` cannot be loaded: {type(error).__name__}: {error}") from error
+    return module

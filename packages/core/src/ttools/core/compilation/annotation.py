@@ -1,0 +1,173 @@
+"""Which source line each line of a stage comes from.
+
+Each stage writes locations in its own way; the table at the end names the reader of each. Must not
+know how they are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ttools.core.location import SourceLocation
+
+
+@dataclass(frozen=True)
+class StageLine:
+    """A line of a stage.
+
+    Attributes:
+        number: in the stage's text, from 1.
+        text: without what tells of locations.
+        location: in the source, None where there is none; column 0 if unknown.
+    """
+
+    number: int
+    text: str
+    location: SourceLocation | None
+
+
+def annotate(stage: str, text: str) -> list[StageLine]:
+    """The lines of a stage with their sources; lines that only tell of locations are left out."""
+    return list(_READERS[stage](text))
+
+
+# ---- MLIR: `loc(#loc3)` at the end of a line, `#loc3 = loc("file":4:1)` anywhere
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
+_USE = re.compile(r"\s*loc\((#loc\d*|\"[^\"]*\"(?::\d+:\d+|\(#loc\d*\)))\)$")
+_FILE = re.compile(r"\"((?:[^\"\\]|\\.)*)\":(\d+):(\d+)")
+_DEEPEST = 64
+
+
+def _mlir(text: str) -> Iterator[StageLine]:
+    aliases = dict(_ALIAS.findall(text))
+    for number, line in enumerate(text.splitlines(), 1):
+        if _ALIAS.match(line):
+            continue
+        used = _USE.search(line)
+        location = _resolve(used[1], aliases) if used else None
+        yield StageLine(number, line[: used.start()] if used else line, location)
+
+
+def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
+    """The innermost place: of a call the callee, of several the first."""
+    for _ in range(_DEEPEST):
+        place = _FILE.search(text)
+        alias = re.search(r"#loc\d*", text)
+        if place and (alias is None or place.start() < alias.start()):
+            return SourceLocation(place[1], int(place[2]), int(place[3]))
+        if alias is None or alias[0] not in aliases:
+            return None
+        text = aliases[alias[0]]
+    return None
+
+
+# ---- LLVM: `!dbg !14` at the end, `!14 = !DILocation(line: 5, …, scope: !4)`
+
+_DEBUG = re.compile(r",? !dbg !(\d+)")
+_NODE = re.compile(r"^!(\d+) = (?:distinct )?!(\w+)\((.*)\)$", re.MULTILINE)
+
+
+def _llvm(text: str) -> Iterator[StageLine]:
+    nodes = {number: (kind, _fields(rest)) for number, kind, rest in _NODE.findall(text)}
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"!\d+ = |!llvm\.|!nvvm\.", line):
+            continue
+        used = _DEBUG.search(line)
+        location = _debug_location(used[1], nodes) if used else None
+        yield StageLine(number, line[: used.start()] if used else line, location)
+
+
+def _fields(text: str) -> dict[str, str]:
+    return dict(re.findall(r"(\w+): (\"[^\"]*\"|!\d+|[^,]+)", text))
+
+
+def _debug_location(
+    number: str, nodes: dict[str, tuple[str, dict[str, str]]]
+) -> SourceLocation | None:
+    kind, place = nodes.get(number, ("", {}))
+    if kind != "DILocation" or place.get("line", "0") == "0":
+        return None
+    node = place
+    for _ in range(_DEEPEST):  # from scopes to the file
+        if "filename" in node:
+            folder, name = (node.get(k, '""').strip('"') for k in ("directory", "filename"))
+            return SourceLocation(f"{folder}/{name}", int(place["line"]), _column(place))
+        step = node.get("file") or node.get("scope")
+        if step is None:
+            return None
+        node = nodes.get(step.lstrip("!"), ("", {}))[1]
+    return None
+
+
+def _column(place: dict[str, str]) -> int:
+    return int(place.get("column", "0"))
+
+
+# ---- assembly: `.file 1 "folder" "name"`, then `.loc 1 4 0` before the instructions concerned
+
+_ASM_FILE = re.compile(r"\s*\.file\s+(\d+) \"([^\"]*)\"(?: \"([^\"]*)\")?")
+_ASM_LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)")
+_ASM_SILENT = re.compile(r"\s*(?:\.file|\.loc|\$L__tmp|\.Ltmp)")
+
+
+def _assembly(text: str) -> Iterator[StageLine]:
+    files = {}
+    for number, folder, name in _ASM_FILE.findall(text):
+        files[number] = f"{folder}/{name}" if name else folder
+    location: SourceLocation | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _ASM_LOC.match(line):
+            place = found[1] in files and found[2] != "0"
+            location = (
+                SourceLocation(files[found[1]], int(found[2]), int(found[3])) if place else None
+            )
+        if re.match(r"\s*\.section|\s*// -- End function|\s*; -- End function", line):
+            location = None
+        if not _ASM_SILENT.match(line):
+            yield StageLine(number, line, location if _is_instruction(line) else None)
+
+
+def _is_instruction(line: str) -> bool:
+    return re.match(r"\s+(?:@!?%?\w+\s+)?[a-z][\w.:]*(?:\s|;|$)", line) is not None
+
+
+# ---- SASS: `//## File "…", line 4` before the instructions concerned
+
+_SASS_LINE = re.compile(r"\s*//## File \"([^\"]*)\", line (\d+)")
+
+
+def _sass(text: str) -> Iterator[StageLine]:
+    location: SourceLocation | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _SASS_LINE.match(line):
+            location = SourceLocation(found[1], int(found[2]), 0) if found[2] != "0" else None
+            continue
+        is_code = re.match(r"\s+/\*[0-9a-f]+\*/", line) is not None
+        yield StageLine(number, line, location if is_code else None)
+
+
+# ---- Python's syntax tree: `# line 12` at the end
+
+
+def _tree(text: str) -> Iterator[StageLine]:
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.search(r"  # line (\d+)$", line)
+        place = SourceLocation("", int(found[1]), 0) if found else None
+        yield StageLine(number, line[: found.start()] if found else line, place)
+
+
+_READERS: dict[str, Callable[[str], Iterator[StageLine]]] = {
+    "ast": _tree,
+    "ttir": _mlir,
+    "ttgir": _mlir,
+    "llir": _llvm,
+    "ptx": _assembly,
+    "amdgcn": _assembly,
+    "sass": _sass,
+}
+
+#: How files of a stage end, where not in its name.
+SUFFIXES = {"ast": "ast.txt", "llir": "ll", "amdgcn": "s"}

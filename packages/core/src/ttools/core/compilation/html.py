@@ -1,0 +1,94 @@
+"""Inspections as one page that needs no network: the source beside each stage, line by line.
+
+Owns what the page shows; `page/` owns its markup, style and script.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from ttools.core.compilation.annotation import StageLine, annotate
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.text import comparison_rows, title, write
+from ttools.core.location import source_lines
+
+_PAGE = Path(__file__).parent / "page"
+#: The stage that is shown first, where there is one of these.
+_FIRST = ("ptx", "amdgcn")
+
+
+def write_page(
+    inspections: Sequence[Inspection],
+    stages: Sequence[str] = (),
+    compared: tuple[Inspection, Inspection] | None = None,
+) -> str:
+    """An HTML document.
+
+    Args:
+        inspections: of kernels, in their order.
+        stages: that are wanted; all that there are by default.
+        compared: two whose figures stand beside each other.
+    """
+    return _template().render(
+        heading=", ".join(dict.fromkeys(map(title, inspections))),
+        comparison=comparison_rows(*compared) if compared else None,
+        kernels=[_kernel(each, index, stages) for index, each in enumerate(inspections)],
+    )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.jinja")
+
+
+def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[str, Any]:
+    stages = [s for s in inspection.compilation.stages if not wanted or s in wanted]
+    lines = {stage: annotate(stage, inspection.compilation.text(stage)) for stage in stages}
+    file, first, text = _source(inspection, lines)
+    return {
+        "title": title(inspection),
+        "facts": write(inspection).partition("\n")[2],
+        "source": [{"number": n, "text": line} for n, line in enumerate(text, first)],
+        "stages": [
+            {
+                "id": f"kernel-{index}-{stage}",
+                "name": stage,
+                "first": stage in _FIRST,
+                "lines": [{"text": each.text, "at": _at(each, file)} for each in found],
+            }
+            for stage, found in lines.items()
+        ],
+    }
+
+
+def _source(
+    inspection: Inspection, stages: dict[str, list[StageLine]]
+) -> tuple[str, int, list[str]]:
+    """The kernel's file, the number of its first line, and its lines."""
+    function = inspection.source.function
+    if function is not None:
+        text, first = inspect.getsourcelines(function.fn)
+        return inspect.getsourcefile(function.fn) or "", first, [line.rstrip() for line in text]
+    files = [each.location.file for lines in stages.values() for each in lines if each.location]
+    if not files:
+        return "", 1, []
+    file = max(set(files), key=files.count)
+    return file, 1, [line.rstrip() for line in source_lines(file)]
+
+
+def _at(line: StageLine, file: str) -> int | None:
+    place = line.location
+    return place.line if place is not None and place.file in ("", file) else None

@@ -1,0 +1,169 @@
+"""What there is to say of a compiled kernel, collected; and two of them beside each other.
+
+Owns the facts that every way of showing them needs. Must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ttools.core.compilation.instructions import (
+    WIDEST,
+    GlobalAccess,
+    MatrixInstructions,
+    dots_without_matrix_units,
+    global_accesses,
+    matrix_instructions,
+)
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.layouts import explain, layouts_of, shapes_of
+from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
+from ttools.core.compilation.specialisation import Change, reason
+from ttools.core.compilation.stages import Compilation, compile_for
+from ttools.core.compilation.targets import Target
+from ttools.core.location import SourceLocation
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A kernel compiled for a target, and what can be read off it.
+
+    Attributes:
+        compilation: the stages.
+        recompiled: why it was compiled although the kernel had been before; empty the first time.
+    """
+
+    compilation: Compilation
+    recompiled: tuple[Change, ...] = field(default=())
+
+    @property
+    def source(self) -> KernelSource:
+        """What was compiled."""
+        return self.compilation.source
+
+    @property
+    def target(self) -> Target:
+        """For what."""
+        return self.compilation.target
+
+    @cached_property
+    def resources(self) -> Resources:
+        """Registers, spills, shared memory."""
+        return resources_of(self.compilation)
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        """None where the limits of the target are not known."""
+        limits = self.target.limits
+        return occupancy(self.resources, limits) if limits else None
+
+    @cached_property
+    def accesses(self) -> list[GlobalAccess]:
+        """To global memory, by line."""
+        return global_accesses(self.compilation)
+
+    @cached_property
+    def matrix(self) -> list[MatrixInstructions]:
+        """Of the matrix units, by line."""
+        return matrix_instructions(self.compilation)
+
+    @cached_property
+    def plain_dots(self) -> list[SourceLocation | None]:
+        """Products that no matrix unit computes."""
+        return dots_without_matrix_units(self.compilation)
+
+    @cached_property
+    def layouts(self) -> list[tuple[str, str, list[str]]]:
+        """Name, parameters and explanation of each layout of TTGIR."""
+        ttgir = self.compilation.texts["ttgir"]
+        return [
+            (
+                layout.name,
+                f"{layout.kind}<{layout.text}>" if layout.text else layout.kind,
+                list(explain(layout, shapes_of(ttgir, layout), self.target.threads)),
+            )
+            for layout in layouts_of(ttgir)
+        ]
+
+    @cached_property
+    def specialisations(self) -> list[str]:
+        """What specialisation did for each parameter."""
+        return [f"{name}: {kind}" for name, kind in self.source.parameters().items()]
+
+    def figures(self) -> dict[str, float | int | None]:
+        """The numbers that two compilations are compared by."""
+        held = self.occupancy
+        own = self.resources
+        return {
+            "registers": own.registers,
+            "spilled bytes": own.spilled,
+            "spill instructions": own.spill_instructions,
+            "shared memory": own.shared,
+            "threads": own.threads,
+            "blocks per multiprocessor": held.blocks if held else None,
+            "occupancy": held.share if held else None,
+            "narrow accesses": sum(a.count for a in self.accesses if 0 < a.bits < WIDEST),
+            "wide accesses": sum(a.count for a in self.accesses if a.bits >= WIDEST or not a.bits),
+            "matrix instructions": sum(m.count for m in self.matrix),
+            "dots without matrix units": len(self.plain_dots),
+        }
+
+    def as_dict(self, stages: Sequence[str] = ()) -> dict[str, Any]:
+        """As JSON can hold it: schema `ttools.inspection/1`."""
+        held = self.occupancy
+        return {
+            "kernel": self.source.name,
+            "target": self.target.name,
+            "parameters": self.source.parameters(),
+            "options": dict(self.source.options),
+            "launched": self.source.launched,
+            "recompiled": [vars(change) for change in self.recompiled],
+            "resources": vars(self.resources),
+            "occupancy": {**vars(held), "share": held.share} if held else None,
+            "accesses": [_placed(vars(access)) for access in self.accesses],
+            "matrix_instructions": [_placed(vars(each)) for each in self.matrix],
+            "dots_without_matrix_units": [_place(each) for each in self.plain_dots],
+            "layouts": [
+                {"name": name, "parameters": text, "explanation": said}
+                for name, text, said in self.layouts
+            ],
+            "stages": {stage: self.compilation.text(stage) for stage in stages},
+        }
+
+
+def _placed(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**row, "location": _place(row["location"])}
+
+
+def _place(location: SourceLocation | None) -> dict[str, Any] | None:
+    return {"file": location.file, "line": location.line} if location else None
+
+
+def inspect_sources(sources: Sequence[KernelSource], target: Target) -> list[Inspection]:
+    """Compiles kernels for a target, in order, and says why later ones were compiled at all.
+
+    Raises:
+        CompilationError: Triton's compiler refuses one.
+    """
+    return [
+        Inspection(compile_for(source, target), tuple(reason(sources[:n], source)))
+        for n, source in enumerate(sources)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A figure of two compilations."""
+
+    name: str
+    base: float | int | None
+    other: float | int | None
+
+
+def differences(base: Inspection, other: Inspection) -> list[Difference]:
+    """The figures of two compilations beside each other, equal ones included."""
+    first, second = base.figures(), other.figures()
+    return [Difference(name=name, base=first[name], other=second[name]) for name in first]

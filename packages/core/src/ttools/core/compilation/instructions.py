@@ -1,0 +1,162 @@
+"""Accesses to global memory and matrix instructions, as the machine will make them.
+
+Read from PTX and AMD's assembly: how wide each access is that the compiler has made of a line of
+source, and which matrix unit a product uses. Must not know how they are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from ttools.core.compilation.annotation import StageLine, annotate
+from ttools.core.compilation.stages import Compilation
+from ttools.core.location import SourceLocation
+
+#: The widest access of one thread, in bits.
+WIDEST = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalAccess:
+    """Instructions of one kind and width that a line of source became.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`, `async copy` (to shared memory), `bulk copy` (by the TMA).
+        bits: one thread accesses at once; 0 for a bulk copy, which is a block's.
+        location: in the source.
+        count: of instructions.
+    """
+
+    kind: str
+    bits: int
+    location: SourceLocation | None
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixInstructions:
+    """Instructions of the matrix units that a line of source became.
+
+    Attributes:
+        name: `mma.sync.m16n8k16`, `wgmma`, `tcgen05.mma`, `v_mfma_f32_32x32x8_f16`.
+        location: in the source.
+        count: of instructions.
+    """
+
+    name: str
+    location: SourceLocation | None
+    count: int
+
+
+def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
+    """The accesses to global memory by line, in the order of the source."""
+    read = _ptx_access if compilation.target.backend == "cuda" else _amd_access
+    found: Counter[tuple[SourceLocation | None, str, int]] = Counter()
+    for line in _assembly(compilation):
+        access = read(line.text)
+        if access is not None:
+            kind, bits = access
+            found[_line_of(line), kind, bits] += 1
+    rows = [
+        GlobalAccess(kind=kind, bits=bits, location=place, count=count)
+        for (place, kind, bits), count in found.items()
+    ]
+    return sorted(rows, key=lambda row: (_order(row.location), row.kind, row.bits))
+
+
+def matrix_instructions(compilation: Compilation) -> list[MatrixInstructions]:
+    """The matrix instructions by line, in the order of the source."""
+    found: Counter[tuple[SourceLocation | None, str]] = Counter()
+    for line in _assembly(compilation):
+        name = _MATRIX.search(line.text)
+        if name:
+            found[_line_of(line), _short(name[0])] += 1
+    rows = [
+        MatrixInstructions(name=name, location=place, count=count)
+        for (place, name), count in found.items()
+    ]
+    return sorted(rows, key=lambda row: (_order(row.location), row.name))
+
+
+def dots_without_matrix_units(compilation: Compilation) -> list[SourceLocation | None]:
+    """Places of products that ordinary multiplications compute."""
+    lines = annotate("ttgir", compilation.texts["ttgir"])
+    return [line.location for line in lines if _PLAIN_DOT.search(line.text)]
+
+
+def _assembly(compilation: Compilation) -> list[StageLine]:
+    stage = "ptx" if compilation.target.backend == "cuda" else "amdgcn"
+    return annotate(stage, compilation.texts[stage])
+
+
+def _line_of(line: StageLine) -> SourceLocation | None:
+    place = line.location
+    return SourceLocation(place.file, place.line, 0) if place else None
+
+
+def _order(place: SourceLocation | None) -> tuple[str, int]:
+    return (place.file, place.line) if place else ("", 0)
+
+
+# ---- PTX
+
+_PTX_GLOBAL = re.compile(r"\b(ld|st|atom|red)\.((?:[\w:]+\.)*)global((?:[.:]+\w+)*)")
+_PTX_ASYNC = re.compile(r"\bcp\.async\.c[ag]\.shared\.global[^,]*,[^,]*, (0x[0-9a-fA-F]+|\d+)")
+_PTX_BULK = re.compile(r"\bcp\.(?:reduce\.)?async\.bulk\.(?:tensor|shared|global)")
+_KINDS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+
+
+def _ptx_access(text: str) -> tuple[str, int] | None:
+    """Kind and bits."""
+    if found := _PTX_ASYNC.search(text):
+        return "async copy", 8 * int(found[1], 0)
+    if _PTX_BULK.search(text):
+        return "bulk copy", 0
+    found = _PTX_GLOBAL.search(text)
+    if not found:
+        return None
+    words = found[3].split(".")
+    lanes = next((int(word[1:]) for word in words if re.fullmatch(r"v\d", word)), 1)
+    sizes = (re.fullmatch(r"[bfsu](\d+)(?:x\d)?|bf16(?:x2)?", word) for word in words)
+    size = next((found for found in sizes if found), None)
+    if size is None:
+        return None
+    return _KINDS[found[1]], lanes * (int(size[1] or 16) * (2 if size[0].endswith("x2") else 1))
+
+
+# ---- AMD's assembly
+
+_AMD_GLOBAL = re.compile(r"\b(?:global|buffer|flat)_(load|store|atomic)_(\w+)")
+_AMD_BITS = dict.fromkeys(("ubyte", "sbyte", "byte"), 8)
+_AMD_BITS |= dict.fromkeys(("ushort", "sshort", "short"), 16)
+_AMD_BITS |= {"dword": 32, "dwordx2": 64, "dwordx3": 96, "dwordx4": 128}
+
+
+def _amd_access(text: str) -> tuple[str, int] | None:
+    found = _AMD_GLOBAL.search(text)
+    if not found:
+        return None
+    for word in re.split(r"_(?!d16)", found[2]):
+        if word in _AMD_BITS:
+            return found[1], _AMD_BITS[word]
+        if bits := re.fullmatch(r"[bfiu](\d+)", word):
+            return found[1], int(bits[1])
+    return found[1], 64 if "x2" in found[2] else 32
+
+
+# ---- matrix units
+
+_MATRIX = re.compile(
+    r"\b(?:mma\.sync[\w.]*|wgmma\.mma_async[\w.]*|tcgen05\.mma[\w.:]*|v_(?:mfma|smfmac|wmma)_\w+)"
+)
+_PLAIN_DOT = re.compile(r"\btt\.dot\b.*-> tensor<[^>]*#blocked")
+
+
+def _short(name: str) -> str:
+    """Without the words that tell nothing of speed."""
+    if name.startswith("v_"):
+        return name
+    words = [w for w in name.split(".") if w not in ("sync", "aligned", "row", "col")]
+    return ".".join(words)

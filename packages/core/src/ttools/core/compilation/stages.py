@@ -1,0 +1,171 @@
+"""Compiles a kernel for a target and keeps the text of every stage.
+
+Owns the names of stages and the call of Triton's compiler. Must not know what is read off a stage.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ttools.core.compilation.disassembly import disassemble
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.line_table import repaired, same_code
+from ttools.core.compilation.targets import Target
+from ttools.core.errors import TtoolsError, UsageError
+
+#: Stages by backend, in the order of compilation; the last is the disassembled binary.
+STAGES: dict[str, tuple[str, ...]] = {
+    "cuda": ("ast", "ttir", "ttgir", "llir", "ptx", "sass"),
+    "hip": ("ast", "ttir", "ttgir", "llir", "amdgcn"),
+}
+_BINARIES = {"cuda": "cubin", "hip": "hsaco"}
+
+
+class CompilationError(TtoolsError):
+    """Triton's compiler refused a kernel; the message is the compiler's."""
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A kernel compiled for a target.
+
+    Attributes:
+        source: what was compiled.
+        target: for what.
+        texts: of Triton's own stages, by name.
+        binary: the object for the GPU.
+        assembled: the same from PTX whose lines are repaired (see `line_table`).
+        metadata: of Triton's compiler: shared, num_warps, …
+    """
+
+    source: KernelSource
+    target: Target
+    texts: Mapping[str, str]
+    binary: bytes
+    assembled: bytes
+    metadata: Mapping[str, Any]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages there are, in order; a file has no AST."""
+        return tuple(
+            name
+            for name in STAGES[self.target.backend]
+            if name == "sass" or name in self.texts or (name == "ast" and self.source.function)
+        )
+
+    def text(self, stage: str) -> str:
+        """The text of a stage.
+
+        Raises:
+            UsageError: this compilation has no such stage.
+        """
+        if stage not in self.stages:
+            raise UsageError(
+                f"{self.target.name} has no stage `{stage}`; there are {', '.join(self.stages)}"
+            )
+        if stage == "sass":
+            return self.sass
+        return self.syntax_tree if stage == "ast" else self.texts[stage]
+
+    @cached_property
+    def sass(self) -> str:
+        """The machine code of NVIDIA's, disassembled, with source lines."""
+        listing = disassemble(self.binary)
+        again = disassemble(self.assembled)
+        # Lines are those of the repaired PTX, unless the assembler made other code of it.
+        return again if same_code(again, listing) else listing
+
+    @cached_property
+    def syntax_tree(self) -> str:
+        """Python's syntax tree, from which Triton makes the first IR, with the file's lines."""
+        function = self.source.function.fn
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+        ast.increment_lineno(tree, first - 1)
+        return _dump(tree.body[0])
+
+
+def _dump(node: ast.AST, depth: int = 0) -> str:
+    """One node per line with its line number; leaves beside their parents."""
+    pad = "  " * depth
+    place = f"  # line {node.lineno}" if isinstance(node, (ast.stmt, ast.expr)) else ""
+    simple, nested = [], []
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, ast.AST) and next(ast.iter_child_nodes(value), None) is not None:
+            nested += [f"{pad}  {name}:", _dump(value, depth + 2)]
+        elif isinstance(value, list) and any(isinstance(each, ast.AST) for each in value):
+            nested.append(f"{pad}  {name}:")
+            nested += [_dump(each, depth + 2) for each in value]
+        elif isinstance(value, ast.AST):
+            simple.append(f"{name}={_leaf(value)}")
+        elif value not in (None, []):
+            simple.append(f"{name}={value!r}")
+    return "\n".join([f"{pad}{type(node).__name__}({', '.join(simple)}){place}", *nested])
+
+
+def _leaf(node: ast.AST) -> str:
+    fields = [f"{value!r}" for _, value in ast.iter_fields(node) if value is not None]
+    return f"{type(node).__name__}({', '.join(fields)})"
+
+
+def compile_for(source: KernelSource, target: Target) -> Compilation:
+    """Compiles a kernel for a GPU that need not be there.
+
+    Raises:
+        CompilationError: Triton's compiler refuses the kernel.
+    """
+    import triton
+    from triton.compiler import make_backend
+
+    gpu = target.gpu_target()
+    with warnings.catch_warnings():
+        # 3.9 tells of a default that 3.10 will change; it is not what anybody inspects.
+        warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
+        backend = make_backend(gpu)
+        known = backend.parse_options({}).__dict__
+        options = {name: value for name, value in source.options.items() if name in known}
+        try:
+            compiled = triton.compile(source.compilable(), target=gpu, options=options)
+        except Exception as error:
+            raise CompilationError(
+                f"`{source.name}` does not compile for {target.name}: {_reason(error)}"
+            ) from error
+    texts = {
+        name: text
+        for name in STAGES[target.backend]
+        if isinstance(text := compiled.asm.get(name), str)
+    }
+    binary = bytes(compiled.asm[_BINARIES[target.backend]])
+    metadata = compiled.metadata._asdict()
+    assembled = binary
+    if target.backend == "cuda":
+        texts["ptx"] = repaired(texts["ptx"])
+        parsed = backend.parse_options({name: metadata[name] for name in known})
+        assembled = backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch)
+    return Compilation(source, target, texts, binary, assembled, metadata)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def read_stages(names: Sequence[str]) -> list[str]:
+    """Stages by name, in the order of compilation.
+
+    Raises:
+        UsageError: naming the unknown one.
+    """
+    known = list(dict.fromkeys(name for stages in STAGES.values() for name in stages))
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no stage `{name}`; choose from {', '.join(known)}")
+    return [name for name in known if name in names]

@@ -1,0 +1,169 @@
+"""An inspection as plain text: what specialisation did, what the kernel takes, its stages by line.
+
+Owns the words. Colours and where it is written belong to the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from ttools.core.compilation.annotation import StageLine, annotate
+from ttools.core.compilation.inspection import Difference, Inspection, differences
+from ttools.core.compilation.instructions import WIDEST
+from ttools.core.location import SourceLocation, source_line
+from ttools.core.reports.report import counted, shown_path
+
+#: Options that need no mention.
+_USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
+_NARROW = "narrower than 128 bits"
+
+
+def write(inspection: Inspection, stages: Sequence[str] = (), root: Path | None = None) -> str:
+    """The inspection of one kernel; with stages, these instead of the summary."""
+    folder = root or Path.cwd()
+    body = (
+        [line for stage in stages for line in _stage(inspection, stage, folder)]
+        if stages
+        else list(_summary(inspection, folder))
+    )
+    return "\n".join([title(inspection), *body]) + "\n"
+
+
+def title(inspection: Inspection) -> str:
+    """`softmax_kernel for sm_90, num_warps=4`."""
+    given = inspection.source.options.items()
+    options = "".join(f", {n}={v}" for n, v in given if _USUAL.get(n) != v)
+    return f"{inspection.source.name} for {inspection.target.name}{options}"
+
+
+def _summary(inspection: Inspection, root: Path) -> Iterator[str]:
+    source = inspection.source
+    if source.launched:
+        yield f"  launched from {_relative(source.launched, root)}"
+    if inspection.recompiled:
+        why = "; ".join(map(str, inspection.recompiled))
+        yield f"  compiled again because of {why}"
+    yield from _listed("specialised as", inspection.specialisations)
+    yield from _listed("takes", list(resource_lines(inspection)))
+    yield from _listed("accesses global memory", list(access_lines(inspection, root)))
+    yield from _listed("matrix units", list(matrix_lines(inspection, root)))
+    layouts = [
+        line
+        for name, parameters, said in inspection.layouts
+        for line in (f"{name} = {parameters}", *(f"  {sentence}" for sentence in said))
+    ]
+    yield from _listed("layouts", layouts)
+
+
+def _listed(heading: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"  {heading}:"
+        yield from (f"    {line}" for line in lines)
+
+
+def resource_lines(inspection: Inspection) -> Iterator[str]:
+    """Registers, spills, shared memory, occupancy; a sentence each."""
+    own, held = inspection.resources, inspection.occupancy
+    yield (
+        f"{counted(own.registers, 'register')} per thread, "
+        f"{counted(own.shared, 'byte')} of shared memory, "
+        f"{counted(own.threads, 'thread')} ({counted(own.warps, 'warp')}) per block"
+    )
+    if own.spilled or own.spill_instructions:
+        yield (
+            f"spills {counted(own.spilled, 'byte')} per thread "
+            f"({counted(own.spill_instructions, 'instruction')})"
+        )
+    if held is None:
+        yield f"occupancy: the limits of {inspection.target.name} are not known to ttools"
+    elif held.blocks == 0:
+        yield f"does not fit: too much {held.limited_by} for one block"
+    else:
+        yield (
+            f"occupancy {held.share:.0%}: {counted(held.blocks, 'block')} "
+            f"({held.warps} of {held.most_warps} warps) per multiprocessor, "
+            f"limited by {held.limited_by}"
+        )
+
+
+def access_lines(inspection: Inspection, root: Path) -> Iterator[str]:
+    """One sentence per line of source and kind of access."""
+    for access in inspection.accesses:
+        width = f"{access.bits} bits each" if access.bits else "by a whole block"
+        narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
+        yield f"{_place(access.location, root)}: {access.count} x {access.kind}, {width}{narrow}"
+
+
+def matrix_lines(inspection: Inspection, root: Path) -> Iterator[str]:
+    """One sentence per line of source with a product."""
+    for each in inspection.matrix:
+        yield f"{_place(each.location, root)}: {each.count} x {each.name}"
+    for location in inspection.plain_dots:
+        yield f"{_place(location, root)}: a dot product without matrix units"
+
+
+def _place(location: SourceLocation | None, root: Path) -> str:
+    return f"{shown_path(location.file, root)}:{location.line}" if location else "unknown place"
+
+
+def _relative(place: str, root: Path) -> str:
+    file, colon, line = place.rpartition(":")
+    return f"{shown_path(file, root)}{colon}{line}"
+
+
+# ---- stages
+
+
+def _stage(inspection: Inspection, stage: str, root: Path) -> Iterator[str]:
+    """The lines of a stage under the lines of source that they come from."""
+    yield f"--- {stage}"
+    lines = annotate(stage, inspection.compilation.text(stage))
+    for location, group in groupby(lines, key=_line):
+        if location is not None and location.file:
+            text = source_line(location.file, location.line).strip()
+            yield f"# {shown_path(location.file, root)}:{location.line}: {text}"
+        yield from (line.text for line in group)
+
+
+def _line(line: StageLine) -> SourceLocation | None:
+    place = line.location
+    return SourceLocation(place.file, place.line, 0) if place else None
+
+
+# ---- two of them
+
+
+def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
+    """A heading, then each figure of two compilations with the factor between them."""
+    rows = [
+        (each.name, _figure(each.base), _figure(each.other), _change(each))
+        for each in differences(base, other)
+    ]
+    return [("", title(base), title(other), ""), *rows]
+
+
+def write_comparison(base: Inspection, other: Inspection) -> str:
+    """The figures of two compilations beside each other."""
+    rows = comparison_rows(base, other)
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{name:<{widths[0]}}  {first:>{widths[1]}}  {second:>{widths[2]}}  {change}".rstrip()
+        for name, first, second, change in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | int | None) -> str:
+    if value is None:
+        return "unknown"
+    return f"{value:.0%}" if isinstance(value, float) else f"{value:,}"
+
+
+def _change(row: Difference) -> str:
+    if row.base is None or row.other is None or row.base == row.other:
+        return ""
+    if not row.base:
+        return "new" if row.other else ""
+    return f"x{row.other / row.base:.2f}"

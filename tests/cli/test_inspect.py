@@ -1,0 +1,166 @@
+"""`ttools inspect` as a user runs it: kernels, scripts and files, for GPUs that are not here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+KERNEL = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x_ptr, n, factor, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(x_ptr + offs, x * factor, mask=offs < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def shifted_kernel(x_ptr, n, factor, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs + 1, mask=offs + 1 < n)
+    tl.store(x_ptr + offs, x * factor, mask=offs < n)
+
+
+if __name__ == "__main__":
+    x = torch.ones(1000)
+    scale_kernel[(4,)](x, 1000, 2.0, BLOCK=256)
+    scale_kernel[(4,)](x, 992, 2.0, BLOCK=256)
+    print("right:", bool((x[:992] == 4).all()))
+"""
+SIGNATURE = "*fp32:16,i32:16,fp32,1024"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNEL)
+    return path
+
+
+def test_a_kernel_with_a_signature(ttools: Run, file: Path) -> None:
+    done = ttools(
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
+        *("--num-warps", "8"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("scale_kernel for sm_90, num_warps=8\n")
+    assert "    x_ptr: *fp32, divisible by 16\n" in done.stdout
+    assert re.search(
+        r"\d+ registers per thread, 0 bytes of shared memory, 256 threads", done.stdout
+    )
+    assert "    kernels.py:9: 1 x load, 128 bits each\n" in done.stdout
+    assert "    kernels.py:10: 1 x store, 128 bits each\n" in done.stdout
+    assert "thread 1 holds [4:8]\n" in done.stdout
+
+
+def test_a_script_and_why_it_compiles_again(ttools: Run, file: Path) -> None:
+    done = ttools("inspect", "--target", "gfx942", "--device-map", "off", "kernels.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("right: True\nscale_kernel for gfx942, num_warps=4")
+    assert done.stdout.count("scale_kernel for gfx942") == 2
+    assert "  compiled again because of n: i32 -> i32, divisible by 16\n" in done.stdout
+    assert "  launched from kernels.py:24\n" in done.stdout
+
+
+def test_stages_stand_under_their_lines(ttools: Run, file: Path) -> None:
+    done = ttools(
+        *("inspect", "--target", "sm_80", "--stage", "ttgir", "--stage", "ptx", "--signature"),
+        *(SIGNATURE, "kernels.py:scale_kernel"),
+    )
+    assert done.returncode == 0, done.stderr
+    ttgir, ptx = done.stdout.split("--- ptx\n")
+    load = "# kernels.py:9: x = tl.load(x_ptr + offs, mask=offs < n)\n"
+    assert "tt.load" in ttgir.split(load)[-1].split("\n# ")[0]
+    assert any("ld.global" in part.split("\n# ")[0] for part in ptx.split(load)[1:])
+
+
+def test_json(ttools: Run, file: Path, tmp_path: Path) -> None:
+    done = ttools(
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_90"),
+        *("--target", "gfx942", "--format", "json", "--output", "out.json", "--stage", "ttir"),
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    data = json.loads((tmp_path / "out.json").read_text())
+    assert data["schema"] == "ttools.inspection/1"
+    hopper, instinct = data["kernels"]
+    assert [hopper["target"], instinct["target"]] == ["sm_90", "gfx942"]
+    threads = (hopper["resources"]["threads"], instinct["resources"]["threads"])
+    assert threads == (128, 256)
+    assert hopper["occupancy"]["share"] == 1.0
+    assert {a["location"]["line"] for a in hopper["accesses"]} == {9, 10}
+    assert "tt.load" in hopper["stages"]["ttir"]
+
+
+def test_against_another_kernel_and_another_target(ttools: Run, file: Path) -> None:
+    one = ("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80")
+    done = ttools(*one, "--against", "kernels.py:shifted_kernel")
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["scale_kernel", "for", "sm_80", "shifted_kernel", "for", "sm_80"]
+    # One element further, four loads of 32 bits take the place of one of 128.
+    found = {row.split("  ")[0]: row.split()[-3:] for row in rows}
+    assert found["narrow accesses"] == ["0", "8", "new"]
+    assert found["wide accesses"] == ["4", "2", "x0.50"]
+    done = ttools(*one, "--against", "sm_90")
+    assert "scale_kernel for sm_90" in done.stdout.splitlines()[0]
+
+
+def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
+    done = ttools(
+        *("inspect", "kernels.py:scale_kernel", "--signature", SIGNATURE, "--target", "sm_80"),
+        *("--output-dir", "stages"),
+    )
+    assert done.returncode == 0, done.stderr
+    saved = {path.name for path in (tmp_path / "stages").iterdir()}
+    assert saved == {
+        f"scale_kernel.sm_80.{end}" for end in ("ast.txt", "ttir", "ttgir", "ll", "ptx", "sass")
+    }
+    # What is saved can be compiled again.
+    again = ttools("inspect", "stages/scale_kernel.sm_80.ttir", "--target", "sm_90")
+    assert again.returncode == 0, again.stderr
+    assert "kernels.py:9: " in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("kernels.py:scale_kernel",), "needs --signature, an entry for each of x_ptr, n"),
+        (("kernels.py:scale_kernal", "--signature", "x"), "it has scale_kernel"),
+        (("gone.py:kernel", "--signature", "x"), "there is no file `gone.py`"),
+        (("gone.ttir",), "there is no file `gone.ttir`"),
+        (("broken.py:kernel", "--signature", "x"), "`broken.py` cannot be loaded: SyntaxError"),
+        (("--target", "sm_91", "kernels.py"), "there is no target `sm_91`; did you mean"),
+        (("--stage", "spirv", "kernels.py"), "there is no stage `spirv`"),
+        (("--signature", "i32", "kernels.py"), "--signature is for FILE.py:KERNEL"),
+        (("--only", "gone_kernel", "kernels.py"), "no kernel named gone_kernel was launched"),
+        (("-c", "pass"), "no kernel was launched, so there is nothing to inspect"),
+    ],
+)
+def test_wrong_use(
+    ttools: Run, file: Path, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "broken.py").write_text("def (:\n")
+    target = () if "--target" in words else ("--target", "sm_80")
+    done = ttools("inspect", *target, *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_kernel_that_does_not_compile(ttools: Run, file: Path) -> None:
+    done = ttools(
+        *("inspect", "kernels.py:scale_kernel", "--signature", "*fp32,i32,fp32,1000"),
+        *("--target", "sm_80"),
+    )
+    assert done.returncode == 1
+    assert "`scale_kernel` does not compile for sm_80" in done.stderr
+    assert "Traceback" not in done.stderr

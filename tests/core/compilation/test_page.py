@@ -1,0 +1,82 @@
+"""The page with the source beside each stage: what it holds, and what it does in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+from tests.core.compilation.compiled_kernels import copy_kernel, inspected, line_of
+
+from ttools.core.compilation.html import write_page
+
+DumpDom = Callable[[Path], str]
+
+POINT = """
+<script>
+const kernel = document.querySelector("section.kernel");
+%s
+const lit = [...kernel.querySelectorAll(".line.lit")].map((line) => line.textContent.trim());
+const shown = [...kernel.querySelectorAll("[role=tabpanel]")].filter((p) => !p.hidden);
+const result = document.createElement("script");
+result.type = "application/json";
+result.id = "result";
+result.textContent = JSON.stringify({ lit, shown: shown.map((p) => p.id) });
+document.body.append(result);
+</script>
+"""
+
+
+def test_page_needs_no_network_and_holds_every_stage() -> None:
+    text = write_page([inspected("copy", "sm_80"), inspected("copy", "gfx942")])
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//|@import|url\(", text)
+    assert re.findall(r'aria-controls="kernel-0-(\w+)"', text) == [
+        *("ast", "ttir", "ttgir", "llir", "ptx", "sass")
+    ]
+    assert re.findall(r'aria-controls="kernel-1-(\w+)"', text)[-1] == "amdgcn"
+    assert "&lt;{sizePerThread = [4]" in text  # escaped
+
+
+def test_figures_stand_beside_each_other() -> None:
+    pair = (inspected("copy", "sm_80"), inspected("strided copy", "sm_80"))
+    text = write_page(pair, ["ttir"], pair)
+    row = re.search(r"<td>narrow accesses</td>\s*<td>(\d+)</td>\s*<td>(\d+)</td>", text)
+    assert row is not None
+    assert (row[1], row[2]) == ("0", "8")
+
+
+def act(script: str, tmp_path: Path, dump_dom: DumpDom) -> dict[str, list[str]]:
+    page = tmp_path / "page.html"
+    text = write_page([inspected("copy", "sm_80")])
+    page.write_text(text.replace("</body>", POINT % script + "</body>"), "utf-8")
+    found = re.search(r'id="result">(.*?)</script>', dump_dom(page), re.DOTALL)
+    assert found is not None
+    result: dict[str, list[str]] = json.loads(unescape(found[1]))
+    return result
+
+
+def test_pointing_at_a_line_lights_its_instructions(tmp_path: Path, dump_dom: DumpDom) -> None:
+    line = line_of(copy_kernel, "tl.store")
+    script = f"""
+    const line = kernel.querySelector('.source .line[data-at="{line}"]');
+    line.dispatchEvent(new MouseEvent("mouseover", {{ bubbles: true }}));
+    """
+    found = act(script, tmp_path, dump_dom)
+    assert found["shown"] == ["kernel-0-ptx"]
+    assert "tl.store(out_ptr + offs" in found["lit"][0]
+    assert sum("st.global.v4" in text for text in found["lit"]) == 2
+    assert not any("ld.global" in text for text in found["lit"])
+
+
+def test_tabs_choose_the_stage(tmp_path: Path, dump_dom: DumpDom) -> None:
+    line = line_of(copy_kernel, "tl.load")
+    script = f"""
+    kernel.querySelector('[aria-controls="kernel-0-ttgir"]').click();
+    const line = kernel.querySelector('.source .line[data-at="{line}"]');
+    line.dispatchEvent(new MouseEvent("mouseover", {{ bubbles: true }}));
+    """
+    found = act(script, tmp_path, dump_dom)
+    assert found["shown"] == ["kernel-0-ttgir"]
+    assert any("tt.load" in text for text in found["lit"])

@@ -1,0 +1,167 @@
+"""Stages, resources and instructions of kernels whose compiled form is known, for real targets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.core.compilation.compiled_kernels import copy_kernel, inspected, line_of, matmul_kernel
+
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.kernel_source import source_of_signature
+from ttools.core.compilation.resources import Resources, occupancy
+from ttools.core.compilation.stages import CompilationError, compile_for, read_stages
+from ttools.core.compilation.targets import ARCHITECTURES, read_target
+from ttools.core.errors import UsageError
+
+TARGETS = ["sm_80", "sm_90", "sm_100", "gfx942"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_stage_names_the_lines_of_the_kernel(target: str) -> None:
+    compilation = inspected("copy", target).compilation
+    loads, stores = line_of(copy_kernel, "tl.load"), line_of(copy_kernel, "tl.store")
+    for stage in compilation.stages:
+        lines = annotate(stage, compilation.text(stage))
+        places = {line.location.line for line in lines if line.location}
+        assert {loads, stores} <= places, stage
+        files = {line.location.file for line in lines if line.location} - {""}
+        assert all(file.endswith("compiled_kernels.py") for file in files), stage
+        # What only tells of locations is not shown.
+        assert not any(re.match(r"#loc|\s*\.loc |\s*//## File", line.text) for line in lines)
+
+
+def test_an_instruction_is_under_its_line() -> None:
+    compilation = inspected("copy", "sm_80").compilation
+    for stage, load, store in (
+        ("ttgir", "tt.load", "tt.store"),
+        ("ptx", "ld.global", "st.global"),
+        ("sass", "LDG", "STG"),
+    ):
+        for word, text in ((load, "tl.load"), (store, "tl.store")):
+            places = {
+                line.location.line
+                for line in annotate(stage, compilation.text(stage))
+                if re.search(rf"\b{re.escape(word)}\b", line.text) and line.location
+            }
+            assert places == {line_of(copy_kernel, text)}, (stage, word)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "load", "store"),
+    [("copy", 128, 128), ("strided copy", 32, 128), ("unaligned copy", 32, 32)],
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_width_of_accesses(kernel: str, load: int, store: int, target: str) -> None:
+    accesses = inspected(kernel, target).accesses
+    assert {(a.kind, a.bits) for a in accesses} == {("load", load), ("store", store)}
+    by_kind = {a.kind: a.location.line for a in accesses if a.location}
+    assert by_kind["load"] == line_of(copy_kernel, "tl.load")
+    assert by_kind["store"] == line_of(copy_kernel, "tl.store")
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("sm_80", "mma."), ("sm_90", "wgmma."), ("sm_100", "tcgen05.mma"), ("gfx942", "v_mfma")],
+)
+def test_matrix_units(target: str, name: str) -> None:
+    inspection = inspected("matmul", target)
+    assert {each.name.startswith(name) for each in inspection.matrix} == {True}
+    dot = line_of(matmul_kernel, "tl.dot")
+    assert {each.location.line for each in inspection.matrix if each.location} == {dot}
+    assert inspection.plain_dots == []
+
+
+def test_a_product_without_matrix_units_is_named() -> None:
+    inspection = inspected("float matmul", "sm_75")
+    assert inspection.matrix == []
+    (place,) = inspection.plain_dots
+    assert place is not None
+    assert place.line == line_of(matmul_kernel, "tl.dot")
+
+
+def test_resources() -> None:
+    few, many = inspected("matmul", "sm_80"), inspected("matmul", "sm_80", num_warps=8)
+    assert (few.resources.threads, many.resources.threads) == (128, 256)
+    assert few.resources.registers > 32
+    assert few.resources.shared >= 64 * 32 * 2 * 2  # at least one stage of both operands
+    assert few.resources.spilled == 0
+    amd = inspected("matmul", "gfx942").resources
+    assert (amd.threads, amd.warps) == (256, 4)
+    assert amd.registers > 16
+
+
+@pytest.mark.parametrize(
+    ("target", "registers", "shared", "warps", "blocks", "limited_by"),
+    [
+        # By hand from the table of compute capabilities.
+        ("sm_80", 32, 0, 4, 16, "warps"),
+        ("sm_80", 64, 0, 8, 4, "registers"),
+        ("sm_80", 255, 0, 4, 2, "registers"),
+        ("sm_80", 40, 48 * 1024, 4, 3, "shared memory"),
+        ("sm_80", 16, 0, 1, 32, "blocks"),
+        ("sm_80", 16, 164 * 1024, 4, 0, "shared memory"),
+        ("sm_86", 32, 0, 4, 12, "warps"),
+        ("sm_90", 168, 200 * 1024, 12, 1, "shared memory"),
+        ("sm_120", 128, 64 * 1024, 4, 1, "shared memory"),
+        ("gfx942", 128, 0, 4, 4, "registers"),
+        ("gfx942", 64, 64 * 1024, 4, 1, "shared memory"),
+    ],
+)
+def test_occupancy(
+    target: str, registers: int, shared: int, warps: int, blocks: int, limited_by: str
+) -> None:
+    limits = ARCHITECTURES[target]
+    assert limits is not None
+    threads = warps * read_target(target).threads
+    own = Resources(
+        registers=registers,
+        spilled=0,
+        spill_instructions=0,
+        shared=shared,
+        warps=warps,
+        threads=threads,
+    )
+    found = occupancy(own, limits)
+    assert (found.blocks, found.limited_by) == (blocks, limited_by)
+    assert found.warps == blocks * warps <= found.most_warps
+
+
+def test_spills_are_seen() -> None:
+    inspection = inspected("matmul", "sm_90", num_warps=1)
+    # One warp holds accumulators of 64x64 and the addresses of all loads: more than 255 registers.
+    assert inspection.resources.registers >= 128
+
+
+def test_targets_that_do_not_exist() -> None:
+    for text, close in (("sm_91", "sm_90"), ("gfx941", "gfx942"), ("h100", "did you mean")):
+        with pytest.raises(UsageError, match=close):
+            read_target(text)
+    assert {read_target(t).name for t in ("90", "sm90", "SM_90", "cuda:90", "sm_90a")} == {"sm_90"}
+
+
+def test_stages_by_name() -> None:
+    assert read_stages(["sass", "ttir"]) == ["ttir", "sass"]
+    with pytest.raises(UsageError, match="there is no stage `spirv`; choose from ast, ttir"):
+        read_stages(["spirv"])
+    with pytest.raises(UsageError, match="gfx942 has no stage `ptx`; there are ast, ttir"):
+        inspected("copy", "gfx942").compilation.text("ptx")
+
+
+def test_compiler_errors_are_told() -> None:
+    source = source_of_signature(copy_kernel, "*fp32,*fp32,i32,1,1000", {})
+    with pytest.raises(CompilationError, match=r"(?s)`copy_kernel` does not compile.*power of 2"):
+        compile_for(source, read_target("sm_80"))
+
+
+@pytest.mark.parametrize(
+    ("signature", "sentence"),
+    [
+        ("*fp32,*fp32,i32", "has 3 entries, but `copy_kernel` has 5 parameters"),
+        ("*fp32,*fp32,i32,i32,BLOCK", "`BLOCK` for `BLOCK` is no type"),
+        ("*fp32:8,*fp32,i32,i32,64", "only :16 and :1 are known"),
+    ],
+)
+def test_signatures_that_cannot_be_read(signature: str, sentence: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        source_of_signature(copy_kernel, signature, {})
