@@ -6,7 +6,9 @@ import typer
 
 from ttools.cli import options, statistics
 from ttools.cli.console import require_folder, say
+from ttools.cli.ttir import Launch
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
+from ttools.core.errors import UsageError
 
 
 def interpret_command(
@@ -14,6 +16,7 @@ def interpret_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     engine: options.EngineOption = options.Engine.NATIVE,
+    pdb: options.PdbOption = False,
     threads: options.ThreadsOption = None,
     order: options.OrderOption = options.Order.NATURAL,
     seed: options.SeedOption = 0,
@@ -28,12 +31,11 @@ def interpret_command(
     arg: options.ArgOption = None,
     dump_outputs: options.DumpOutputsOption = None,
 ) -> None:
-    """Run Triton kernels on the CPU, as native code.
+    """Run Triton kernels on the CPU, as native code or as Python.
 
     Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
     script's own; 2 is a wrong use of this command, 3 a failure of ttools.
     """
-    del engine  # the only one there is so far
     work = read_work(
         words or [],
         module=module,
@@ -42,6 +44,10 @@ def interpret_command(
         arguments=arg or [],
         dump_outputs=dump_outputs,
     )
+    if pdb:
+        engine = options.Engine.EAGER
+    if engine is options.Engine.EAGER and isinstance(work, Launch):
+        raise UsageError("a .ttir file has no Python source for --engine eager or --pdb")
     require_folder(output, dump_outputs)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
@@ -53,11 +59,12 @@ def interpret_command(
         seed=seed,
         programs=programs,
         first_config=first_config,
+        engine=engine.value,
     ) as run:
-        status = run_work(work, device_map, dump_outputs)
+        status = run_work(work, device_map, dump_outputs, debug=pdb)
     for warning in run.warnings:
         say("warning", warning)
-    if not run.stats:
+    if not run.stats and not pdb:
         say("note", "no Triton kernel was launched, so nothing was interpreted")
     if stats or output or form is options.ReportFormat.JSON:
         name = str(work)

@@ -56,6 +56,7 @@ def run_work(
     device_map: DeviceMap | None,
     dump_outputs: Path | None = None,
     quiet: bool = False,
+    debug: bool = False,
 ) -> int:
     """Runs it and returns its exit status.
 
@@ -64,11 +65,16 @@ def run_work(
         device_map: what becomes of the CUDA devices that a script names.
         dump_outputs: where to save the tensors of a launch.
         quiet: whether not to list them where they are not saved.
+        debug: whether a script runs under the debugger.
     """
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     with _devices(device_map):
-        return run_target(work)
+        if not debug:
+            return run_target(work)
+        from ttools.interpreter.eager.debugger import debug_script
+
+        return debug_script(lambda execute: run_target(work, execute))
 
 
 def take_over_from_upstream(instead: str) -> None:

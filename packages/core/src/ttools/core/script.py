@@ -59,11 +59,18 @@ class _Program:
     spec: ModuleSpec | None = None
 
 
-def run_target(target: Target) -> int:
+Execute = Callable[[CodeType, dict[str, object]], None]
+
+
+def run_target(target: Target, execute: Execute = exec) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
     An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. Threads
     that are no daemons are waited for. `__main__`, `sys.argv` and `sys.path` are restored.
+
+    Args:
+        target: What to run.
+        execute: Runs its code in the namespace of `__main__`.
 
     Raises:
         UsageError: There is no such file or module.
@@ -83,7 +90,7 @@ def run_target(target: Target) -> int:
         sys.argv = [program.argv0, *target.arguments]
         module = _main_module(program)
         sys.modules["__main__"] = module
-        code = _execute(program, module)
+        code = _execute(program, module, execute)
         return _join_threads_but(threads) or code
     finally:
         sys.modules["__main__"] = saved_main
@@ -193,9 +200,9 @@ def _loader_code(spec: ModuleSpec) -> CodeType:
 # --- running ----------------------------------------------------------------------------------
 
 
-def _execute(program: _Program, module: ModuleType) -> int:
+def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
     try:
-        exec(program.compile(), module.__dict__)
+        execute(program.compile(), module.__dict__)
         code = 0
     except SystemExit as error:
         code = _exit_code(error.code)

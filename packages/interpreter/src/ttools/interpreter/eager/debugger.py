@@ -11,13 +11,16 @@ import os
 import pdb
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from ttools.interpreter.eager.frames import is_kernel_frame
+from ttools.interpreter.eager.session import failed_session
 
 _OURS = frozenset({"ttools", "triton", "bdb", "pdb"})
+_RUNS_SCRIPTS = "ttools.core.script"
 
 
 @functools.lru_cache(maxsize=4096)
@@ -27,13 +30,16 @@ def _is_installed(file: str) -> bool:
     return file.startswith(("<frozen", *(paths[name] for name in ("stdlib", "purelib", "platlib"))))
 
 
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
 def is_hidden(frame: FrameType | None) -> bool:
     """Whether a frame is machinery: ours, Triton's, or a library's that one of these called."""
     while frame is not None:
         if is_kernel_frame(frame):
             return False
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package in _OURS:
+        if _module(frame).partition(".")[0] in _OURS:
             return True
         if not _is_installed(frame.f_code.co_filename):
             return False
@@ -42,7 +48,36 @@ def is_hidden(frame: FrameType | None) -> bool:
 
 
 class Debugger(pdb.Pdb):
-    """`pdb` that neither stops in machinery nor shows it."""
+    """`pdb` that neither stops in machinery nor shows it.
+
+    Attributes:
+        left: whether the user is done.
+    """
+
+    left = False
+
+    def set_quit(self) -> None:
+        """Ends the session; called when the user says so."""
+        self.left = True
+        super().set_quit()
+
+    def execute(self, code: CodeType, scope: dict[str, Any]) -> None:
+        """Runs a script's code; a failure is debugged where it happened."""
+        try:
+            self.run(code, scope)
+        except pdb.Restart:
+            self.message("Restarting")
+        except SystemExit as leaving:
+            self.message(f"The program exited via sys.exit(). Exit status: {leaving.code}")
+        except Exception as error:  # noqa: BLE001 - of the user's script, whatever it is
+            frames = error.__traceback__
+            while frames is not None and is_hidden(frames.tb_frame):
+                frames = frames.tb_next
+            self.message("".join(traceback.format_exception(type(error), error, frames)).rstrip())
+            self.message("Uncaught exception. Entering post mortem debugging")
+            self.message("Running 'cont' or 'step' will restart the program")
+            with failed_session():
+                self.interaction(None, frames or error.__traceback__)
 
     def stop_here(self, frame: FrameType) -> bool:
         """Whether stepping stops in a frame."""
@@ -53,6 +88,12 @@ class Debugger(pdb.Pdb):
     ) -> tuple[list[tuple[FrameType, int]], int]:
         """The frames to show, and which of them is current."""
         stack, index = super().get_stack(f, t)
+        # What started the script is ours up to the last frame that runs scripts.
+        start = max(
+            (n for n, (frame, _) in enumerate(stack) if _module(frame) == _RUNS_SCRIPTS),
+            default=-1,
+        )
+        stack, index = stack[start + 1 :], max(index - start - 1, 0)
         shown = [entry for entry in stack if not is_hidden(entry[0])]
         before = sum(not is_hidden(entry[0]) for entry in stack[: index + 1])
         return (shown, max(before - 1, 0)) if shown else (stack, index)
@@ -90,3 +131,24 @@ def _enter(*_: Any, **named: Any) -> None:
     if header is not None:
         debugger.message(header)
     debugger.set_trace(frame)
+
+
+# ---- whole scripts
+
+
+def debug_script(run: Callable[[Callable[[CodeType, dict[str, Any]], None]], int]) -> int:
+    """Runs a script under the debugger until the user leaves it, as `python -m pdb` does.
+
+    Args:
+        run: runs the script once with what executes its code; returns its exit status.
+
+    Returns:
+        The exit status of the last run.
+    """
+    debugger = Debugger()
+    with debugging(debugger):
+        while True:
+            status = run(debugger.execute)
+            if debugger.left:
+                return status
+            debugger.message("The program finished and will be restarted")

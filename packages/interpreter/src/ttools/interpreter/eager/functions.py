@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -97,11 +97,10 @@ class EagerFunction:
         _move(definition, function.starting_line_number + start - 1, indent)
         name = source_file(function)
         code = compile(rewrite(definition), name, "exec", dont_inherit=True)
-        scope = dict(self._globals)
-        exec(code, scope)
-        made = scope[definition.name]
+        # Not executed: a debugger would stop in the definition.
+        body = next(constant for constant in code.co_consts if isinstance(constant, CodeType))
         original = function.fn
-        python = FunctionType(made.__code__, self._globals, original.__name__)
+        python = FunctionType(body, self._globals, original.__name__)
         python.__defaults__ = original.__defaults__
         python.__kwdefaults__ = original.__kwdefaults__
         python.__module__ = original.__module__

@@ -50,6 +50,7 @@ class Session:
 
 
 _current: ContextVar[Session | None] = ContextVar("ttools_eager_session", default=None)
+_failed: list[Session] = []
 
 
 def current() -> Session:
@@ -78,8 +79,22 @@ def running(session: Session) -> Iterator[Session]:
     token = _current.set(session)
     try:
         yield session
+    except BaseException:
+        _failed[:] = [session]
+        raise
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def failed_session() -> Iterator[None]:
+    """Makes the session that failed last the current one, to look at what is left of it."""
+    token = _current.set(_failed[0] if _failed else None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        _failed.clear()
 
 
 @contextmanager

@@ -1,0 +1,8 @@
+"""Tests here are imported without packages; the modules they share lie beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

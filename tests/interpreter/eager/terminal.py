@@ -1,0 +1,85 @@
+"""A program on a pseudo-terminal, spoken to as by a user."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class Terminal:
+    """Runs a command until it is left; reads what it writes.
+
+    Args:
+        command: the program and its arguments.
+        folder: where it runs.
+    """
+
+    def __init__(self, command: list[str], folder: Path) -> None:
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0", "COLUMNS": "200"}
+        environment.pop("PYTHONBREAKPOINT", None)
+        self._file = ours
+        self._process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment,
+            start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._file)
+
+    def until(self, prompt: str, seconds: float = 120.0) -> str:
+        """What comes before the next `prompt`, or before the end if there is no more."""
+        text = ""
+        end = time.monotonic() + seconds
+        while not text.endswith(prompt):
+            ready, _, _ = select.select([self._file], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"no {prompt!r} in: {text}")
+            try:
+                read = os.read(self._file, 1 << 16).decode(errors="replace")
+            except OSError:  # the other side is closed
+                break
+            if not read:
+                break
+            text = _COLOUR.sub("", text + read).replace("\r", "")
+        return text.removesuffix(prompt)
+
+    def say(self, line: str) -> str:
+        """Sends a command to pdb; returns its answer without the echo."""
+        os.write(self._file, f"{line}\n".encode())
+        return self.until("(Pdb) ").removeprefix(line).strip()
+
+    def finish(self, line: str) -> tuple[str, int]:
+        """Sends the last command; returns the rest of the output and the exit status."""
+        os.write(self._file, f"{line}\n".encode())
+        rest = self.until("no such prompt")
+        return rest, self._process.wait(timeout=60)
+
+    def leave(self) -> int:
+        """Ends a session of pdb; returns the exit status."""
+        return self.finish("q")[1]
+
+
+def ttools(*arguments: str) -> list[str]:
+    """The command line of `ttools`."""
+    return [sys.executable, "-m", "ttools_entry", *arguments]

@@ -1,0 +1,132 @@
+"""Python's debugger inside kernels, on a pseudo-terminal: lines, variables, values."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from terminal import Terminal, ttools
+
+SCRIPT = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(v):
+    twice = v * 2
+    return twice
+
+
+@triton.jit
+def kernel(x_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    offsets = pid * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x_ptr + offsets, mask=offsets < n)
+    w = double(v)
+    total = tl.sum(w, 0)
+    tl.store(x_ptr + offsets, w + total, mask=offsets < n)
+
+
+def main():
+    x = torch.arange(6, dtype=torch.float32)
+    kernel[(2,)](x, 6, BLOCK=4)
+    print(x.tolist())
+
+
+main()
+"""
+PROMPT = "(Pdb) "
+
+
+def script(folder: Path, text: str = SCRIPT) -> Path:
+    path = folder / "script.py"
+    path.write_text(text)
+    return path
+
+
+def test_breakpoints_steps_and_expressions(tmp_path: Path) -> None:
+    script(tmp_path)
+    with Terminal(ttools("interpret", "--pdb", "script.py"), tmp_path) as terminal:
+        assert "script.py(1)<module>()\n-> import torch" in terminal.until(PROMPT)
+        assert "Breakpoint 1 at" in terminal.say("b script.py:17")
+        assert "script.py(17)kernel()\n-> w = double(v)" in terminal.say("c")
+        assert terminal.say("p offsets") == "int32[4] [0 1 2 3]"
+        assert terminal.say("p tl.sum(v, 0)") == "fp32 6.0"
+        assert terminal.say("p offsets * 2 + BLOCK") == "int32[4] [ 4  6  8 10]"
+        assert terminal.say("p x_ptr + offsets") == "pointer<fp32>[4] x_ptr + [0 1 2 3]"
+        assert terminal.say("p tl.load(x_ptr + 5)") == "fp32 5.0"
+        assert "--Call--" in terminal.say("s")
+        assert "script.py(8)double()\n-> twice = v * 2" in terminal.say("s")
+        assert "script.py(9)double()\n-> return twice" in terminal.say("n")
+        assert terminal.say("p twice") == "fp32[4] [0. 2. 4. 6.]"
+        assert "--Return--" in terminal.say("s")
+        # Neither tl.sum's own source nor the engine is ever stopped in.
+        assert "script.py(18)kernel()\n-> total = tl.sum(w, 0)" in terminal.say("s")
+        assert "script.py(19)kernel()\n-> tl.store" in terminal.say("s")
+        assert terminal.say("p total") == "fp32 12.0"
+        where = terminal.say("w")
+        assert where.count("script.py(") == 3
+        assert ".py(" not in where.replace("script.py(", "")
+        assert "script.py(24)main()\n-> kernel[(2,)](x, 6, BLOCK=4)" in terminal.say("up")
+        assert terminal.say("p x.shape") == "torch.Size([6])"
+        # The second program comes to the same line.
+        assert "script.py(17)kernel()" in terminal.say("c")
+        assert terminal.say("p pid, offsets.numpy().tolist()") == "(int32 1, [4, 5, 6, 7])"
+        assert terminal.leave() == 0
+
+
+def test_chosen_programs_and_the_launch_site(tmp_path: Path) -> None:
+    script(tmp_path)
+    command = ttools("interpret", "--pdb", "--programs", "1", "script.py")
+    with Terminal(command, tmp_path) as terminal:
+        terminal.until(PROMPT)
+        terminal.say("b script.py:19")
+        assert "script.py(19)kernel()" in terminal.say("c")
+        assert terminal.say("p pid") == "int32 1"
+        # Leaving the kernel leads to the line after the launch, through none of our frames.
+        assert "--Return--" in terminal.say("n")
+        assert "script.py(25)main()\n-> print(x.tolist())" in terminal.say("n")
+        answer = terminal.say("c")
+        assert "[0.0, 1.0, 2.0, 3.0, 26.0, 28.0]" in answer
+        assert "The program finished and will be restarted" in answer
+        assert "script.py(1)<module>()" in answer
+        assert terminal.leave() == 0
+
+
+def test_a_failing_kernel_is_debugged_where_it_failed(tmp_path: Path) -> None:
+    script(tmp_path, SCRIPT.replace("mask=offsets < n)\n    w", "mask=offsets < n + 9)\n    w"))
+    with Terminal(ttools("interpret", "--pdb", "script.py"), tmp_path) as terminal:
+        terminal.until(PROMPT)
+        answer = terminal.say("c")
+        assert "out-of-bounds load of 4 bytes through `x_ptr`" in answer
+        assert "element 6 of `x_ptr`, float32[6] (24 bytes)" in answer
+        assert "Entering post mortem debugging" in answer
+        assert "script.py(16)kernel()" in answer
+        assert terminal.say("p offsets + pid") == "int32[4] [5 6 7 8]"
+        assert terminal.say("p x_ptr + offsets") == "pointer<fp32>[4] x_ptr + [4 5 6 7]"
+        assert "script.py(24)main()" in terminal.say("up")
+        terminal.leave()
+
+
+@pytest.mark.parametrize("statement", ["breakpoint()", "import pdb; pdb.set_trace()"])
+@pytest.mark.parametrize("plain", [False, True], ids=["ttools", "python"])
+def test_breakpoints_in_the_source(tmp_path: Path, statement: str, plain: bool) -> None:
+    text = SCRIPT.replace("    w = double(v)", f"    {statement}\n    w = double(v)")
+    script(tmp_path, text)
+    command = [sys.executable, "script.py"] if plain else ttools("interpret", "script.py")
+    with Terminal(command, tmp_path) as terminal:
+        said = terminal.until(PROMPT)
+        assert "kernel `kernel` runs eagerly, as Python: it holds" in said
+        assert "script.py(18)kernel()\n-> w = double(v)" in said
+        assert terminal.say("p v") == "fp32[4] [0. 1. 2. 3.]"
+        terminal.say("s")
+        assert "script.py(8)double()" in terminal.say("s")
+        assert "main()\n-> kernel[(2,)](x, 6, BLOCK=4)" in terminal.say("w")
+        assert "script.py(18)kernel()" in terminal.say("c")
+        assert terminal.say("p pid") == "int32 1"
+        rest, status = terminal.finish("c")
+        assert "[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]" in rest
+        assert status == 0
