@@ -520,18 +520,49 @@ entry:
   %writes = and i32 %flags, 6
   %reads = icmp eq i32 %writes, 0
   %kept = select i1 %reads, i64 1, i64 3
-  %enough = icmp uge i64 %n, %kept
-  br i1 %enough, label %first, label %write
-first:
   %own.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
   %own = load i64, ptr %own.at
+  %two = icmp uge i64 %n, 2
+  br i1 %two, label %between, label %usual
+  ; What a poll touches is in the log, too, where it writes: after every second record one of this
+  ; site. The one after the last poll goes if this poll does.
+between:
+  %touched.index = sub i64 %n, 1
+  %touched.place = mul i64 %touched.index, 48
+  %touched.offset = add i64 %touched.place, PROBE_LOG
+  %touched = getelementptr i8, ptr %probe, i64 %touched.offset
+  %touched.start = load i64, ptr %touched
+  %touched.program.at = getelementptr i8, ptr %touched, i64 16
+  %touched.program = load i64, ptr %touched.program.at
+  %touched.site.at = getelementptr i8, ptr %touched, i64 32
+  %touched.site = load i32, ptr %touched.site.at
+  %touched.same1 = icmp eq i64 %touched.start, %address
+  %touched.same2 = icmp eq i64 %touched.program, %own
+  %touched.same3 = icmp eq i32 %touched.site, %site
+  %touched.same4 = and i1 %touched.same1, %touched.same2
+  %touched.same = and i1 %touched.same3, %touched.same4
+  %touched.count = zext i1 %touched.same to i64
+  %without = sub i64 %n, %touched.count
+  br label %usual
+usual:
+  %m = phi i64 [ %n, %entry ], [ %without, %between ]
+  %alternates = phi i64 [ 0, %entry ], [ %touched.count, %between ]
+  %stride = add i64 %alternates, 1
+  %others = sub i64 %kept, 1
+  %span = mul i64 %others, %stride
+  %enough = icmp ugt i64 %m, %span
+  br i1 %enough, label %first, label %write
+first:
   %now.at = getelementptr i8, ptr %probe, i64 PROBE_BARRIER
   %now = load i32, ptr %now.at
   br label %compare
 compare:
   %turn = phi i64 [ 1, %first ], [ %next.turn, %equal ]
   %after = phi i32 [ %now, %first ], [ %known.barrier, %equal ]
-  %index = sub i64 %n, %turn
+  %turns = sub i64 %turn, 1
+  %back = mul i64 %turns, %stride
+  %newest = sub i64 %m, 1
+  %index = sub i64 %newest, %back
   %place = mul i64 %index, 48
   %offset = add i64 %place, PROBE_LOG
   %known = getelementptr i8, ptr %probe, i64 %offset
@@ -553,14 +584,27 @@ compare:
   %same1 = and i1 %same.address, %same.program
   %same2 = and i1 %same1, %same.site
   %same3 = and i1 %same2, %same.flags
-  %same = and i1 %same3, %same.barrier
+  %same4 = and i1 %same3, %same.barrier
+  ; With a stride of two this is the record after the poll, else the poll itself.
+  %next.offset = mul i64 %alternates, 48
+  %next.record = getelementptr i8, ptr %known, i64 %next.offset
+  %next.address = load i64, ptr %next.record
+  %next.site.at = getelementptr i8, ptr %next.record, i64 32
+  %next.site = load i32, ptr %next.site.at
+  %is.alternate = icmp eq i64 %alternates, 1
+  %next.expected = select i1 %is.alternate, i32 %site, i32 %marked
+  %same5 = icmp eq i64 %next.address, %address
+  %same6 = icmp eq i32 %next.site, %next.expected
+  %same7 = and i1 %same5, %same6
+  %same = and i1 %same4, %same7
   br i1 %same, label %equal, label %write
 equal:
   %next.turn = add i64 %turn, 1
   %more = icmp ule i64 %next.turn, %kept
   br i1 %more, label %compare, label %renew
 renew:
-  %last.place = sub i64 %n, 1
+  store i64 %m, ptr %logged.at
+  %last.place = sub i64 %m, 1
   %last.bytes = mul i64 %last.place, 48
   %last.offset = add i64 %last.bytes, PROBE_LOG
   %last = getelementptr i8, ptr %probe, i64 %last.offset
