@@ -7,8 +7,8 @@ for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
@@ -113,8 +113,7 @@ class ObservedLaunch:
         Raises:
             TtoolsError: see `launch.run`.
         """
-        emit = _instrumented(self.options, instruments)
-        kernel = self.variants.kernel(self.facts, emit, self.run, rewrite)
+        kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:
@@ -126,8 +125,3 @@ class ObservedLaunch:
         return run_launch(
             kernel, params, self.grid, options or self.run.launch_options, self.monitor
         )
-
-
-@lru_cache(maxsize=1024)
-def _instrumented(options: EmitOptions, instruments: Instruments) -> EmitOptions:
-    return replace(options, instruments=instruments)

@@ -7,9 +7,8 @@ Owns the judgement of which bytes belong to a view, in the form that native code
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ttools.interpreter.facts import storage_extent
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _LARGEST_BITMAP = 1 << 28
 
 
-@dataclass(frozen=True)
-class Region:
+class Region(NamedTuple):
     """The memory that a pointer parameter may access.
 
     Attributes:

@@ -22,17 +22,12 @@ _NEAR = 1 << 20
 
 
 class AddressBook:
-    """Storages whose address a program has taken, as long as they live, and the last freed ones.
-
-    Attributes:
-        starts: where live ones begin.
-    """
+    """Storages whose address a program has taken, as long as they live, and the last freed ones."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._live: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=_MOST_FREED)
-        self.starts = self._live.keys()
 
     def note(self, tensor: Any) -> None:
         """Remembers the storage of a tensor."""
@@ -82,15 +77,12 @@ class AddressBook:
         """Notes every tensor whose `data_ptr()` is called."""
         import torch
 
-        original = torch.Tensor.data_ptr
-        book = self
+        original, live, note = torch.Tensor.data_ptr, self._live, self.note
 
         def data_ptr(tensor: Any) -> int:
             address = original(tensor)
-            if address in book.starts:
-                return address
-            if type(tensor).__module__.startswith("torch"):
-                book.note(tensor)
+            if address not in live and type(tensor).__module__.startswith("torch"):
+                note(tensor)
             return address
 
         torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign, assignment]

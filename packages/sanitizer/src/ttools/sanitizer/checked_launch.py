@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding
@@ -28,6 +29,14 @@ from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.snapshot import Bytes
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
+
+_NONE: frozenset[int] = frozenset()
+
+
+@lru_cache(maxsize=1024)
+def _instruments(races: bool, synchronised: bool, names: tuple[str, ...]) -> Instruments:
+    """Equal launches get the same object, by which their native code is found."""
+    return Instruments(guards=True, footprints=races, synchronised=synchronised, rewrites=names)
 
 
 @dataclass
@@ -56,28 +65,29 @@ class CheckedLaunch:
     monitor: Monitor | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.subject = Subject.of(self.launch)
-        self.regions = [self._region(index) for index in range(len(self.launch.values))]
+        launch, checks = self.launch, self.options.checks
+        self.subject = Subject.of(launch)
+        self._judges_views = self.options.view_bounds != "off" and "memcheck" in checks
+        pointers = launch.plan.pointers
+        self.regions = [
+            self._region(index) if index in pointers else NOWHERE
+            for index in range(len(launch.values))
+        ]
         self.addresses = Addresses(self.regions, self.book)
-        races = "racecheck" in self.options.checks
-        self.shadows = self._shadows()
-        carriers = frozenset(n for n in self.launch.plan.pointers if self._may_be_undefined(n))
-        tracked = frozenset(self.shadows)
-        checks = self.options.checks
-        self.rewrites = self.planner.plan(self.launch, checks, tracked, carriers - tracked)
-        self.instruments = Instruments(
-            guards=True,
-            footprints=races,
-            synchronised=races and self.launch.variants.synchronises,
-            rewrites=self.rewrites.names,
-        )
+        races = "racecheck" in checks
+        self.shadows: dict[int, Bytes] = {}
+        carriers = _NONE
+        if "initcheck" in checks:
+            self.shadows = self._shadows()
+            carriers = frozenset(filter(self._may_be_undefined, pointers)).difference(self.shadows)
+        tracked = frozenset(self.shadows) if self.shadows else _NONE
+        self.rewrites = self.planner.plan(launch, checks, tracked, carriers)
+        synchronised = races and launch.variants.synchronises
+        self.instruments = _instruments(races, synchronised, self.rewrites.names)
 
     def _region(self, index: int) -> Region:
-        if index not in self.launch.plan.pointers:
-            return NOWHERE
-        judges = self.options.view_bounds != "off" and "memcheck" in self.options.checks
         argument, value = self.launch.arguments[index], self.launch.values[index]
-        known = region_of(argument, value, judges_view=judges)
+        known = region_of(argument, value, judges_view=self._judges_views)
         if known is not None:
             return known
         address = self.launch.raw_parameters[index]
@@ -88,14 +98,14 @@ class CheckedLaunch:
 
     def _shadows(self) -> dict[int, Bytes]:
         """Which bytes nobody has written, of the storages that the kernel may read."""
-        if "initcheck" not in self.options.checks:
-            return {}
         found: dict[int, Bytes] = {}
         for index in self.planner.reads(self.launch):
             start, end = self.regions[index].storage
             shadow = self.memory.shadow_for(start, end - start) if start < end else None
             if shadow is not None:
                 found[index] = shadow
+        if not found:
+            return found
         storages = {self.regions[index].storage for index in found}
         for index, region in enumerate(self.regions):
             if region.storage in storages and index not in found:
@@ -106,9 +116,7 @@ class CheckedLaunch:
         return found
 
     def _may_be_undefined(self, index: int) -> bool:
-        return "initcheck" in self.options.checks and self.memory.is_watched(
-            self.regions[index].storage[0]
-        )
+        return self.memory.is_watched(self.regions[index].storage[0])
 
     def _hidden(self) -> list[int]:
         """The values of the parameters that the passes add."""
@@ -131,8 +139,7 @@ class CheckedLaunch:
             TtoolsError: as the launch would without checks, except for a deadlock.
         """
         before = snapshot_before(self.launch) if self.instruments.synchronised else None
-        options = self.launch.run.launch_options
-        other = replace(options, order="random", seed=self.options.seed)
+        options, hangs = self.launch.run.launch_options, False
         try:
             self._execute(options)
             report = self._report
@@ -140,17 +147,20 @@ class CheckedLaunch:
             if error.kind != "deadlock" or "deadlock" not in self.options.checks:
                 raise
             self.findings.append(deadlock_finding(error, self.subject, self.launch))
-            # Who came too late may come first, and show that waiting was all that ordered them.
-            report, other = LaunchReport(0, 0.0), replace(options, order="reverse")
+            report, hangs = LaunchReport(0, 0.0), True
         monitor = self.launch.monitor
         assert monitor is not None
         self.monitor = monitor
         self.findings += self._judge(monitor)
         if before is not None:
+            other = replace(options, order="random", seed=self.options.seed)
+            if hangs:
+                # Who came too late may come first: waiting may be all that ordered them.
+                other = replace(options, order="reverse")
             observed = in_another_order(self.launch, before, other, self._execute)
             if observed is not None:
                 self.findings += self._only_then(observed, other)
-        if "deadlock" in self.options.checks:
+        if report.warnings and "deadlock" in self.options.checks:
             self.findings += (
                 co_residency_finding(warning, self.subject, self.launch)
                 for warning in report.warnings
@@ -172,27 +182,27 @@ class CheckedLaunch:
         self.planner.rewrite(self.launch, self.rewrites, module)
 
     def _judge(self, monitor: Monitor) -> Iterator[Finding]:
-        if "memcheck" in self.options.checks:
+        counts = monitor.counts()
+        if counts and "memcheck" in self.options.checks:
             yield from memory_findings(
-                monitor.counts(),
+                counts,
                 self.subject,
                 self.regions,
                 self.addresses,
                 self.options.view_bounds,
                 lambda place: self.planner.table_of(self.launch, place),
             )
-        yield from check_findings(monitor.counts(), self.subject)
+        if counts:
+            yield from check_findings(counts, self.subject)
         if "hints" in self.options.checks:
             promises, values = self.planner.promises(self.launch), self.launch.raw_parameters
             yield from argument_findings(promises, values, self.subject)
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:
-            yield from overwritten_findings(monitor.counts(), self.subject)
+            yield from overwritten_findings(counts, self.subject)
             if "deadlock" in self.options.checks and self.instruments.synchronised:
-                yield from lock_order_findings(
-                    monitor, self.subject, self.launch, self.addresses
-                )
+                yield from lock_order_findings(monitor, self.subject, self.launch, self.addresses)
             yield from self._races(monitor)
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:

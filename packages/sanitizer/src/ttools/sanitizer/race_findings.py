@@ -51,7 +51,7 @@ def race_findings(
 ) -> Iterator[tuple[Conflict, Finding]]:
     """The findings of one launch, each with the conflict it tells of."""
     accesses, syncs = monitor.records()
-    if not len(accesses):
+    if len(accesses) < 2:
         return
     sites = _known_sites.get(monitor.table)
     if sites is None:

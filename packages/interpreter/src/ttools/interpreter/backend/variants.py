@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
+from operator import is_
 
 from ttools.core.errors import during
 from ttools.interpreter import jit
@@ -17,7 +19,13 @@ from ttools.interpreter.address_sources import address_sources
 from ttools.interpreter.cache import Compilation, get_or_compile
 from ttools.interpreter.emit.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.module import EmitOptions, EmittedModule, Facts, MemoryEffects
+from ttools.interpreter.emit.module import (
+    EmitOptions,
+    EmittedModule,
+    Facts,
+    Instruments,
+    MemoryEffects,
+)
 from ttools.interpreter.emit.synchronisation import synchronises_programs
 from ttools.interpreter.interpretation import Run
 from ttools.interpreter.ir import Module
@@ -43,6 +51,7 @@ class Variants:
         self._ttir = ttir
         self._lock = threading.Lock()
         self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
+        self._latest: tuple[Facts, EmitOptions, Instruments, Kernel] | None = None
         start = time.perf_counter()
         with during(f"reading the TTIR of kernel `{name}`"):
             self._module: Module | None = parse_module(ttir)
@@ -81,6 +90,26 @@ class Variants:
                     run.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
         return found
+
+    def observed(
+        self,
+        facts: Facts,
+        options: EmitOptions,
+        instruments: Instruments,
+        run: Run | None,
+        rewrite: Callable[[Module], None] | None = None,
+    ) -> Kernel:
+        """The variant with instruments; see `kernel`.
+
+        Launchers and observers keep their objects, so that a launch like the last one is known
+        without looking into them.
+        """
+        latest = self._latest
+        if latest is not None and all(map(is_, latest, (facts, options, instruments))):
+            return latest[3]
+        kernel = self.kernel(facts, replace(options, instruments=instruments), run, rewrite)
+        self._latest = facts, options, instruments, kernel
+        return kernel
 
     @cached_property
     def module(self) -> Module:

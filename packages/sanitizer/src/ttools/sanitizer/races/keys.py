@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from ttools.sanitizer.races.records import Bools, Ints
 
-
 _LONG_RUN = 4
 """Mean length of ascending runs from which on merging them is faster than sorting anew."""
 

@@ -1,0 +1,91 @@
+"""What the checks know of a kernel, whatever its launches: looked up once, kept for all of them.
+
+Must not know any launch; what depends on numbers is remembered by those numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.ir import IntegerType, Module, as_signed
+from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
+from ttools.sanitizer.passes import hints, overflow, undefined
+from ttools.sanitizer.pointer_tables import Place, pointer_tables
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.rewrites import Rewrites, Unjudged
+
+
+class KnownKernel:
+    """A kernel and what was found out about it.
+
+    Args:
+        module: the kernel's own copy; its calls are inlined.
+
+    Attributes:
+        module: to look at and not to change.
+        rewrites: what was planned, by what decided it.
+        notes: what passes cannot judge, by their names.
+    """
+
+    def __init__(self, module: Module) -> None:
+        inline_calls(module)
+        self.module = module
+        self.rewrites: dict[object, Rewrites] = {}
+        self.notes: dict[tuple[str, ...], list[Unjudged]] = {}
+        self._candidates: dict[object, frozenset[overflow.Candidate]] = {}
+        self._promises: Sequence[ArgumentPromise] | None = None
+
+    @cached_property
+    def reads(self) -> frozenset[int]:
+        """The parameters through which it may read memory."""
+        return undefined.reads(self.module)
+
+    @cached_property
+    def has_undefined_lanes(self) -> bool:
+        """Whether some lanes are undefined whatever its arguments hold."""
+        return undefined.may_report(self.module)
+
+    @cached_property
+    def is_hinted(self) -> bool:
+        """Whether it promises something to the compiler."""
+        return hints.may_report(self.module)
+
+    @cached_property
+    def tables(self) -> Mapping[Place, int]:
+        """See `pointer_tables`."""
+        return pointer_tables(self.module)
+
+    def promises(
+        self, names: Sequence[str], around: Mapping[str, object]
+    ) -> Sequence[ArgumentPromise]:
+        """What it says of its arguments; see `argument_promises`."""
+        if self._promises is None:
+            self._promises = argument_promises(self.module, names, around)
+        return self._promises
+
+    def candidates(
+        self, raw: Sequence[int], grid: tuple[int, ...]
+    ) -> frozenset[overflow.Candidate]:
+        """What may wrap in a launch.
+
+        Args:
+            raw: bits of the parameters.
+            grid: extents.
+        """
+        key = grid, *(raw[n] for n, _ in self._integers)
+        found = self._candidates.get(key)
+        if found is None:
+            scalars = {n: as_signed(raw[n] & ((1 << bits) - 1), bits) for n, bits in self._integers}
+            found = self._candidates[key] = overflow.find(self.module, scalars, grid)
+        return found
+
+    @cached_property
+    def _integers(self) -> tuple[tuple[int, int], ...]:
+        """Index and bits of each parameter that is an integer."""
+        arguments = self.module.kernel.regions[0].entry.arguments
+        types = enumerate(value.type for value in arguments)
+        return tuple((n, type.width) for n, type in types if isinstance(type, IntegerType))
