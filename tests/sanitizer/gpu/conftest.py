@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,11 +70,3 @@ def report_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str,
         (folder / f"{tool}.txt").write_text(text, "utf-8")
 
     return set_report
-
-
-def pid_is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -86,6 +86,14 @@ def divergent_kernel(out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def transpose_kernel(x_ptr, out_ptr, M, N, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [M, N], [N, 1], [BLOCK, BLOCK])
+    out = tl.make_tensor_descriptor(out_ptr, [N, M], [M, 1], [BLOCK, BLOCK])
+    row, column = tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK
+    out.store([column, row], x.load([row, column]).T)
+
+
+@triton.jit
 def spin_kernel(flag_ptr):
     while tl.load(flag_ptr, volatile=True) == 0:
         pass
@@ -165,6 +173,18 @@ def graph() -> None:
     with torch.cuda.graph(captured):
         total_kernel[(2,)](x, out, BLOCK=64)
     captured.replay()
+
+
+def descriptors() -> None:
+    def scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.int8, device="cuda")
+
+    triton.set_allocator(scratch)
+    x, out = torch.arange(64.0 * 64, device="cuda").view(64, 64), torch.empty(64, 64, device="cuda")
+    transpose_kernel[(2, 2)](x, out, 64, 64, BLOCK=32)
+    copied = torch.zeros(64 * 64, device="cuda")
+    copy_kernel[(64,)](out, copied, 64 * 64, BLOCK=64)
+    print("right:", bool((copied.view(64, 64) == x.T).all()))
 
 
 def spin() -> None:

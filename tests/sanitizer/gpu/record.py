@@ -1,14 +1,17 @@
 """Records what compute-sanitizer prints of `defects.py`; needs a GPU.
 
 `python tests/sanitizer/gpu/record.py FOLDER` leaves a folder for each case with the report, the log
-of launches and the kernels' TTIR; `test_recorded.py` reads them. The path of this folder becomes
-`{here}`, that of Triton `{triton}`.
+of launches and the kernels' TTIR; `test_recorded.py` reads them. Of many errors at one place the
+first are kept; the path of this folder becomes `{here}`, that of Triton `{triton}`.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from bisect import bisect_right
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +24,8 @@ from ttools.sanitizer.gpu.tool_run import run_tool
 from ttools.sanitizer.gpu.tools import TOOLS
 
 HERE = Path(__file__).parent
-TRITON = str(Path(triton.__file__).parent)
+PLACES = {str(HERE): "{here}", str(Path(triton.__file__).parent): "{triton}"}
+KEPT = 8
 #: Tool → cases.
 CASES = {
     "memcheck": (
@@ -29,7 +33,7 @@ CASES = {
         *("oob_tuned", "misaligned", "graph", "clean"),
     ),
     "racecheck": ("hazard",),
-    "initcheck": ("uninit_read", "other_kernel"),
+    "initcheck": ("uninit_read", "other_kernel", "descriptors"),
     "synccheck": ("divergent",),
 }
 
@@ -41,12 +45,46 @@ def record(tool: str, case: str, folder: Path) -> None:
     named = next(each for each in TOOLS if each.name == tool)
     done = run_tool(named, find_tool(), target, work, shown=False, timeout=90)
     print(tool, case, done.why, done.status, len(done.output.records), done.output.remarks)
+    shorten(work, PLACES)
+
+
+def shorten(work: Path, places: dict[str, str]) -> None:
+    """Makes a recording small and the same on every machine; positions in the log go along."""
+    entries = [json.loads(line) for line in (work / LOG).read_text("utf-8").splitlines()]
+    events = sorted(entry["position"] for entry in entries if "position" in entry)
+    old, new = [0], [0]
+    kept: Counter[tuple[str, int]] = Counter()
+    text = ""
+    for paragraph in (work / REPORT).read_text("utf-8").split("========= \n"):
+        whole = f"{paragraph}========= \n"
+        lines = paragraph.splitlines()
+        at = next((line for line in lines if line.startswith("=========     at ")), "")
+        key = (at, bisect_right(events, old[-1] + len("========= COMPUTE-SANITIZER\n")))
+        kept[key] += 1
+        if not at or kept[key] <= KEPT:
+            text += whole
+        old.append(old[-1] + len(whole))
+        new.append(len(_scrubbed(text, places)))
+    (work / REPORT).write_text(_scrubbed(text, places).removesuffix("========= \n"), "utf-8")
+    for entry in entries:
+        if "position" in entry and entry["position"] > 0:
+            # The first line has no empty one behind it.
+            first = entry["position"] <= len("========= COMPUTE-SANITIZER\n")
+            index = bisect_right(old, entry["position"]) - 1
+            entry["position"] = entry["position"] if first else new[index]
+    log = "".join(json.dumps(entry) + "\n" for entry in entries)
+    (work / LOG).write_text(_scrubbed(log, places), "utf-8")
     for path in work.iterdir():
-        if path.name in (LOG, REPORT) or path.suffix == ".ttir":
-            text = path.read_text("utf-8").replace(str(HERE), "{here}")
-            path.write_text(text.replace(TRITON, "{triton}"), "utf-8")
-        else:
+        if path.suffix == ".ttir":
+            path.write_text(_scrubbed(path.read_text("utf-8"), places), "utf-8")
+        elif path.name not in (LOG, REPORT):
             path.unlink()
+
+
+def _scrubbed(text: str, places: dict[str, str]) -> str:
+    for place, name in places.items():
+        text = text.replace(place, name)
+    return text
 
 
 def main(folder: Path) -> None:

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from ttools.core.script import Target
+from ttools.sanitizer.gpu import api, sanitize_on_gpu
+
 SCRIPT = """\
 import sys
 import torch
@@ -129,17 +132,27 @@ def test_code_of_the_command_line(on_gpu: Any, report_of: Any) -> None:
     assert "\n   11 |     tl.store(out_ptr + offs, 2 * x, mask=offs < n)\n" in done.stdout
 
 
-def test_what_the_tool_says_of_itself_is_a_warning(
-    on_gpu: Any, script: str, report_of: Any
-) -> None:
+def test_what_the_tool_says_of_itself_is_a_warning(on_gpu: Any, report_of: Any) -> None:
     internal = "========= Internal Sanitizer Error: The Sanitizer encountered an error\n"
     hidden = "========= 17 errors were not printed. Use --print-limit option to adjust\n"
     report_of("racecheck", internal + hidden)
-    done = on_gpu("--check", "racecheck", script)
+    done = on_gpu("--check", "racecheck", "-c", "pass")
     said = " ".join(done.stderr.split())
     assert "warning: compute-sanitizer racecheck: Internal Sanitizer Error: The Sani" in said
     assert "passed over 17 more: counts are lower bounds" in said
     assert done.status == 0
+
+
+def test_from_python(
+    fake: Path, script: str, report_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "require_gpu", lambda: None)
+    report_of("memcheck", OUT_OF_BOUNDS)
+    target = Target(kind="script", name=str(tmp_path / script), arguments=("3",))
+    checked = sanitize_on_gpu(target, checks="memcheck", only=["scale_kernel"])
+    (finding,) = checked.findings
+    assert (finding.kind, finding.argument.name) == ("oob_store", "out_ptr")
+    assert (checked.status, [entry.count for entry in checked.launches]) == (3, [1])
 
 
 # --- how programs end -------------------------------------------------------------------------
@@ -211,8 +224,8 @@ def test_interrupt(fake: Path, tmp_path: Path) -> None:
 
 
 def assert_gone(pids: Path) -> None:
-    for pid in map(int, pids.read_text().split()):
-        wait_until(lambda pid=pid: not is_running(pid))
+    first, second = map(int, pids.read_text().split())
+    wait_until(lambda: not (is_running(first) or is_running(second)))
 
 
 def is_running(pid: int) -> bool:

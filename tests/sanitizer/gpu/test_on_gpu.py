@@ -88,6 +88,19 @@ def test_launch_of_a_graph(tmp_path: Path) -> None:
     assert (finding["kind"], finding["argument"]["name"]) == ("oob_load", "x_ptr")
 
 
+def test_memory_written_through_descriptors_is_not_judged(tmp_path: Path) -> None:
+    report = run(tmp_path, str(DEFECTS), "descriptors", status=0)
+    assert report["stdout"] == "right: True\n"
+    assert {(f["check"], f["kind"]) for f in report["findings"]} <= {("initcheck", "unsupported")}
+
+
+def test_tests_under_pytest(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import defects\ndef test_it(): defects.oob_store()\n")
+    flags = ("-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}")
+    report = run(tmp_path, "--check", "memcheck", "-m", "pytest", *flags, str(tmp_path))
+    assert [finding["kind"] for finding in report["findings"]] == ["oob_store"]
+
+
 def test_clean_program_under_all_tools(tmp_path: Path) -> None:
     report = run(tmp_path, str(DEFECTS), "clean", status=0)
     assert report["findings"] == []

@@ -64,6 +64,7 @@ class GpuSanitization:
         launches: what the program launched in its first run, equal launches together.
         warnings: what the user should know.
         dropped: how many defect sites were found beyond `max_findings`.
+        status: of the program: the first of its runs that is not 0; None before it has ended.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class GpuSanitization:
         self.launches: list[LaunchEntry] = []
         self.warnings: list[str] = []
         self.dropped = 0
+        self.status: int | None = None
         self._tell = tell
         self._found: list[Finding] = []
         self._tools, left = tools_for(options.checks)
@@ -103,7 +105,8 @@ class GpuSanitization:
                 statuses.append(done.status)
                 if done.why == "interrupt" or (done.status and not done.log.launches):
                     break  # what failed without a kernel will fail so again
-        return next((status for status in statuses if status), 0)
+        self.status = next((status for status in statuses if status), 0)
+        return self.status
 
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"

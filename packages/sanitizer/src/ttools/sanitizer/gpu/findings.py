@@ -13,6 +13,7 @@ from pathlib import Path
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
+from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Coordinates, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
@@ -49,11 +50,17 @@ def gpu_findings(
         only: the names of the kernels to speak of.
     """
     index = Launches(launches)
+    unseen = UnseenWrites(launches, folder) if tool.name == "initcheck" else None
     groups: dict[tuple[object, ...], _Group] = {}
     for record in records:
-        told = _told(record, index.of(record), tool, folder)
-        group = groups.setdefault(told.site, _Group(told))
-        group.add(record)
+        launch = index.of(record)
+        site = _site(record, launch, folder)
+        if unseen is not None and is_scratch(record, launch, site):
+            continue
+        told = _told(record, launch, site, tool, folder)
+        if unseen is not None and unseen.hold(record):
+            told = _not_judged(told)
+        groups.setdefault(told.site, _Group(told)).add(record)
     for group in groups.values():
         finding = group.finding()
         if only(finding.kernel):
@@ -77,13 +84,36 @@ class _Group:
         return replace(self.first, count=self.count, programs=len(self.blocks))
 
 
-def _told(record: Record, launch: Launch | None, tool: GpuTool, folder: Path) -> Finding:
-    """An error as a finding of its own."""
-    source = folder / launch.source if launch is not None and launch.source else None
-    # Addresses of operands are no operations of their own in shared memory.
-    access = record.access if record.space == "global" else ""
+def _site(record: Record, launch: Launch | None, folder: Path) -> Site:
     place = record.place
-    site = find_site(source, access, place.file if place else None, place.line if place else 0)
+    if place is None:
+        return Site()
+    # In shared memory instructions belong to any operation.
+    access = record.access if record.space == "global" else ""
+    return find_site(_source(launch, folder), access, place.file, place.line)
+
+
+def _source(launch: Launch | None, folder: Path) -> Path | None:
+    return folder / launch.source if launch is not None and launch.source else None
+
+
+def _not_judged(finding: Finding) -> Finding:
+    """An error that may be none."""
+    return replace(
+        finding,
+        kind=UNSUPPORTED,
+        severity="warning",
+        message=f"not judged: {finding.message}, or through a tensor descriptor, which "
+        "compute-sanitizer does not see",
+        help=None,
+    )
+
+
+def _told(
+    record: Record, launch: Launch | None, site: Site, tool: GpuTool, folder: Path
+) -> Finding:
+    """An error as a finding of its own."""
+    place = record.place
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
     severity = _severity(record, kind, tool)
@@ -100,7 +130,7 @@ def _told(record: Record, launch: Launch | None, tool: GpuTool, folder: Path) ->
         program=_program(record, launch),
         variables=_numbers(launch),
         notes=tuple(_notes(record, launch, argument)),
-        related=tuple(_related(record, source)),
+        related=tuple(_related(record, _source(launch, folder))),
         launch=launch.line if launch else None,
         config=launch.config if launch else None,
         help=_HELP.get(kind),

@@ -15,6 +15,7 @@ from pathlib import Path
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 
 #: Operations on memory and what a GPU does for them; the address is the first operand.
@@ -38,14 +39,25 @@ class Site:
     Attributes:
         location: of the operation; None if not even the line is known.
         parameters: names of those that its pointers derive from; empty if that is unknown.
+        is_compilers: whether the kernel's TTIR has no such operation at the line, so that the
+            compiler has made the access for purposes of its own.
     """
 
     location: SourceLocation | None = None
     parameters: frozenset[str] = frozenset()
+    is_compilers: bool = False
+
+
+_DESCRIPTOR_STORES = frozenset(
+    {"tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce"}
+)
 
 
 @dataclass(frozen=True)
 class _Operation:
+    """An operation; one that touches no memory has the access `""`."""
+
+    name: str
     access: str
     location: SourceLocation
     parameters: frozenset[str]
@@ -62,15 +74,23 @@ def find_site(source: Path | None, access: str, file: str | None, line: int) -> 
     """
     if file is None or line <= 0:
         return Site()
-    here = [op for op in _operations(source) if _is_at(op.location, file, line)]
-    here = [op for op in here if op.access == access] or ([] if access else here)
+    of_line = [op for op in _operations(source) if _is_at(op.location, file, line)]
+    on_memory = [op for op in of_line if op.access]
+    here = [op for op in on_memory if op.access == access] if access else on_memory or of_line
     if not here:
-        return Site(SourceLocation(file, line, 0))
+        known = bool(_operations(source))
+        return Site(SourceLocation(file, line, 0), is_compilers=known and bool(access))
     parameters = frozenset[str]().union(*(op.parameters for op in here))
     places = {op.location for op in here}
     if len(places) == 1:
         return Site(places.pop(), parameters)
     return Site(SourceLocation(here[0].location.file, line, 0), parameters)
+
+
+def written_through_descriptors(source: Path | None) -> frozenset[str]:
+    """Names of the parameters whose memory a kernel writes through tensor descriptors."""
+    stores = (op for op in _operations(source) if op.name in _DESCRIPTOR_STORES)
+    return frozenset[str]().union(*(op.parameters for op in stores))
 
 
 def _is_at(location: SourceLocation, file: str, line: int) -> bool:
@@ -80,7 +100,7 @@ def _is_at(location: SourceLocation, file: str, line: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _operations(source: Path | None) -> tuple[_Operation, ...]:
-    """The operations on memory of a kernel; none if it cannot be read."""
+    """The operations of a kernel; none if it cannot be read."""
     try:
         return () if source is None else tuple(_read(source))
     except (OSError, TtoolsError):  # a dialect that only GPUs have: the line must do
@@ -88,13 +108,19 @@ def _operations(source: Path | None) -> tuple[_Operation, ...]:
 
 
 def _read(source: Path) -> Iterator[_Operation]:
-    kernel = parse_module(source.read_text("utf-8")).kernel
+    module = parse_module(source.read_text("utf-8"))
+    inline_calls(module)
+    kernel = module.kernel
     provenance = Provenance(kernel)
     names = [value.name for value in kernel.regions[0].entry.arguments]
     for op in kernel.walk():
-        if op.name in _ACCESSES and op.location is not None:
-            found = provenance.of(op.operands[0])
-            known = frozenset(names[index] for index in found if index is not None)
-            yield _Operation(
-                _ACCESSES[op.name], op.location, known if None not in found else frozenset()
-            )
+        if op.location is None:
+            continue
+        found = provenance.of(op.operands[0]) if op.name in _ACCESSES else {None}
+        known = frozenset(names[index] for index in found if index is not None)
+        yield _Operation(
+            op.name,
+            _ACCESSES.get(op.name, ""),
+            op.location,
+            frozenset() if None in found else known,
+        )

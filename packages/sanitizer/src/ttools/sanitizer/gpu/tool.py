@@ -23,6 +23,7 @@ VARIABLE = "TTOOLS_COMPUTE_SANITIZER"
 #: The first whose options are those that a run is made with.
 OLDEST = (2023, 3)
 _NAME = "compute-sanitizer"
+_TOOLKIT = "/usr/local/cuda"
 _TIMEOUT_S = 30
 _GET_IT = f"install the CUDA toolkit or `nvidia-cuda-sanitizer-api`, or set {VARIABLE} to its path"
 
@@ -66,7 +67,8 @@ def find_tool() -> Tool:
         if not path.is_file():
             raise TtoolsError(f"{VARIABLE} is `{chosen}`, and there is no such file")
         return _examined(path)
-    found = next((path for path in _places() if path.is_file()), None)
+    # The package for CUDA 12 installs it without the permission to run it.
+    found = next((path for path in _places() if path.is_file() and os.access(path, os.X_OK)), None)
     if found is None:
         raise TtoolsError(f"{_NAME} was not found on this machine; {_GET_IT}")
     return _examined(found)
@@ -78,7 +80,7 @@ def _places() -> Iterator[Path]:
     if on_path is not None:
         yield Path(on_path)
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    for home in (*filter(None, homes), "/usr/local/cuda"):
+    for home in (*filter(None, homes), _TOOLKIT):
         yield Path(home) / "bin" / _NAME
         yield Path(home) / _NAME / _NAME
     for folder in dict.fromkeys(sys.path):

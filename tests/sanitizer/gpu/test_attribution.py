@@ -1,0 +1,83 @@
+"""Errors find their launches by when they were printed, and arguments by their addresses."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.findings import Argument
+from ttools.sanitizer.gpu.attribution import Launches, argument_at, distance
+from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
+from ttools.sanitizer.gpu.output import Place, Record
+
+FUNCTIONS = st.sampled_from(["add", "mul", "sort"])
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[list[Launch], list[tuple[Record, Launch | None]]]:
+    """Launches one after another, each waited for, and errors with the launch that made them."""
+    position, launches, errors = 28, list[Launch](), list[tuple[Record, Launch | None]]()
+    for function in draw(st.lists(FUNCTIONS, max_size=5)):
+        launch = Launch(kernel=function, function=function, grid=(1, 1, 1), begin=position)
+        for _ in range(draw(st.integers(0, 3))):
+            # A function that was not inlined has another name than its kernel.
+            name = draw(st.sampled_from([function, "helper"]))
+            errors.append((Record(position=position, text="", place=Place(name)), launch))
+            position += 100
+        launch.end = position
+        launches.append(launch)
+        for _ in range(draw(st.integers(0, 2))):
+            errors.append((Record(position=position, text="", place=Place("of_torch")), None))
+            position += 100
+    return launches, errors
+
+
+@given(runs())
+def test_errors_belong_to_the_launch_that_printed_them(
+    run: tuple[list[Launch], list[tuple[Record, Launch | None]]],
+) -> None:
+    launches, errors = run
+    index = Launches(launches)
+    assert [index.of(record) for record, _ in errors] == [launch for _, launch in errors]
+
+
+def test_launches_that_were_not_waited_for_go_by_their_function() -> None:
+    captured = Launch(kernel="add", function="add", grid=(1, 1, 1), begin=10)
+    later = Launch(kernel="mul", function="mul", grid=(1, 1, 1), begin=20, end=30)
+    index = Launches([captured, later])
+    assert index.of(Record(position=50, text="", place=Place("add"))) is captured
+    assert index.of(Record(position=50, text="", place=Place("of_torch"))) is None
+    assert index.of(Record(position=5, text="", place=Place("add"))) is None
+    inner = Record(position=50, text="", place=Place("helper"), frames=(Place("add"),))
+    assert index.of(inner) is captured
+
+
+storages = st.lists(
+    st.tuples(st.sampled_from("xyz"), st.integers(0, 40), st.integers(1, 40)), max_size=4
+)
+
+
+@given(storages, st.integers(0, 100), st.frozensets(st.sampled_from("xyz")))
+def test_argument_of_an_address(
+    spans: list[tuple[str, int, int]], address: int, names: frozenset[str]
+) -> None:
+    arguments = [
+        LoggedArgument(description=Argument(name=name), start=start, end=start + size)
+        for name, start, size in spans
+    ]
+    found = argument_at(arguments, address, names)
+    named = [each for each in arguments if each.description.name in names]
+    gaps = {
+        id(each): min(abs(address - byte) for byte in range(each.start or 0, each.end or 0))
+        for each in arguments
+    }
+    assert all(distance(each, address) == gaps[id(each)] for each in arguments)
+    if found is not None:
+        assert found in (named or arguments)
+        assert gaps[id(found)] == min(gaps[id(each)] for each in named or arguments) or named == [
+            found
+        ]
+        assert named or gaps[id(found)] == 0
+    else:
+        assert not named
+        assert all(gaps.values())

@@ -1,0 +1,31 @@
+"""Which tools make which checks."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.sanitizer.gpu.tools import tools_for
+from ttools.sanitizer.options import parse_checks
+
+
+@pytest.mark.parametrize(
+    ("checks", "names", "left"),
+    [
+        ("default", "memcheck racecheck initcheck synccheck", None),
+        ("all", "memcheck racecheck initcheck synccheck", None),
+        ("asan", "memcheck", None),
+        ("synccheck", "synccheck", None),
+        ("racecheck,deadlock", "racecheck synccheck", None),
+        ("initcheck,hints,numeric", "initcheck", "`hints` and `numeric`: made on the CPU only"),
+    ],
+)
+def test_tools_of_checks(checks: str, names: str, left: str | None) -> None:
+    tools, sentence = tools_for(parse_checks([checks]))
+    assert " ".join(tool.name for tool in tools) == names
+    assert sentence == left
+
+
+def test_checks_of_the_cpu_alone() -> None:
+    with pytest.raises(UsageError, match="on a GPU there is no `overflow`; choose from memcheck, "):
+        tools_for(parse_checks(["overflow"]))
