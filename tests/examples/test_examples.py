@@ -50,6 +50,16 @@ def test_example_without_fusion(path: Path) -> None:
         assert results_of(path)
 
 
+@pytest.mark.slow
+@each_example
+def test_example_as_python(path: Path) -> None:
+    from ttools.interpreter import interpret
+
+    with interpret(engine="eager") as run:
+        assert results_of(path)
+    assert run.stats
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize(
     "command", [[], ["-m", "ttools_entry", "interpret"]], ids=["python", "cli"]

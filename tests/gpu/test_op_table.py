@@ -39,6 +39,24 @@ def test_every_row_is_within_its_bound(tmp_path: Path) -> None:
     assert finished.returncode == 0
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(("fma(x, y, z) [f16]", "xor_sum [i32]", "x // y [i32]"), id="some"),
+        pytest.param((), id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_the_eager_engine_computes_the_same(tmp_path: Path, rows: tuple[str, ...]) -> None:
+    file = tmp_path / "table.json"
+    only = [word for row in rows for word in ("--only", row)]
+    finished = run_tool("--reference", "eager", *only, "--json", str(file))
+    assert finished.returncode == 0, finished.stderr
+    statuses = [row["status"] for row in json.loads(file.read_text())["rows"]]
+    assert len(statuses) == len(rows) if rows else len(statuses) > 900
+    assert statuses.count("equal") > 0.98 * len(statuses)
+    assert set(statuses) <= {"equal", "within"}
+
+
 def test_without_a_gpu_the_schedules_are_compared(tmp_path: Path) -> None:
     table, page = tmp_path / "table.json", tmp_path / "page.md"
     page.write_text(

@@ -40,10 +40,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--reference",
-        choices=("gpu", "materialised"),
+        choices=("gpu", "materialised", "eager"),
         default="gpu",
-        help="what the engine is compared with; `materialised`, its own simple schedule, needs no"
-        " GPU (default gpu)",
+        help="what the engine is compared with; `materialised`, its own simple schedule, and"
+        " `eager`, the kernels run as Python on some programs, need no GPU (default gpu)",
     )
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="rows with it")
     parser.add_argument(

@@ -6,18 +6,20 @@ backend plugin, and must pull in neither torch, NumPy nor llvmlite by doing so.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ttools.interpreter.api import interpret
+    from ttools.interpreter.eager.program import eager_program
 
-__all__ = ["interpret"]
+__all__ = ["eager_program", "interpret"]
+
+_MODULES = {"eager_program": "eager.program", "interpret": "api"}
 
 
 def __getattr__(name: str) -> object:
     """Imports a public name when it is first asked for (PEP 562)."""
-    if name not in __all__:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ttools.interpreter import api
-
-    return getattr(api, name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

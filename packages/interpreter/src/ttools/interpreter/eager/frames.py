@@ -43,6 +43,21 @@ def location() -> SourceLocation | None:
     return SourceLocation(here.file, here.line, here.column, callers=tuple(callers))
 
 
+def variable_of(value: object) -> str | None:
+    """The name of the variable that holds a value, in the nearest frame outside our packages."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("ttools", "triton", "torch"):
+            for scope in (frame.f_locals, frame.f_globals):
+                for name, held in list(scope.items()):
+                    if held is value and not name.startswith("_"):
+                        return name
+            return None
+        frame = frame.f_back
+    return None
+
+
 def _location(frame: FrameType) -> SourceLocation:
     code = frame.f_code
     return SourceLocation(code.co_filename, frame.f_lineno, _column(frame))

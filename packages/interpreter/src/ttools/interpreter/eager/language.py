@@ -64,6 +64,7 @@ def wrap(value: Any) -> Any:
     """What an eager kernel gets for something that its code names."""
     if isinstance(value, ModuleType):
         return _view(value)
+    value = _of_libdevice(value)
     static = _STATIC.get(id(value))
     if static is not None:
         return static
@@ -74,7 +75,7 @@ def wrap(value: Any) -> Any:
     if isinstance(value, jit_function_class()):
         from ttools.interpreter.eager.functions import function_for
 
-        return function_for(_of_libdevice(value))
+        return function_for(value)
     if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
         return _aggregate(value)
     if hasattr(type(value), "cache_key") and callable(value):
@@ -103,7 +104,6 @@ def _of_libdevice(value: Any) -> Any:
 
 @lru_cache(maxsize=2048)
 def _builtin(function: Callable[..., Any]) -> Callable[..., Any]:
-    function = _of_libdevice(function)
     if function is core.map_elementwise:
         return combine.map_elementwise
     more = extra(function)
@@ -139,6 +139,11 @@ def _aggregate(cls: type) -> Callable[..., Any]:
     make.__name__ = cls.__name__
     make.__wrapped__ = cls  # type: ignore[attr-defined]
     return make
+
+
+def language_modules() -> tuple[ModuleType, ...]:
+    """The modules that a user reaches the language by."""
+    return tl, tl.math, libdevice_module()
 
 
 def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ttools.core.buffers import ArrayBuffer
 from ttools.core.errors import KernelError
+from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import location
 from ttools.interpreter.facts import storage_extent
@@ -172,13 +173,18 @@ class Memory:
         """The storage behind an argument."""
         return next((s for s in self.storages if s.name == name), None)
 
-    def name_of(self, tensor: Any) -> str:
-        """The name of the storage behind a tensor, which is added if it is new."""
+    def name_of(self, tensor: Any, variable: str | None) -> str:
+        """The name of the storage behind a tensor, which is added if it is new.
+
+        Args:
+            tensor: of torch.
+            variable: what the user calls it.
+        """
         address = int(tensor.data_ptr())
         found = self.holding(address)
         if found is not None and found.first == address:
             return found.name
-        name = f"t{len(self.storages)}"
+        name = variable or f"tensor {len(self.storages) + 1}"
         self.add(name, tensor, tensor, address)
         return name
 
@@ -210,10 +216,19 @@ def _live_storages() -> Iterator[tuple[int, int, str]]:
     torch = sys.modules.get("torch")
     for value in gc.get_objects():
         if torch is not None and issubclass(type(value), torch.Tensor):
-            if value.device.type != "cpu" or value.layout is not torch.strided:
-                continue
-            extent = storage_extent(value)
+            extent = _host_extent(value)
             if extent is not None:
                 yield *extent, f"{value.dtype}{list(value.shape)}"
         elif type(value) is ArrayBuffer:
             yield *value.storage_extent(), f"{value.array.dtype}{list(value.shape)}"
+
+
+def _host_extent(tensor: Any) -> tuple[int, int] | None:
+    """The addresses of a tensor's storage; None if it has none on the host."""
+    try:
+        if has_device_memory() and tensor.untyped_storage().device.type != "cpu":
+            return None
+        extent = storage_extent(tensor)
+    except (RuntimeError, NotImplementedError):  # sparse, fake, functorch's
+        return None
+    return extent if extent is not None and extent[0] else None

@@ -17,8 +17,9 @@ import numpy as np
 from triton import language as tl
 from triton.language import core
 
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import jit_function_class
+from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.session import current
@@ -292,9 +293,12 @@ def pointer_to(tensor: Any) -> EagerTensor:
     """A pointer to the first element of a tensor outside the kernel."""
     from ttools.core.triton_versions import argument_type, language_type
 
+    device = getattr(tensor, "device", None)
+    if has_device_memory() and getattr(device, "type", "cpu") != "cpu":
+        raise UsageError(f"a tensor on {device} cannot be accessed from here; use tensor.cpu()")
     type_ = language_type(argument_type(tensor))
     session = current()
-    name = session.memory.name_of(tensor)
+    name = session.memory.name_of(tensor, frames.variable_of(tensor))
     text = str(type_.to_ir(session.semantic.builder))
     handle = Handle(np.asarray(tensor.data_ptr(), np.int64), element(text), name)
     return EagerTensor(handle, type_)

@@ -1,0 +1,133 @@
+"""`eager_program()`: one program whose operations are tried line by line, at a prompt or notebook.
+
+Here the user's own code calls `tl`, not a copy of it in globals of ours, so while such a program
+is open `tl`'s builtins and jit functions are replaced by ones that know it; all is put back.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.core.triton_versions import jit_function_class
+from ttools.interpreter.backend.compiler import CPUBackend
+from ttools.interpreter.backend.device import CPU_TARGET
+from ttools.interpreter.eager.functions import begin_launch, function_for
+from ttools.interpreter.eager.language import language_modules, wrap
+from ttools.interpreter.eager.launch import new_session
+from ttools.interpreter.eager.memory import Memory
+from ttools.interpreter.eager.session import is_active, running
+
+Extents = int | Sequence[int]
+
+
+@contextmanager
+def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[None]:
+    """Opens a program in which `tl`'s functions can be called one by one.
+
+    Tensors of torch stand for pointers to their first element, and operations take effect: a
+    `tl.store` changes the tensor. Nothing has to be compiled or launched.
+
+    Args:
+        pid: the program's ids, as `tl.program_id` gives them.
+        grid: how many programs there are along each dimension; just enough by default.
+
+    Raises:
+        UsageError: there is no such program in the grid.
+
+    Example:
+        >>> x = torch.arange(100.0)
+        >>> with eager_program(pid=3, grid=8):
+        ...     offsets = tl.program_id(0) * 4 + tl.arange(0, 4)
+        ...     print(tl.load(x + offsets))
+        fp32[4] [12. 13. 14. 15.]
+    """
+    program = _extents("pid", pid, 0)
+    x, y, z = program
+    extents = (x + 1, y + 1, z + 1) if grid is None else _extents("grid", grid, 1)
+    if any(not 0 <= i < n for i, n in zip(program, extents, strict=True)):
+        raise UsageError(f"there is no program {program} in a grid of {extents}")
+    backend = CPUBackend(CPU_TARGET)
+    options = backend.parse_options({"debug": True})
+    codegen = backend.get_codegen_implementation(options)
+    session = new_session("eager_program", extents, Memory(), options, codegen)
+    session.program = program
+    begin_launch()
+    _PATCHES.acquire()
+    try:
+        with running(session):
+            yield
+    finally:
+        _PATCHES.release()
+
+
+def _extents(name: str, given: Extents, rest: int) -> tuple[int, int, int]:
+    numbers = (given,) if isinstance(given, int) else tuple(given)
+    if not 1 <= len(numbers) <= 3 or not all(isinstance(n, int) for n in numbers):
+        raise UsageError(f"{name}={given!r}: must be one to three integers")
+    x, y, z = (*numbers, rest, rest)[:3]
+    return x, y, z
+
+
+class _Patches:
+    """What is replaced in Triton while programs are open, and put back after the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def acquire(self) -> None:
+        """Replaces everything unless another program did."""
+        with self._lock:
+            self._open += 1
+            if self._open == 1:
+                for module in language_modules():
+                    for name, value in list(vars(module).items()):
+                        if getattr(value, "__triton_builtin__", False):
+                            self._set(module, name, _here_or(value))
+                jit = jit_function_class()
+                self._set(jit, "__call__", _called_here_or(jit.__call__))
+
+    def release(self) -> None:
+        """Puts everything back if no other program is open."""
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                while self._undo:
+                    owner, name, value = self._undo.pop()
+                    setattr(owner, name, value)
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._undo.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+
+#: Triton's modules are the process's, and so is what is replaced in them.
+_PATCHES = _Patches()
+
+
+def _here_or(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A builtin that works in the open program, and for Triton's compiler as before."""
+
+    @functools.wraps(original)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if "_semantic" in named or not is_active():
+            return original(*arguments, **named)
+        return wrap(original)(*arguments, **named)
+
+    return call
+
+
+def _called_here_or(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: Any, *arguments: Any, **named: Any) -> Any:
+        if not is_active():
+            return original(self, *arguments, **named)
+        return function_for(self)(*arguments, **named)
+
+    return call
