@@ -155,6 +155,7 @@ class Monitor:
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[NDArray[np.uint8]] = []
+        self._records: tuple[NDArray[Any], NDArray[Any]] | None = None
         self._log, self._log_at = _take_log() if logs else (None, 0)
         self.table = table
         self._keep: list[Any] = []
@@ -231,6 +232,7 @@ class Monitor:
         assert 0 <= used <= SHARED_LOG_RECORDS
         if used and self._log is not None:
             self._logs.append(self._log[: used * RECORD_BYTES].copy())
+            self._records = None
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
@@ -253,14 +255,18 @@ class Monitor:
 
     def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The logged accesses, and the synchronising ones in the order of their effects."""
+        self.drain()
+        if self._records is None:
+            self._records = self._split()
+        return self._records
+
+    def _split(self) -> tuple[NDArray[Any], NDArray[Any]]:
         import numpy as np
 
-        self.drain()
         if not self._logs:
             return _no_accesses(), _no_syncs()
-        if len(self._logs) > 1:
-            self._logs = [np.concatenate(self._logs)]
-        log = self._logs[0].view(access_dtype())
+        self._logs = [np.concatenate(self._logs) if len(self._logs) > 1 else self._logs[0]]
+        log: NDArray[Any] = self._logs[0].view(access_dtype())
         is_sync = log["site"] < 0
         if not is_sync.any():
             return log, _no_syncs()

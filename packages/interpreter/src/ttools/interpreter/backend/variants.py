@@ -119,7 +119,7 @@ class Variants:
     @cached_property
     def synchronises(self) -> bool:
         """Whether a program of the kernel could learn of another."""
-        return synchronises_programs(self.module)
+        return synchronises_programs(self._module or self.module)
 
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ttools.sanitizer.races.records import RMW, Records
+from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.records import RMW, Ints, Records
 
 #: More acquisitions in a launch than this are not looked at.
 _MOST_RECORDS = 1 << 18
@@ -55,9 +56,9 @@ def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
     if not locking or not len(syncs) or len(syncs) > _MOST_RECORDS:
         return []
     taken = np.isin(syncs["site"], list(locking)) & (syncs["flags"] & RMW > 0)
-    if len(np.unique(syncs["address"][taken])) < 2:
+    concerned = _takers_of_several(syncs[taken])
+    if not len(concerned):
         return []
-    concerned = np.unique(syncs["program"][taken])
     chosen = np.flatnonzero(np.isin(syncs["program"], concerned) & (syncs["flags"] & RMW > 0))
     chosen = chosen[np.lexsort((syncs["epoch"][chosen], syncs["program"][chosen]))]
     edges = _Edges()
@@ -66,6 +67,14 @@ def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
     for program, address, site in zip(*columns, strict=True):
         reader.read(program, address, site, takes=site in locking)
     return _circle(edges)
+
+
+def _takers_of_several(taken: Records) -> Ints:
+    """The programs that take more than one lock; most launches have none."""
+    order = order_by(taken["program"], taken["address"])
+    program = taken["program"][order]
+    fresh = changes(program, taken["address"][order])
+    return distinct(program[fresh & ~changes(program)])
 
 
 @dataclass
