@@ -368,3 +368,35 @@ def storage_was_freed_by_resizing(fixed: bool) -> None:
         copy[(2,)](x, torch.empty(64), 64, B=32)
     finally:
         x.untyped_storage().resize_(256)  # torch cannot even print it without
+
+
+@triton.jit
+def ahead(x_ptr, o_ptr, n, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    acc = tl.zeros((B,), tl.float32)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    for start in range(0, n, B):
+        after = start + B + i
+        following = tl.load(x_ptr + after, mask=after < n if FIXED else None)  # BUG: oob_load
+        acc += tl.where(start + i < n, x, 0.0)
+        x = following
+    tl.store(o_ptr, tl.sum(acc, 0))
+
+
+@buggy("oob_load", "x_ptr")
+def tile_after_the_last_is_fetched(fixed: bool) -> None:
+    ahead[(1,)](torch.rand(60), torch.empty(1), 60, FIXED=fixed, B=16)
+
+
+@triton.jit
+def compacted(x_ptr, n_ptr, o_ptr, room, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    keep = tl.load(x_ptr + i) > 0.5
+    at = tl.atomic_add(n_ptr + tl.zeros((B,), tl.int32), 1, mask=keep)
+    tl.store(o_ptr + at, i, mask=keep & (at < room) if FIXED else keep)  # BUG: oob_store
+
+
+@buggy("oob_store", "o_ptr")
+def more_are_kept_than_fit(fixed: bool) -> None:
+    x, n = torch.arange(128) / 127, torch.zeros(1, dtype=torch.int32)
+    compacted[(4,)](x, n, torch.empty(20, dtype=torch.int32), 20, FIXED=fixed, B=32)

@@ -105,3 +105,19 @@ def batched(x_ptr, o_ptr, sb, sm, FIXED: tl.constexpr, B: tl.constexpr):
 @buggy("int_overflow", "x_ptr", also=["oob_load"])
 def stride_of_a_batch(fixed: bool) -> None:
     batched[(5,)](torch.rand(4), torch.empty(20), 2**30, 1, FIXED=fixed, B=8)
+
+
+@triton.jit
+def by_bytes(x_ptr, index_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    index = tl.load(index_ptr + i)
+    if FIXED:
+        index = index.to(tl.int32)
+    at = index * 4  # BUG: int_overflow
+    tl.store(o_ptr + i, tl.load(x_ptr + at))
+
+
+@buggy("int_overflow", "x_ptr")
+def index_of_unsigned_bytes(fixed: bool) -> None:
+    index = (torch.arange(64) * 3).to(torch.uint8)
+    by_bytes[(1,)](torch.rand(1024), index, torch.empty(64), FIXED=fixed, B=64)

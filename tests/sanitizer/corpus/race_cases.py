@@ -273,3 +273,29 @@ def reset(x_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr):
 @buggy("race", "o_ptr")
 def first_program_clears_what_others_add_to(fixed: bool) -> None:
     reset[(4,)](torch.rand(4, 16), torch.zeros(16), FIXED=fixed, B=16)
+
+
+@triton.jit
+def boxes(o_ptr, n, step, B: tl.constexpr):
+    o = tl.make_tensor_descriptor(o_ptr, [n], [1], [B])
+    p = tl.program_id(0)
+    o.store([p * step], tl.full((B,), 1.0, tl.float32) * p)  # BUG: overlapping_store
+
+
+@buggy("overlapping_store", "o_ptr")
+def boxes_of_descriptors_overlap(fixed: bool) -> None:
+    boxes[(4,)](torch.empty(64), 64, 16 if fixed else 12, B=16)
+
+
+@triton.jit
+def copied_rows(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    r = tl.program_id(0)
+    c = tl.arange(0, B)
+    x = tl.load(x_ptr + r * n + c, mask=c < n)
+    tl.store(o_ptr + r * s + c, x, mask=c < n)  # BUG: overlapping_store
+
+
+@buggy("overlapping_store", "o_ptr")
+def rows_of_an_expanded_output(fixed: bool) -> None:
+    o = torch.zeros(4 if fixed else 1, 16).expand(4, 16)
+    copied_rows[(4,)](torch.rand(4, 16), o, o.stride(0), 16, B=16)

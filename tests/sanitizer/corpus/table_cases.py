@@ -61,3 +61,16 @@ def table_has_an_empty_slot(fixed: bool) -> None:
     if not fixed:
         table[2] = 0
     first_of[(3,)](table, torch.empty(3))
+
+
+@triton.jit
+def from_number(address, o_ptr, n, B: tl.constexpr):
+    x = address.to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x + i, mask=i < n, other=0.0))  # BUG: oob_load
+
+
+@buggy("oob_load", "address")
+def address_is_passed_as_a_number(fixed: bool) -> None:
+    x = torch.rand(50)
+    from_number[(1,)](x.data_ptr(), torch.empty(64), 50 if fixed else 60, B=64)

@@ -272,3 +272,59 @@ def test_found_are_the_lanes_whose_offset_is_not_exact(
         for _ in range(turns):
             e = e + eval(step, {"tl": _Language}, values)
         np.testing.assert_array_equal(found[program], e.exact != e.wrapped, err_msg=text)
+
+
+@triton.jit
+def by_bytes(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    index = tl.load(i_ptr + i)
+    offset = index * 3  # here
+    x = tl.load(x_ptr + offset, mask=i < n)
+    tl.store(o_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def two_steps(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    index = tl.load(i_ptr + i)
+    first = index + 100  # first
+    offset = first * 2  # second
+    x = tl.load(x_ptr + offset, mask=i < n)
+    tl.store(o_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def unsigned_hash(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    h = tl.load(i_ptr + i).to(tl.uint32) * 2654435761
+    slot = (h >> 26) + (h ^ (h * 31)) % 8 + (h * 7 & 15)
+    tl.store(o_ptr + i, tl.load(x_ptr + slot, mask=i < n))
+
+
+def bytes_of(*values: int) -> dict[str, Any]:
+    index = torch.tensor(values, dtype=torch.uint8)
+    return {"x_ptr": torch.zeros(512), "o_ptr": torch.zeros(64), "i_ptr": index, "n": B}
+
+
+@pytest.mark.parametrize("schedule", ["fused", "materialised"])
+def test_unsigned_integers_wrap_later(schedule: str) -> None:
+    # 85 * 3 = 255 fits into an unsigned byte though not into a signed one; 86 * 3 does not.
+    arguments = bytes_of(0, 42, 43, 85, 86, 128, 200, 255)
+    (held,) = [h for h in run(by_bytes, (1,), arguments, schedule=schedule) if h.any]
+    np.testing.assert_array_equal(held.where[0], [0, 0, 0, 0, 1, 1, 1, 1])
+    assert line_of(held) == "offset = index * 3  # here"
+    assert "a uint8 product wraps around" in held.message
+
+
+def test_of_two_unsigned_steps_the_first_that_wraps_is_named() -> None:
+    # 27 and 28 lie to both sides of 2 * (27 + 100) < 256, 155 and 156 of 155 + 100 < 256.
+    arguments = bytes_of(0, 27, 28, 100, 155, 156, 200, 255)
+    held = {line_of(h): h.where[0].tolist() for h in run(two_steps, (1,), arguments) if h.any}
+    assert held == {
+        "first = index + 100  # first": [0, 0, 0, 0, 0, 1, 1, 1],
+        "offset = first * 2  # second": [0, 0, 1, 1, 1, 0, 0, 0],
+    }
+
+
+def test_unsigned_hashes_wrap_on_purpose() -> None:
+    assert not any(h.any for h in run(unsigned_hash, (1,), bytes_of(*range(0, 240, 30))))
