@@ -33,7 +33,7 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.native_probe import probe_code
 from ttools.interpreter.printing import element_value
-from ttools.interpreter.region import Region
+from ttools.interpreter.region import NOWHERE, Region
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +43,7 @@ _NO_PROGRAM = 2**63 - 1
 # A monitor's words before its counters, see `emit.probe_layout`; and those of a region.
 _HEADER = struct.Struct(f"<{len(FUNCTIONS) + 12}Q")
 _REGION = struct.Struct("<8Q")
+_NOTHING = (0,) * 8
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,10 @@ class Monitor:
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[NDArray[np.uint8]] = []
         self._records: tuple[NDArray[Any], NDArray[Any]] | None = None
-        self._log, self._log_at = _take_log() if logs else (None, 0)
+        self._log: NDArray[np.uint8] | None = None
+        self._log_at = 0
+        if logs:
+            self._log, self._log_at = _take_log()
         self.table = table
         self._keep: list[Any] = []
         counters_end = MONITOR_BYTES + len(table.counters)
@@ -164,16 +168,17 @@ class Monitor:
         rows_at = regions_at + len(regions) * REGION_BYTES
         self._block = table.take(rows_at + 16 * len(allocations))
         block, self.address = self._block.bytes, self._block.address
-        words = (
+        header = (
             *_functions(),
             *(0, 0, 0, table.address, table.count, self.address + regions_at),
             *(len(allocations), self.address + rows_at, self.address + MONITOR_BYTES),
             *(0, 0, self._log_at),
         )
-        _HEADER.pack_into(block, 0, *words)
+        _HEADER.pack_into(block, 0, *header)
         block[MONITOR_BYTES:counters_end] = table.counters
         for region in regions:
-            _REGION.pack_into(block, regions_at, *self._words(region))
+            words = _NOTHING if region is NOWHERE else self._words(region)
+            _REGION.pack_into(block, regions_at, *words)
             regions_at += REGION_BYTES
         for row in allocations:
             struct.pack_into("<2Q", block, rows_at, *row)
@@ -187,15 +192,15 @@ class Monitor:
 
     def _words(self, region: Region) -> tuple[int, ...]:
         """The region as the runtime reads it."""
-        exact = region.judges_view
-        low, high = region.view if exact else region.storage
+        storage, view, _, _, _, exact = region
+        low, high = view if exact else storage
         dims = 0
         if exact and region.has_gaps:
             high = low  # every access takes the closer look
             dims = self._dimensions(region)
         # Native code sees misaligned addresses by their distance from here.
         low += -low % LARGEST_ELEMENT
-        return (*region.storage, low, max(0, high - low), *region.view, dims, exact)
+        return (*storage, low, high - low if low < high else 0, *view, dims, exact)
 
     def _dimensions(self, region: Region) -> int:
         if region.members is not None:

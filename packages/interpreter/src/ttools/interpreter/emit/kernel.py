@@ -84,7 +84,8 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         bodies.append(text)
     entry = callees[str(kernel.attributes["sym_name"])]
     monitor = len(parameters) + facts.translated if options.instruments.any else None
-    bodies.append(_driver(b, entry, parameters, monitor, len(probes)))
+    logs = options.instruments.logs
+    bodies.append(_driver(b, entry, parameters, monitor, len(probes), logs=logs))
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
@@ -225,15 +226,22 @@ def _result_types(function: Operation) -> list[Type]:
 
 
 def _driver(
-    b: Builder, entry: Callee, parameters: Sequence[Value], monitor: int | None, sites: int
+    b: Builder,
+    entry: Callee,
+    parameters: Sequence[Value],
+    monitor: int | None,
+    sites: int,
+    *,
+    logs: bool,
 ) -> str:
     """`ttools_run`: takes programs from the shared counter until none is left.
 
     Args:
         monitor: the monitor's place among the parameters; None without instruments.
         sites: how many probes there are.
+        logs: whether they log.
     """
-    probe = None if monitor is None else ThreadProbe(b, entry.arena_bytes, sites)
+    probe = None if monitor is None else ThreadProbe(b, entry.arena_bytes, sites, logs=logs)
     with b.function_body() as lines:
         b.start("entry")
         if probe is not None and monitor is not None:

@@ -142,10 +142,11 @@ class ThreadProbe:
         b: the builder.
         offset: where in the arena the probe lies.
         sites: how many records it keeps open.
+        logs: whether there are any.
     """
 
-    def __init__(self, b: Builder, offset: int, sites: int) -> None:
-        self._b, self._offset, self._sites = b, offset, sites
+    def __init__(self, b: Builder, offset: int, sites: int, *, logs: bool) -> None:
+        self._b, self._offset, self._sites, self._logs = b, offset, sites, logs
 
     def begin(self, monitor: str) -> None:
         """The thread begins; `%probe` is defined from here."""
@@ -161,14 +162,17 @@ class ThreadProbe:
     def begin_program(self, program: str) -> None:
         self._store("PROGRAM", "i64", program)
         self._store("LAUNCH", "ptr", "%launch")
-        self._store("EPOCH", "i64", "0")  # and the barriers beside it
+        if self._logs:
+            self._store("EPOCH", "i64", "0")  # and the barriers beside it
 
     def end_program(self) -> None:
-        call(self._b, "close", "void")
+        if self._logs:
+            call(self._b, "close", "void")
 
     def end(self) -> None:
         """The thread runs no more programs."""
-        call(self._b, "finish", "void")
+        if self._logs:
+            call(self._b, "finish", "void")
 
     def _store(self, name: str, type: str, value: str) -> None:
         cell = self._b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {PROBE[name]}")
