@@ -157,6 +157,53 @@ def test_branches_and_addresses_are_judged() -> None:
 
 
 @triton.jit
+def chosen(x_ptr, y_ptr, o_ptr, n, m, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    low = tl.where(x > 0.5, 8, 0)
+    inside = low + 4 < B
+    low = tl.where(x > tl.load(y_ptr + low + 4, mask=inside, other=0.0), low + 4, low)
+    tl.store(o_ptr + i, tl.load(y_ptr + low), mask=i < m)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("stored", [10, 12])
+def test_where_to_load_may_be_chosen_by_undefined_lanes(stored: int, schedule: str) -> None:
+    """As a binary search does in the tail of a tile: whatever it finds, it stays in the table."""
+    (held,) = run(chosen, {**three(10), "m": stored}, schedule=schedule)
+    assert held.where[0].tolist() == [10 <= i < stored for i in range(B)]
+    assert "stored" in held.message
+    assert held.argument == 0
+
+
+@triton.jit
+def scattered(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(o_ptr + tl.where(x > 0.5, i, i + B), 1.0, mask=i < 12)
+
+
+def test_where_to_store_may_not() -> None:
+    (held,) = run(scattered, three(10))
+    assert held.where[0].tolist() == [10 <= i < 12 for i in range(B)]
+    assert "address" in held.message
+
+
+@triton.jit
+def chosen_table(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    j = tl.load(y_ptr + i, mask=i < n).to(tl.int32)
+    j = tl.where(i % 2 == 0, j, 0)
+    tl.store(o_ptr + i, tl.load(x_ptr + j), mask=i < n)
+
+
+def test_a_chosen_lane_that_is_undefined_itself_is_no_choice() -> None:
+    (held,) = run(chosen_table, {**three(10), "y_ptr": torch.zeros(64)})
+    assert held.where[0].tolist() == [i >= 10 and i % 2 == 0 for i in range(B)]
+    assert "address" in held.message
+
+
+@triton.jit
 def product(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):
     i = tl.arange(0, B)
     at = i[:, None] * B + i[None, :]

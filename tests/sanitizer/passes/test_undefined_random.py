@@ -135,4 +135,6 @@ def test_undefined_lanes_are_those_that_junk_changes(
     changed = (first != second) | (first != plain) & (second != plain)
     if masked:
         return  # the mask itself is undefined, and reported: what it lets through is arbitrary
+    if "> 0" in text:  # junk of either sign may choose the same
+        reported = reported & changed
     np.testing.assert_array_equal(reported, changed, err_msg=text)

@@ -141,7 +141,7 @@ class _Births(UndefinedLanes):
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Birth)
         found = [_born(b, op, index, key.kind)] if key.op is op else []
-        if any(known.shadow(v, key) is not None for v in self._flowing(op)):
+        if self._comes_through(op, key, known):
             found.append(self._handed_on(b, op, index, key, known))
         return b.any_of(found)
 

@@ -22,6 +22,8 @@ class Sink:
         use: what becomes of the lanes, as the end of a sentence about them.
         mask: only lanes with it matter; None for all.
         allows_copies: whether lanes may be handed on as they are.
+        allows_choices: whether it does no harm that lanes hold another one of several values, as
+            where an element is loaded: then it is undefined which one.
     """
 
     op: Operation
@@ -29,6 +31,7 @@ class Sink:
     use: str
     mask: Value | None = None
     allows_copies: bool = False
+    allows_choices: bool = False
 
 
 def sinks(op: Operation) -> Iterator[Sink]:
@@ -43,10 +46,11 @@ def _load(op: Operation) -> Iterator[Sink]:
 
 
 def _addressed(op: Operation, mask_at: int) -> Iterator[Sink]:
-    mask = mask_of(op)
-    yield Sink(op, op.operands[0], "an address is computed from them", mask)
+    mask, loads = mask_of(op), op.name == "tt.load"
+    use = "an address is computed from them"
+    yield Sink(op, op.operands[0], use, mask, allows_choices=loads)
     if len(op.operands) > mask_at:
-        yield Sink(op, op.operands[mask_at], "they decide a mask")
+        yield Sink(op, op.operands[mask_at], "they decide a mask", allows_choices=loads)
 
 
 def _store(op: Operation) -> Iterator[Sink]:

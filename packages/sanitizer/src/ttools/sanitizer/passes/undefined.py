@@ -29,6 +29,7 @@ from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
 from ttools.sanitizer.passes.undefined_lanes import (
     ACCESSES,
+    Decided,
     Mark,
     Source,
     UndefinedLanes,
@@ -134,7 +135,12 @@ class _Instrument:
             yield Source(op, "memory", argument)
 
     def run(self) -> list[Note]:
-        wanted = [(sink, key) for op in self.ops for sink in sinks(op) for key in self._keys(sink)]
+        wanted = [
+            (sink, source, keys)
+            for op in self.ops
+            for sink in sinks(op)
+            for source, keys in self._keys(sink).items()
+        ]
         if len(wanted) > _MOST_CHECKS:
             self.notes.append(
                 Note(
@@ -146,14 +152,14 @@ class _Instrument:
         checked = wanted[:_MOST_CHECKS]
         carried = {op: self._carried(op) for op in self.ops if op.name == "tt.store"}
         for value, key in [
-            *((sink.value, key) for sink, key in checked),
+            *((sink.value, key) for sink, _, keys in checked for key in keys),
             *((op.operands[1], key) for op, keys in carried.items() for key in keys),
         ]:
             self.tracking.demand(value, key)
         self._note_unknown()
         self.tracking.build()
-        for sink, key in checked:
-            self._check(sink, key)
+        for sink, source, keys in checked:
+            self._check(sink, source, keys)
         for op in self.ops:
             if self.memories.get(op):
                 self._write(op, carried.get(op, []))
@@ -169,27 +175,29 @@ class _Instrument:
                 )
 
     # ---- checks
-    def _keys(self, sink: Sink) -> list[Key]:
-        """The sources of which an undefined lane may get to a sink."""
-        keys: list[Key] = []
+    def _keys(self, sink: Sink) -> dict[Source, list[Key]]:
+        """The sources of which an undefined lane, or what it decides, may get to a sink."""
+        keys: dict[Source, list[Key]] = {}
         for key, mark in self.tracking.state(sink.value).items():
-            assert isinstance(key, Source)
+            assert isinstance(key, Source | Decided)
             assert isinstance(mark, Mark)
+            if isinstance(key, Decided) and sink.allows_choices:
+                continue
             if sink.mask is not None and mark.mask is not None and implies(sink.mask, mark.mask):
                 continue
-            if sink.allows_copies and self._is_carried(sink.op, key, mark):
+            source = key.source if isinstance(key, Decided) else key
+            if sink.allows_copies and self._is_carried(sink.op, source, mark):
                 continue
-            keys.append(key)
+            keys.setdefault(source, []).append(key)
         return keys
 
-    def _check(self, sink: Sink, key: Key) -> None:
-        assert isinstance(key, Source)
-        condition = self.tracking.shadow(sink.value, key)
-        assert condition is not None
+    def _check(self, sink: Sink, source: Source, keys: Sequence[Key]) -> None:
         b = self.rewriter.before(sink.op)
+        shadows = [self.tracking.shadow(sink.value, key) for key in keys]
+        condition = b.any_of([shadow for shadow in shadows if shadow is not None])
         if sink.mask is not None:
             condition = b.binary("andi", condition, sink.mask)
-        insert_check(b, condition, _defect(key, sink.use, sink.op.location))
+        insert_check(b, condition, _defect(source, sink.use, sink.op.location))
 
     # ---- shadow memory
     def _is_carried(self, op: Operation, source: Source, mark: Mark) -> bool:

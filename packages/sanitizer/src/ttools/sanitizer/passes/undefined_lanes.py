@@ -2,7 +2,9 @@
 
 A source is a masked load without `other`, a masked atomic, or memory that may never have been
 written. Each has a shadow of its own for every value that it reaches, so that a finding can name
-it. Must not know where undefined lanes matter.
+it. What an undefined lane only chooses, as `tl.where` does, is one of several defined values: that
+has a shadow apart, because such an index is no wild one. Must not know where undefined lanes
+matter.
 """
 
 from __future__ import annotations
@@ -63,6 +65,17 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Decided:
+    """Lanes that hold one of several values, which of them an undefined lane decides.
+
+    Attributes:
+        source: where the undefined lane comes from.
+    """
+
+    source: Source
+
+
+@dataclass(frozen=True)
 class Mark:
     """What is known of a source's undefined lanes in a value.
 
@@ -108,22 +121,24 @@ class UndefinedLanes:
         for source in self._sources.get(op, ()):
             mask = MovedMask(source.mask) if source.mask is not None else None
             found[source] = Mark(mask, copied=True)
-        for value in self._flowing(op):
+        for position, value in self._flowing(op):
             for key, mark in known.state(value).items():
                 assert isinstance(mark, Mark)
-                if not self._is_discarded(op, value, mark):
-                    new = self._weakened(op, value, mark)
-                    found[key] = self.join(found[key], new) if key in found else new
+                after = _key_after(op, position, key)
+                if after is not None and not self._is_discarded(op, value, mark):
+                    new = self._weakened(op, position, mark)
+                    found[after] = self.join(found[after], new) if after in found else new
         return found
 
-    def _flowing(self, op: Operation) -> list[Value]:
-        """The operands whose lanes reach the results."""
+    def _flowing(self, op: Operation) -> list[tuple[int, Value]]:
+        """The operands whose lanes reach the results, each with its position."""
+        operands = list(enumerate(op.operands))
         if op.name == "tt.load":
-            return op.operands[2:]
+            return operands
         if op.name in ACCESSES or lane_builder(op) is None:
             return []
         swap = exchanged(op)
-        return op.operands if swap is None else [swap[0]]
+        return operands if swap is None else [(0, swap[0])]
 
     def _is_discarded(self, op: Operation, value: Value, mark: Mark) -> bool:
         """Whether no undefined lane of an operand can reach the result, by the masks alone."""
@@ -136,13 +151,13 @@ class UndefinedLanes:
             return any(implies(v, mark.mask) for v in others)
         return False
 
-    def _weakened(self, op: Operation, value: Value, mark: Mark) -> Mark:
+    def _weakened(self, op: Operation, position: int, mark: Mark) -> Mark:
         if exchanged(op) is not None:
             return Mark(None, mark.copied)
-        copied = mark.copied and (op.name in _COPIES or op.name == "tt.load")
-        position = _DECIDING.get(op.name)
-        if position is not None and value is op.operands[position]:
-            copied = False
+        value = op.operands[position]
+        fills = op.name == "tt.load" and position > 1
+        copied = mark.copied and (op.name in _COPIES or fills)
+        copied &= _DECIDING.get(op.name) != position
         if mark.mask is None or is_lanewise(op) or op.name == "tt.load":
             return Mark(mark.mask, copied)
         if op.name in MOVES and len(op.operands) == 1 and value.is_tensor and len(op.results) == 1:
@@ -167,17 +182,19 @@ class UndefinedLanes:
     # ---- shadows
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         flowing = self._flowing(op)
-        for value in flowing:
-            if key in known.state(value):
-                yield value, key
+        for position, value in flowing:
+            for before in known.state(value):
+                if _key_after(op, position, before) != key:
+                    continue
+                yield value, before
                 if _is_conjunction(op) or _is_disjunction(op):
-                    others = [v for v in flowing if v is not value]
+                    others = [v for _, v in flowing if v is not value]
                     yield from ((v, k) for v in others for k in known.state(v))
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         if op.name in ACCESSES:
             return self._build_access(b, op, key, known)
-        parts = [known.shadow(value, key) for value in op.operands]
+        parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
         if _is_conjunction(op) or _is_disjunction(op):
             return self._build_logic(b, op, parts, known)
         swap = exchanged(op)
@@ -189,18 +206,47 @@ class UndefinedLanes:
 
     def _build_access(self, b: Builder, op: Operation, key: Key, known: Known) -> Value:
         mask = mask_of(op)
-        assert isinstance(key, Source)
-        found = []
-        fills = op.name == "tt.load" and len(op.operands) > 2
-        other = known.shadow(op.operands[2], key) if fills else None
-        if other is not None:
-            found.append(other if mask is None else b.binary("andi", other, b.negate(mask)))
+        found: list[Value] = []
+        if op.name == "tt.load":
+            found += self._chosen(b, op, mask, key, known)
+        if not isinstance(key, Source):
+            return b.any_of(found)
         if key.op is op and key.kind == "masked":
             assert mask is not None
             found.append(b.negate(mask))
         elif key.op is op:
             found += [load_shadow(b, m, op.operands[0], mask) for m in self._memories[op]]
         return b.any_of(found)
+
+    def _comes_through(self, op: Operation, key: Key, known: Known) -> bool:
+        """Whether an operand has a shadow that the results inherit."""
+        return any(
+            _key_after(op, position, before) == key and known.shadow(value, before) is not None
+            for position, value in self._flowing(op)
+            for before in known.state(value)
+        )
+
+    def _chosen(
+        self, b: Builder, op: Operation, mask: Value | None, key: Key, known: Known
+    ) -> Iterator[Value]:
+        """Lanes of a load by those of its operands: the address, its mask, what fills the rest."""
+        parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
+        address, decides, fills = [*parts, None, None][:3]
+        if address is not None:
+            yield address if mask is None else b.binary("andi", address, mask)
+        if decides is not None:
+            yield decides
+        if fills is not None:
+            yield fills if mask is None else b.binary("andi", fills, b.negate(mask))
+
+    def _part(
+        self, b: Builder, op: Operation, position: int, key: Key, known: Known
+    ) -> Value | None:
+        """The lanes of an operand that give its results this key."""
+        value = op.operands[position]
+        keys = [k for k in known.state(value) if _key_after(op, position, k) == key]
+        found = [s for k in keys if (s := known.shadow(value, k)) is not None]
+        return b.any_of(found) if found else None
 
     def _build_logic(
         self, b: Builder, op: Operation, parts: list[Value | None], known: Known
@@ -223,6 +269,15 @@ class UndefinedLanes:
 
     def default(self, b: Builder, value: Value, key: Key) -> Value:
         return unmarked(b, value)
+
+
+def _key_after(op: Operation, position: int, key: Key) -> Key | None:
+    """What becomes of a key of an operand: what follows it in the results; None if nothing."""
+    if op.name == "tt.load" and position < 2:
+        return key if isinstance(key, Decided) else None
+    if isinstance(key, Source) and _DECIDING.get(op.name) == position:
+        return Decided(key)
+    return key
 
 
 def _is_conjunction(op: Operation) -> bool:
