@@ -107,3 +107,19 @@ def tile(x_ptr, o_ptr, sm, B: tl.constexpr):
 def rows_of_a_tile_overlap(fixed: bool) -> None:
     x = torch.arange(256.0)
     tile[(1,)](x, torch.zeros(256), 16 if fixed else 8, B=16)
+
+
+@triton.jit
+def counted(x_ptr, bins_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.atomic_add(bins_ptr + tl.load(x_ptr + i), 1)  # BUG: intra_program_race
+    if FIXED:
+        tl.debug_barrier()
+    n = tl.arange(0, N)
+    tl.store(o_ptr + n, tl.cumsum(tl.load(bins_ptr + n), 0))  # BUG: intra_program_race
+
+
+@buggy("intra_program_race", "bins_ptr")
+def counts_are_read_too_soon(fixed: bool) -> None:
+    x, bins = torch.arange(256) % 8, torch.zeros(8, dtype=torch.int32)
+    counted[(1,)](x, bins, torch.empty(8, dtype=torch.int32), FIXED=fixed, B=256, N=8)

@@ -108,10 +108,11 @@ def meeting_bytes(launch: Launch) -> dict[tuple[str, int, int], dict[int, set[tu
 
 
 def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> bool:
-    """Whether an earlier store and a later access of one program are by different threads."""
+    """Whether an earlier access of one program and a later one are by different threads."""
     if (one.program, one.barrier) != (other.program, other.barrier) or one.site == other.site:
         return False
-    if a.kind != "store" or max(a.numel, b.numel) == 1:
+    overtakes = a.kind == "atomic" and a.numel > 1 and b.kind == "load" and not b.volatile
+    if not overtakes and (a.kind != "store" or max(a.numel, b.numel) == 1):
         return False
     form_a, form_b = ([n for n in site.shape if n > 1] for site in (a, b))
     same = (form_a, a.size, one.elements[byte]) == (form_b, b.size, other.elements[byte])

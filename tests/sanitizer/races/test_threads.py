@@ -60,6 +60,18 @@ def test_loads_before_stores_are_not_claimed():
     assert found(launch) == []
 
 
+@pytest.mark.parametrize("kind", ["load", "store", "atomic"])
+def test_loads_may_overtake_a_tile_of_atomics(kind):
+    launch = Launch([Site("atomic", 4, (32,)), Site(kind, 4, (4, 8))])
+    launch.access(0, 0, 0, elements=8)
+    launch.access(0, 1, 0, elements=8)
+    assert found(launch) == (RACE if kind == "load" else [])
+    launch = Launch([Site("atomic", 4), Site(kind, 4, (32,))])
+    launch.access(0, 0, 0)
+    launch.access(0, 1, 0, elements=8)
+    assert found(launch) == []
+
+
 def test_the_witness_is_a_pair_of_different_threads():
     launch = Launch([Site("store", 4, (32,)), Site("load", 4, (32,))])
     for lane in (0, 1):

@@ -40,11 +40,14 @@ def clashes(classes: Ints) -> Bools:
 
 
 def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
-    """Pairs (earlier plain store, later access) of which a tile is one, in program order.
+    """Pairs (earlier, later) in program order of which a tile is one, the earlier a plain store.
 
+    Or the earlier is a tile of atomics and the later a plain load: it may come before some of them.
     A scalar access is made by one thread and a tile by many; two scalars are left alone.
     """
     tile = np.array([site.numel > 1 for site in sites], np.bool_)
-    either = tile[:, None] | tile[None, :]
+    atomic = tile & np.isin(classes, (ATOMIC, LOCAL))
+    clash = (tile[:, None] | tile[None, :]) & np.equal(classes, STORE)[:, None]
+    clash |= atomic[:, None] & np.equal(classes, LOAD)[None, :]
     later = np.triu(np.ones((len(sites), len(sites)), np.bool_), 1)
-    return np.asarray(either & later & np.equal(classes, STORE)[:, None])
+    return np.asarray(clash & later)
