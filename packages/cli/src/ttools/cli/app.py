@@ -14,18 +14,20 @@ from ttools.cli.console import stdout, tell_error
 from ttools.cli.doctor import doctor_command
 from ttools.cli.inspect import inspect_command
 from ttools.cli.interpret import interpret_command
+from ttools.cli.profile import profile_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 app = typer.Typer(
     name="ttools",
-    help="Run and check Triton kernels on the CPU.",
+    help="Run, check, profile and inspect Triton kernels, with or without a GPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
+app.command("profile", cls=TargetCommand)(profile_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("doctor")(doctor_command)
 
@@ -45,7 +47,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Run and check Triton kernels on the CPU."""
+    """Run, check, profile and inspect Triton kernels, with or without a GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

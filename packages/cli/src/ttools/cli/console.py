@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -98,10 +98,16 @@ def write_findings(text: str) -> None:
     console.print(coloured, soft_wrap=True, end="")
 
 
-def write_table(table: Table, output: Path) -> None:
-    """Writes a table to a file, as plain text."""
+def write_tables(tables: Sequence[Table], output: Path | None, fallback: Console) -> None:
+    """Writes tables to a file as plain text, or to `fallback` when there is none."""
+    if output is None:
+        for table in tables:
+            fallback.print(table)
+        return
     with _opened(output) as file:
-        Console(file=file, width=_FILE_WIDTH).print(table)
+        console = Console(file=file, width=_FILE_WIDTH)
+        for table in tables:
+            console.print(table)
 
 
 def require_folder(*outputs: Path | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, stdout, write_json, write_table
+from ttools.cli.console import require_folder, stdout, write_json, write_tables
 from ttools.core.environment import Result, examine
 
 SCHEMA_VERSION = 1
@@ -33,20 +32,13 @@ def doctor_command(
     if json or form is options.ReportFormat.JSON:
         write_json(_as_json(results), output, stdout())
     else:
-        _write_table(results, output)
+        write_tables([_table(results)], output, stdout())
     failed = any(result.status == "error" for result in results)
     raise typer.Exit(exit_codes.FINDINGS if failed else exit_codes.OK)
 
 
 def _as_json(results: Sequence[Result]) -> dict[str, Any]:
     return {"schema": SCHEMA_VERSION, "checks": [asdict(result) for result in results]}
-
-
-def _write_table(results: Sequence[Result], output: Path | None) -> None:
-    if output is None:
-        stdout().print(_table(results))
-    else:
-        write_table(_table(results), output)
 
 
 def _table(results: Sequence[Result]) -> Table:

@@ -22,23 +22,14 @@ def load_kernel(word: str) -> Any:
     if not path.is_file():
         raise UsageError(f"there is no file `{file}`")
     module = _load(path)
-    kernels = {n: k for n in dir(module) if (k := _kernel(getattr(module, n))) is not None}
+    from ttools.core.compilation.kernel_source import kernel_within
+
+    kernels = {n: k for n in dir(module) if (k := kernel_within(getattr(module, n))) is not None}
     if name not in kernels:
         close = get_close_matches(name, kernels) or sorted(kernels)
         hint = f"; it has {', '.join(close)}" if close else "; it has no kernel"
         raise UsageError(f"`{file}` has no kernel `{name}`{hint}")
     return kernels[name]
-
-
-def _kernel(value: Any) -> Any:
-    """The `JITFunction` within decorators; None for everything else."""
-    from triton.runtime.jit import JITFunction
-
-    for _ in range(8):
-        if isinstance(value, JITFunction):
-            return value
-        value = vars(value).get("fn") if hasattr(value, "__dict__") else None
-    return None
 
 
 def _load(path: Path) -> Any:

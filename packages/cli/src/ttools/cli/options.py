@@ -53,6 +53,14 @@ class FindingsFormat(str, Enum):
     HTML = "html"
 
 
+class ProfileFormat(str, Enum):
+    """How a profile is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
 class InspectionFormat(str, Enum):
     """How an inspection is written."""
 
@@ -420,4 +428,23 @@ OutputDirOption = Annotated[
         show_default=False,
         rich_help_panel=_REPORT,
     ),
+]
+
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="GPU",
+        help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
+        show_default=False,
+        rich_help_panel=_REPORT,
+    ),
+]
+LinesOption = Annotated[
+    bool,
+    typer.Option("--lines", help="Tell what each line of source does.", rich_help_panel=_REPORT),
+]
+ProfileFormatOption = Annotated[
+    ProfileFormat,
+    typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
 ]

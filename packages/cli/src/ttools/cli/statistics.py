@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from rich.table import Table
 
-from ttools.cli.console import stderr, write_json, write_table
+from ttools.cli.console import stderr, write_json, write_tables
 
 SCHEMA_VERSION = 1
 
@@ -65,7 +65,5 @@ def report(
     """Writes the report to a file, or else to standard error, away from the script's output."""
     if form == "json":
         write_json(as_json(costs, target, exit_code), output, stderr())
-    elif output is None:
-        stderr().print(as_table(costs))
     else:
-        write_table(as_table(costs), output)
+        write_tables([as_table(costs)], output, stderr())

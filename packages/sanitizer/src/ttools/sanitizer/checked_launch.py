@@ -17,6 +17,7 @@ from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.snapshot import Bytes
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding, lock_order_findings
@@ -26,7 +27,6 @@ from ttools.sanitizer.race_findings import identical, overwritten_findings, race
 from ttools.sanitizer.races import Records
 from ttools.sanitizer.replay import changing_stores, in_another_order, snapshot_before, touches
 from ttools.sanitizer.rewrites import Planner
-from ttools.sanitizer.snapshot import Bytes
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ttools.interpreter.facts import storage_extent
-from ttools.sanitizer.snapshot import Snapshot
+from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.uninitialised import Knowledge, UninitialisedMemory
 
 

@@ -16,8 +16,8 @@ from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
+from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.races import Overlaps, Records
-from ttools.sanitizer.snapshot import Snapshot
 
 #: Storages larger than this, together, are not copied for a second run.
 _LARGEST_SNAPSHOT = 1 << 32

@@ -19,6 +19,7 @@ _TYPE = re.compile(
     r"|fp8e4b15|f16|f32|f64|B)"
 )
 _TORCH_NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64", "B": "i1"}
+_MOST_DECORATORS = 8
 #: `:16` promises divisibility, `:1` that the value is 1.
 _DIVISIBLE, _ONE = "16", "1"
 
@@ -70,6 +71,17 @@ class KernelSource:
         text = kind if isinstance(kind, str) else str(tuple(kind))
         hints = [f"divisible by {n}" for name, n in self.hints.get((index,), ()) if n > 1]
         return ", ".join([text, *hints])
+
+
+def kernel_within(value: Any) -> Any:
+    """The `JITFunction` that a value is, decorators taken off; None for everything else."""
+    from triton.runtime.jit import JITFunction
+
+    for _ in range(_MOST_DECORATORS):
+        if isinstance(value, JITFunction):
+            return value
+        value = vars(value).get("fn") if hasattr(value, "__dict__") else None
+    return None
 
 
 def source_of_file(path: Path, options: Mapping[str, Any]) -> KernelSource:

@@ -15,7 +15,7 @@ from ttools.sanitizer.races.classes import ALONE, ATOMIC, LOAD, POLL, STORE
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.keys import changes, order_by, ranges
 from ttools.sanitizer.races.overlap import Cells
-from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site
+from ttools.sanitizer.races.records import SCALAR, Bools, Ints, Records, Site, column
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, RACE, Rows, join
 
 
@@ -28,20 +28,19 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
         classes: Of each site.
         clocks: Of the launch.
     """
-    cells = Cells(records["start"], records["end"])
-    moment = clocks.moments(records["program"], records["epoch"].astype(np.int64))
-    judge = _Judge(records, sites, classes, clocks, moment)
-    site = records["site"]
+    cells = Cells(column(records, "start"), column(records, "end"))
+    judge = _Judge(records, sites, classes, clocks)
+    lane, moment = column(records, "lane"), judge.moment
     parts = []
     for cell, index in cells.blocks(np.arange(len(records))):
         order = order_by(
             cell,
             moment[index],
-            records["program"][index],
+            judge.program[index],
             judge.kind[index],
-            site[index],
-            records["epoch"][index],
-            records["lane"][index],
+            judge.site[index],
+            judge.epoch[index],
+            lane[index],
         )
         cell, index = cell[order], index[order]
         for first, second in _candidates(cell, index, judge):
@@ -64,39 +63,35 @@ class _Judge:
     """Says of two records, the first one laid out before the second, whether they conflict."""
 
     def __init__(
-        self,
-        records: Records,
-        sites: Sequence[Site],
-        classes: Ints,
-        clocks: Clocks,
-        moment: Ints,
+        self, records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks
     ) -> None:
-        self.moment = moment
-        self.program: Ints = records["program"]
-        self.kind = classes[records["site"]]
-        self._epoch: Ints = records["epoch"]
-        self._barrier: Ints = records["barrier"]
+        self.program, self.epoch = column(records, "program"), column(records, "epoch")
+        self.site = column(records, "site")
+        self.moment = clocks.moments(self.program, self.epoch)
+        self.kind = classes[self.site]
+        self._barrier = column(records, "barrier")
         self._clocks = clocks
         forms = [(site.order, site.shape) for site in sites]
         self._form = np.array([forms.index(form) for form in forms], np.int64)
-        self._site: Ints = records["site"]
-        self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self._site]
+        self._tile = np.array([site.numel > 1 for site in sites], np.bool_)[self.site]
+        names = ("epoch", "barrier", "flags", "site")
+        self._releases = {name: column(clocks.syncs, name) for name in names}
 
     def verdicts(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
         """Which pairs conflict, of what kind, and at the site of which release (or -1)."""
         foreign = np.flatnonzero(self.program[first] != self.program[second])
         first, second = first[foreign], second[foreign]
         release = self._clocks.latest_releases(self.program[first], self.moment[second])
-        syncs = self._clocks.syncs[release]
-        ordered = (release >= 0) & (syncs["epoch"] >= self._epoch[first])
-        published = ~self._tile[first] | (self._barrier[first] < syncs["barrier"])
+        epoch, barrier, flags, site = (each[release] for each in self._releases.values())
+        ordered = (release >= 0) & (epoch >= self.epoch[first])
+        published = ~self._tile[first] | (self._barrier[first] < barrier)
         # A tile of releases is made by the threads that made a tile of accesses of its shape.
-        own_lane = (syncs["flags"] & SCALAR) == 0
-        published |= own_lane & (self._form[syncs["site"]] == self._form[self._site[first]])
+        own_lane = (flags & SCALAR) == 0
+        published |= own_lane & (self._form[site] == self._form[self.site[first]])
         both = self.kind[first] & self.kind[second]
         kind = np.where(both == STORE, OVERLAPPING_STORE, RACE)
         kind = np.where(ordered, INTRA_PROGRAM, kind)
-        at = np.where(ordered, syncs["site"], -1)
+        at = np.where(ordered, site, -1)
         bad = ~(ordered & published)
         return foreign[bad], kind[bad], at[bad]
 
@@ -107,7 +102,7 @@ class _Judge:
         """
         barrier = np.where(self._tile[before], self._barrier[before], -1)
         return self._clocks.orders_all(
-            self.program[before], self._epoch[before], barrier, self.moment[after]
+            self.program[before], self.epoch[before], barrier, self.moment[after]
         )
 
 

@@ -22,6 +22,7 @@ from ttools.sanitizer.races.records import (
     Record,
     Records,
     Site,
+    column,
 )
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
 from ttools.sanitizer.races.threads import thread_rows, thread_suspects
@@ -74,8 +75,7 @@ def find_conflicts(
 
 def _overlapping_records(accesses: Records) -> Records:
     """The records that share a byte with another one, sorted by start."""
-    # Columns of records lie far apart: copies are read faster.
-    start, end = (np.ascontiguousarray(accesses[name]) for name in ("start", "end"))
+    start, end = column(accesses, "start"), column(accesses, "end")
     if np.all(start[1:] >= end[:-1]):
         return np.empty(0, ACCESS)
     order = order_by(start)

@@ -58,6 +58,12 @@ SYNC = np.dtype(
 ACQUIRE, RELEASE, RMW, SCALAR = 1, 2, 4, 8
 """Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW."""
 
+
+def column(records: Records, name: str) -> Ints:
+    """A column of records by itself: those of records lie far apart and are read slowly."""
+    return records[name].astype(np.int64)
+
+
 AccessKind: TypeAlias = Literal["load", "store", "atomic"]
 ConflictKind: TypeAlias = Literal["overlapping_store", "race", "intra_program_race"]
 Severity: TypeAlias = Literal["error", "warning"]

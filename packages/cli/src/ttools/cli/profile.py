@@ -1,0 +1,69 @@
+"""`ttools profile`: what kernels do, how long it takes, and what a GPU would need for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ttools.cli import options, profile_report
+from ttools.cli.console import require_folder, say
+from ttools.cli.progress import progress
+from ttools.cli.work import read_work, run_work, take_over_from_upstream
+
+if TYPE_CHECKING:
+    from ttools.profiler import Profile
+
+
+def profile_command(
+    words: options.WordsArgument = None,
+    module: options.ModuleOption = None,
+    code: options.CodeOption = None,
+    device: options.DeviceOption = None,
+    only: options.OnlyOption = None,
+    lines: options.LinesOption = False,
+    form: options.ProfileFormatOption = options.ProfileFormat.TEXT,
+    output: options.OutputOption = None,
+    threads: options.ThreadsOption = None,
+    device_map: options.DeviceMapOption = None,
+    grid: options.GridOption = None,
+    arg: options.ArgOption = None,
+) -> None:
+    """Count what Triton kernels do and time it on the CPU; bound it on a GPU.
+
+    Operations and bytes are counted by line of source, without annotations. With --device the
+    roofline of that GPU bounds each launch, and its compiler tells registers and occupancy.
+    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
+    script's own.
+    """
+    work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
+    require_folder(output)
+    take_over_from_upstream("ttools profiles")
+    from ttools.profiler import profile
+
+    profiled = profile(device=device, only=only or None, threads=threads)
+    with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
+        status = run_work(work, device_map, quiet=True)
+    if not profiled.launches:
+        say("note", "no Triton kernel was launched, so nothing was profiled")
+    _report(profiled, lines, form, output, str(work), status)
+    raise typer.Exit(status)
+
+
+def _report(
+    profiled: Profile,
+    lines: bool,
+    form: options.ProfileFormat,
+    output: Path | None,
+    target: str,
+    status: int,
+) -> None:
+    if form is options.ProfileFormat.JSON:
+        profile_report.write_as_json(profiled, output, target, status)
+    elif form is options.ProfileFormat.CSV:
+        profile_report.write_as_csv(profiled, output, lines)
+    elif profiled.launches:
+        profile_report.write_as_text(profiled, output, lines)
+    for kernel, note in profiled.notes.items():
+        say("note", f"{kernel}: {note}")

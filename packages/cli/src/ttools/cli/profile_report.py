@@ -1,0 +1,201 @@
+"""A profile as tables, JSON or CSV.
+
+Owns headings, units and rounding. What the numbers mean is `ttools.profiler.frames`' to say.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from ttools.cli.console import stdout, write_tables, write_text
+from ttools.core.reports.report import shown_path
+
+if TYPE_CHECKING:
+    from ttools.core.compilation.inspection import Inspection
+    from ttools.profiler import Profile
+
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+def write_as_text(profiled: Profile, output: Path | None, lines: bool) -> None:
+    """Tables of kernels, of the device if one was named, and of lines if they are wanted."""
+    write_tables(list(_tables(profiled, lines)), output, stdout())
+
+
+def write_as_json(profiled: Profile, output: Path | None, target: str, status: int) -> None:
+    """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
+    data = {
+        "schema": "ttools.profile/1",
+        "script": {"target": target, "exit_code": status},
+        "device": asdict(profiled.device) if profiled.device else None,
+        "kernels": [_plain(row) for row in profiled.frame.to_dict("records")],
+        "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
+        "compiled": [each.as_dict() for each in profiled.inspections],
+        "notes": profiled.notes,
+    }
+    write_text(json.dumps(data, indent=2, default=str) + "\n", output)
+
+
+def write_as_csv(profiled: Profile, output: Path | None, lines: bool) -> None:
+    """The frame of kernels, or of lines."""
+    frame = profiled.lines if lines else profiled.frame
+    write_text(frame.to_csv(index=False), output)
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Without NaN, which JSON does not know."""
+    return {
+        str(name): None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row.items()
+    }
+
+
+def _tables(profiled: Profile, lines: bool) -> Iterator[Table]:
+    yield _kernels(profiled)
+    if profiled.device is not None:
+        yield _bounds(profiled)
+        yield _compiled(profiled)
+    if lines:
+        yield _lines(profiled)
+
+
+def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _kernels(profiled: Profile) -> Table:
+    table = _table(
+        "Kernels on the CPU",
+        ("kernel", "config"),
+        ("launches", "total", "share", "median", "p95", "flop", "bytes", "unique", "masked off"),
+    )
+    for row in profiled.frame.to_dict("records"):
+        table.add_row(
+            row["kernel"],
+            row["config"],
+            f"{row['launches']:,}",
+            *(seconds(row["total_s"]), f"{row['share']:.0%}"),
+            *(seconds(row["median_s"]), seconds(row["p95_s"])),
+            *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
+            _share(row["masked_share"]),
+        )
+    return table
+
+
+def _bounds(profiled: Profile) -> Table:
+    from ttools.profiler.roofline import ASSUMPTIONS
+
+    assert profiled.device is not None
+    table = _table(f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ())
+    for name in ("time of a launch", "flop per byte", "flop/s", "bytes/s"):
+        table.add_column(name, justify="right")
+    table.caption = ASSUMPTIONS
+    table.caption_justify = "left"
+    for row in profiled.frame.to_dict("records"):
+        limit, flops = row["bound_s"], row["flops"]
+        known = isinstance(limit, float) and limit > 0
+        table.add_row(
+            row["kernel"],
+            row["config"],
+            row["limited_by"] if known else "unknown",
+            seconds(limit),
+            _number(row["intensity"]),
+            amount(flops / limit) if known else "",
+            amount(row["unique_bytes"] / limit, "B") if known else "",
+        )
+    return table
+
+
+def _compiled(profiled: Profile) -> Table:
+    assert profiled.device is not None
+    table = _table(
+        f"Compiled for {profiled.device.architecture}",
+        ("kernel", "occupancy limited by", "narrow accesses", "matrix units"),
+        ("registers", "spilled", "shared", "occupancy"),
+    )
+    for inspection in profiled.inspections:
+        own, held = inspection.resources, inspection.occupancy
+        table.add_row(
+            inspection.source.name,
+            held.limited_by if held else "unknown",
+            _narrow(inspection),
+            ", ".join(sorted({each.name.split(".")[0] for each in inspection.matrix})),
+            f"{own.registers}",
+            amount(own.spilled, "B"),
+            amount(own.shared, "B"),
+            _share(held.share) if held else "",
+        )
+    return table
+
+
+def _narrow(inspection: Inspection) -> str:
+    from ttools.core.compilation.instructions import WIDEST
+
+    places = {
+        f"line {access.location.line} ({access.bits} bits)"
+        for access in inspection.accesses
+        if access.location and 0 < access.bits < WIDEST
+    }
+    return ", ".join(sorted(places))
+
+
+def _lines(profiled: Profile) -> Table:
+    table = _table(
+        "Lines, over all launches",
+        ("kernel", "line", "operations"),
+        ("executions", "loaded", "stored", "atomic", "masked off", "flop"),
+    )
+    root = Path.cwd()
+    for row in profiled.lines.to_dict("records"):
+        table.add_row(
+            row["kernel"],
+            f"{shown_path(row['file'], root)}:{row['line']}",
+            row["operations"],
+            f"{row['executions']:,}",
+            *(amount(row[name], "B") for name in ("loaded", "stored", "atomic")),
+            _share(row["masked_share"]),
+            amount(row["flops"]),
+        )
+    return table
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """`268M`, `1.05 MB`; empty for nothing known."""
+    if value is None or math.isnan(value):
+        return ""
+    gap = " " if unit else ""
+    for factor, prefix in _PREFIXES:
+        if value >= factor:
+            return f"{value / factor:.3g}{gap}{prefix}{unit}"
+    return f"{value:.3g}{gap}{unit}"
+
+
+def seconds(value: float | None) -> str:
+    """`3.14 ms`; empty for nothing known."""
+    if value is None or math.isnan(value):
+        return ""
+    for factor, unit in _TIMES:
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return "0"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.1%}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.3g}"

@@ -1,0 +1,129 @@
+"""Counts launches by running the rewritten kernel; equal launches are counted once.
+
+Must not know what counts are used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.backend.variants import Variants
+from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.ir import Module
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.region import ANYWHERE, NOWHERE, region_of
+from ttools.interpreter.snapshot import Snapshot
+from ttools.profiler.counting.counts import LaunchCounts, evaluate
+from ttools.profiler.counting.rewrite import CountingPlan, plan_counting
+from ttools.profiler.counting.traffic import rewrite_accesses, unique_bytes
+
+#: Names of the rewrites in the cache of compiled kernels; to be changed with what they do.
+_COUNT, _TRAFFIC, _WHOLE = "count 1", "traffic 1", "count all 1"
+
+
+class LaunchCounter:
+    """Counts what launches do, before they do it."""
+
+    def __init__(self) -> None:
+        self._plans: WeakKeyDictionary[Variants, CountingPlan] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Variants, dict[object, LaunchCounts]] = WeakKeyDictionary()
+
+    def count(self, launch: ObservedLaunch) -> LaunchCounts:
+        """The counts of a launch; memory is read, if at all, and left as it is.
+
+        What a launch does is remembered by kernel, grid and numbers passed, unless it depends on
+        what is in memory.
+
+        Raises:
+            UnsupportedError: the kernel cannot be emitted.
+        """
+        plan = self._plan(launch.variants)
+        known = self._known.setdefault(launch.variants, {})
+        pointers = set(launch.plan.pointers)
+        numbers = tuple(n for i, n in enumerate(launch.raw_parameters) if i not in pointers)
+        key = (tuple(launch.grid), numbers)
+        if not plan.reads and key in known:
+            return known[key]
+        counts = known[key] = (
+            self._whole(launch) if plan.depends_on_writes else self._reduced(launch, plan)
+        )
+        return counts
+
+    def _plan(self, variants: Variants) -> CountingPlan:
+        plan = self._plans.get(variants)
+        if plan is None:
+            plan = self._plans[variants] = _rewrite(variants.parse(), whole=False)
+        return plan
+
+    def _reduced(self, launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
+        instruments = Instruments(guards=True, rewrites=(_COUNT,))
+        monitor = _observe(launch, instruments, lambda module: _rewrite(module, whole=False))
+        return evaluate(plan, _counters(monitor, plan), self._unique(launch))
+
+    def _whole(self, launch: ObservedLaunch) -> LaunchCounts:
+        """Runs the whole kernel on memory that is put back."""
+        written = launch.written_storages
+        if written is None:
+            raise UnsupportedError("counting a kernel that stores through pointers from memory")
+        plan = _rewrite(launch.variants.parse(), whole=True)
+        own = replace(launch, facts=replace(launch.facts, readonly=frozenset()))
+        instruments = Instruments(guards=True, footprints=True, rewrites=(_WHOLE,))
+        before = Snapshot(written)
+        try:
+            monitor = _observe(own, instruments, lambda module: _rewrite(module, whole=True))
+        finally:
+            before.restore()
+        return evaluate(plan, _counters(monitor, plan), unique_bytes(monitor, frozenset()))
+
+    def _unique(self, launch: ObservedLaunch) -> tuple[int, int]:
+        stand_ins: list[frozenset[int]] = []
+
+        def rewrite(module: Module) -> None:
+            inline_calls(module)
+            stand_ins.append(rewrite_accesses(module))
+
+        # All memory leaves footprints, not only what the launch writes.
+        facts = replace(launch.facts, readonly=frozenset())
+        own = replace(launch, facts=facts)
+        instruments = Instruments(guards=True, footprints=True, rewrites=(_TRAFFIC,))
+        monitor = _observe(own, instruments, rewrite)
+        if not stand_ins:  # the kernel was in the cache
+            rewrite(launch.variants.parse())
+        return unique_bytes(monitor, stand_ins[0])
+
+
+def _observe(
+    launch: ObservedLaunch, instruments: Instruments, rewrite: Callable[[Module], object]
+) -> Monitor:
+    """Runs a rewritten launch once; lanes outside the tensors are left out."""
+    own = replace(launch)
+    regions = [
+        (region_of(argument, value, judges_view=False) or ANYWHERE)
+        if index in launch.plan.pointers
+        else NOWHERE
+        for index, (argument, value) in enumerate(zip(launch.arguments, launch.values, strict=True))
+    ]
+    own.execute(instruments, regions=regions, rewrite=lambda module: (rewrite(module), None)[1])
+    assert own.monitor is not None
+    return own.monitor
+
+
+def _counters(monitor: Monitor, plan: CountingPlan) -> list[int]:
+    counters = [0] * plan.counters
+    for count in monitor.counts():
+        told = dict(count.witness.site.attributes)
+        if told.get("check") == "count":
+            counters[int(told["message"])] += count.lanes
+    return counters
+
+
+def _rewrite(module: Module, *, whole: bool) -> CountingPlan:
+    remaining = [f"a recursive call at {op.location}" for op in inline_calls(module)]
+    plan = plan_counting(module, whole=whole)
+    plan.unsupported += remaining
+    return plan

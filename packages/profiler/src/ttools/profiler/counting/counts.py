@@ -1,0 +1,147 @@
+"""What a launch does: bytes and operations, in all and by line of source.
+
+Owns the arithmetic from counters to counts. Must not know how counters are obtained.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ttools.core.location import SourceLocation
+from ttools.profiler.counting.costs import OTHER_UNITS
+from ttools.profiler.counting.rewrite import CountingPlan
+
+
+@dataclass
+class LineCounts:
+    """What a line of source does in a launch.
+
+    Attributes:
+        location: of the line; None where unknown.
+        executions: of its operations, over all programs and iterations; the most of any of them.
+        loaded: bytes that loads request.
+        stored: bytes that stores request.
+        atomic: bytes that atomics request.
+        lanes: of all accesses.
+        masked_off: of these, how many a mask holds back.
+        operations: by unit, see `costs.cost`.
+    """
+
+    location: SourceLocation | None
+    executions: int = 0
+    loaded: int = 0
+    stored: int = 0
+    atomic: int = 0
+    lanes: int = 0
+    masked_off: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def bytes(self) -> int:
+        """Requested by all accesses."""
+        return self.loaded + self.stored + self.atomic
+
+    @property
+    def flops(self) -> int:
+        """Operations that count for a peak rate: arithmetic and matrix products."""
+        return sum(n for unit, n in self.operations.items() if unit not in OTHER_UNITS)
+
+    @property
+    def masked_share(self) -> float:
+        """Of all lanes of accesses, how many a mask holds back."""
+        return self.masked_off / self.lanes if self.lanes else 0.0
+
+    def add(self, other: LineCounts) -> None:
+        """Adds the counts of another line or launch."""
+        self.executions = max(self.executions, other.executions)
+        self.loaded += other.loaded
+        self.stored += other.stored
+        self.atomic += other.atomic
+        self.lanes += other.lanes
+        self.masked_off += other.masked_off
+        self.operations += other.operations
+
+
+@dataclass(frozen=True)
+class LaunchCounts:
+    """What a launch does.
+
+    Attributes:
+        programs: how many ran.
+        total: of all lines.
+        lines: by line, in the order of the source.
+        unique_loaded: bytes that are loaded at least once; None if that was not found out.
+        unique_stored: bytes that are stored or changed atomically at least once.
+        exact: whether other runs do the same; False where it depends on the order of programs.
+        notes: what is not counted, a sentence each.
+    """
+
+    programs: int
+    total: LineCounts
+    lines: tuple[LineCounts, ...]
+    unique_loaded: int | None = None
+    unique_stored: int | None = None
+    exact: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unique(self) -> int | None:
+        """Bytes that must cross the memory bus, however good the caches."""
+        if self.unique_loaded is None or self.unique_stored is None:
+            return None
+        return self.unique_loaded + self.unique_stored
+
+
+def evaluate(
+    plan: CountingPlan, counters: Sequence[int], unique: tuple[int, int] | None = None
+) -> LaunchCounts:
+    """The counts of a launch.
+
+    Args:
+        plan: what the counters mean.
+        counters: of one launch, by number.
+        unique: bytes that are loaded, and stored, at least once.
+    """
+    lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
+    for access in plan.accesses:
+        line = lines[access.location]
+        executions = counters[access.block]
+        lanes = executions * access.lanes
+        active = lanes if access.mask is None else counters[access.mask]
+        line.executions = max(line.executions, executions)
+        line.lanes += lanes
+        line.masked_off += lanes - active
+        size = active * access.item
+        if access.kind == "load":
+            line.loaded += size
+        elif access.kind == "store":
+            line.stored += size
+        else:
+            line.atomic += size
+    for compute in plan.computes:
+        line = lines[compute.location]
+        executions = counters[compute.block]
+        line.executions = max(line.executions, executions)
+        for unit, each in compute.cost.items():
+            line.operations[unit] += each * executions
+    total = LineCounts(None)
+    for place, line in lines.items():
+        line.location = place
+        total.add(line)
+    ordered = sorted(lines.values(), key=lambda line: _order(line.location))
+    loaded, stored = unique or (None, None)
+    return LaunchCounts(
+        programs=counters[0],
+        total=total,
+        lines=tuple(ordered),
+        unique_loaded=loaded,
+        unique_stored=stored,
+        exact=not plan.depends_on_writes,
+        notes=tuple(plan.unsupported),
+    )
+
+
+def _order(place: SourceLocation | None) -> tuple[str, int]:
+    return (place.file, place.line) if place else ("", 0)

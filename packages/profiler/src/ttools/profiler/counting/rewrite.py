@@ -1,0 +1,221 @@
+"""Rewrites a kernel so that it counts what it would do, and does nothing else.
+
+Where a block of operations runs, an operation `ttools.check` counts its executions; where an access
+has a mask, another counts the lanes let through. Stores and all that only they need are taken away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.dead_code import remove_dead_code
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.ir import (
+    Attribute,
+    Block,
+    FloatType,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+    shape_of,
+)
+from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter
+from ttools.profiler.counting.costs import cost
+
+CHECK = "ttools.check"
+Kind = Literal["load", "store", "atomic"]
+#: Accesses by operation: what they are, and the operand that is their mask.
+ACCESSES: dict[str, tuple[Kind, int | None]] = {
+    "tt.load": ("load", 1),
+    "tt.store": ("store", 2),
+    "tt.atomic_rmw": ("atomic", 2),
+    "tt.atomic_cas": ("atomic", None),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessSite:
+    """An access to memory.
+
+    Attributes:
+        kind: of the access.
+        location: in the source.
+        item: bytes of an element.
+        lanes: of the tile.
+        block: number of the counter of its block.
+        mask: number of the counter of its mask; None if it has none.
+        parameter: it derives from; -1 if unknown.
+    """
+
+    kind: Kind
+    location: SourceLocation | None
+    item: int
+    lanes: int
+    block: int
+    mask: int | None
+    parameter: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeSite:
+    """An operation that computes.
+
+    Attributes:
+        location: in the source.
+        cost: operations of one execution, by unit.
+        block: number of the counter of its block.
+    """
+
+    location: SourceLocation | None
+    cost: Counter[str]
+    block: int
+
+
+@dataclass
+class CountingPlan:
+    """What is counted in a kernel.
+
+    Attributes:
+        accesses: to memory.
+        computes: operations that compute.
+        counters: how many there are; the first, of the kernel's own block, counts programs.
+        reads: whether what runs depends on values in memory.
+        depends_on_writes: whether it may depend on what the launch itself writes there; then only
+            the whole kernel can tell.
+        unsupported: what cannot be counted, a sentence each.
+    """
+
+    accesses: list[AccessSite] = field(default_factory=list)
+    computes: list[ComputeSite] = field(default_factory=list)
+    counters: int = 0
+    reads: bool = False
+    depends_on_writes: bool = False
+    unsupported: list[str] = field(default_factory=list)
+
+
+def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
+    """Rewrites a module in place; returns what its counters mean.
+
+    Args:
+        module: without calls.
+        whole: keeps everything that the kernel does.
+    """
+    kernel = module.kernel
+    plan = CountingPlan()
+    provenance = Provenance(kernel)
+    rewriter = Rewriter()
+    masks: dict[tuple[Block, Value], int] = {}
+    _visit(kernel.regions[0].blocks, plan, provenance, rewriter, masks)
+    rewriter.apply()
+    if not whole:
+        remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
+    _judge(kernel, plan, provenance)
+    return plan
+
+
+def _visit(
+    blocks: list[Block],
+    plan: CountingPlan,
+    provenance: Provenance,
+    rewriter: Rewriter,
+    masks: dict[tuple[Block, Value], int],
+) -> None:
+    for block in blocks:
+        number = plan.counters
+        plan.counters += 1
+        b = rewriter.start(block)
+        _count(b, b.constant(BOOLEAN, 1), number)
+        for op in block.operations:
+            if op.name in ACCESSES:
+                _access(op, number, plan, provenance, rewriter, masks)
+            elif op.name == "tt.call":
+                plan.unsupported.append("a call that cannot be inlined is not counted")
+            elif op.name in ("scf.for", "scf.while", "scf.if"):
+                for region in op.regions:
+                    _visit(region.blocks, plan, provenance, rewriter, masks)
+            elif found := cost(op):
+                plan.computes.append(
+                    ComputeSite(location=place_of(op.location), cost=found, block=number)
+                )
+
+
+def _access(
+    op: Operation,
+    block: int,
+    plan: CountingPlan,
+    provenance: Provenance,
+    rewriter: Rewriter,
+    masks: dict[tuple[Block, Value], int],
+) -> None:
+    kind, position = ACCESSES[op.name]
+    pointer = op.operands[0]
+    mask: int | None = None
+    if position is not None and len(op.operands) > position and is_mask(op.operands[position]):
+        value = op.operands[position]
+        assert op.parent is not None
+        key = (op.parent, value)
+        if key not in masks:
+            masks[key] = plan.counters
+            plan.counters += 1
+            _count(rewriter.before(op), value, masks[key])
+        mask = masks[key]
+    sources = provenance.of(pointer)
+    (source,) = sources if len(sources) == 1 else (None,)
+    plan.accesses.append(
+        AccessSite(
+            kind=kind,
+            location=place_of(op.location),
+            item=_item(pointer),
+            lanes=prod(shape_of(pointer.type)),
+            block=block,
+            mask=mask,
+            parameter=-1 if source is None else source,
+        )
+    )
+
+
+def is_mask(value: Value) -> bool:
+    """Whether an operand is a mask: accesses without one have other operands in its place."""
+    return element_type(value.type) == BOOLEAN
+
+
+def _item(pointer: Value) -> int:
+    type = element_type(pointer.type)
+    assert isinstance(type, PointerType)
+    if isinstance(type.pointee, (IntegerType, FloatType)):
+        return max(1, type.pointee.width // 8)
+    return 8  # pointers
+
+
+def _count(b: Builder, condition: Value, number: int) -> None:
+    attributes: dict[str, Attribute] = {"check": "count", "kind": "count", "names": ()}
+    b.operation(CHECK, [condition], attributes={**attributes, "message": str(number)})
+
+
+def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:
+    """What the rewritten kernel still reads, and whether the launch would have written it."""
+    written = {a.parameter for a in plan.accesses if a.kind != "load"}
+    for op in kernel.walk():
+        if op.name not in ACCESSES:
+            continue
+        plan.reads = True
+        sources = provenance.of(op.operands[0])
+        if op.name != "tt.load" or None in sources or -1 in written or sources & written:
+            plan.depends_on_writes = True
+
+
+def place_of(location: SourceLocation | None) -> SourceLocation | None:
+    """The line of the user's that an operation belongs to: the innermost outside Triton."""
+    if location is None:
+        return None
+    for place in (location, *location.callers):
+        if "/triton/language/" not in place.file.replace("\\", "/"):
+            return SourceLocation(place.file, place.line, 0)
+    return SourceLocation(location.file, location.line, 0)

@@ -1,0 +1,96 @@
+"""Rewrites a kernel so that it only reads what it would access; and unites what was read.
+
+The bytes that a launch touches at least once must cross the memory bus, however good the caches;
+what it requests again may come from a cache. Stores become loads of the same places, so memory
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.interpreter.dead_code import remove_dead_code
+from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
+from ttools.interpreter.ir import element_type as element_of
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.profiler.counting.rewrite import ACCESSES, CHECK, is_mask
+
+
+def rewrite_accesses(module: Module) -> frozenset[int]:
+    """Rewrites a module without calls in place.
+
+    Returns:
+        The places, in the order of the module, of the loads that stand for stores and atomics.
+    """
+    kernel = module.kernel
+    rewriter = Rewriter()
+    stand_ins: list[Operation] = []
+    for op in list(kernel.walk()):
+        if op.name not in ACCESSES:
+            continue
+        kind, position = ACCESSES[op.name]
+        if kind == "load":
+            _use(rewriter.after(op), op.result)
+            continue
+        b = rewriter.before(op)
+        masked = position is not None and len(op.operands) > position
+        masks = [op.operands[position]] if masked and position is not None else []
+        load = _load(b, op.operands[0], [m for m in masks if is_mask(m)])
+        stand_ins.append(load)
+        _use(b, load.result)
+    rewriter.apply()
+    remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
+    numbers = _numbered(module)
+    return frozenset(numbers[op] for op in stand_ins)
+
+
+def _numbered(module: Module) -> dict[Operation, int]:
+    every = (op for function in module.functions.values() for op in function.walk())
+    return {op: number for number, op in enumerate(every)}
+
+
+def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
+    pointee = element_of(pointer.type)
+    assert isinstance(pointee, PointerType)
+    type = with_element(pointer.type, pointee.pointee)
+    sizes = (1, len(masks), 0)
+    return b.operation("tt.load", [pointer, *masks], [type], {"operandSegmentSizes": sizes})
+
+
+def _use(b: Builder, value: Value) -> None:
+    """Lets a value be needed without any consequence."""
+    element = element_of(value.type)
+    if isinstance(element, PointerType):
+        value = b.cast(value, IntegerType(64), "tt.ptr_to_int")
+    type = with_element(value.type, BOOLEAN)
+    if isinstance(element, FloatType):
+        never = b.value("arith.cmpf", [value, value], type, {"predicate": "one"})
+    else:
+        never = b.value("arith.cmpi", [value, value], type, {"predicate": "ne"})
+    b.operation(CHECK, [never], attributes={"check": "traffic", "names": (), "message": ""})
+
+
+def unique_bytes(monitor: Monitor, stand_ins: frozenset[int]) -> tuple[int, int]:
+    """Bytes that were read, and bytes that were written, at least once.
+
+    Args:
+        monitor: of a launch whose accesses left footprints.
+        stand_ins: loads that stand for stores and atomics.
+    """
+    accesses, _ = monitor.records()
+    writes = np.array(
+        [site.kind != "load" or site.operation in stand_ins for site in monitor.sites], np.bool_
+    )
+    written = writes[accesses["site"]] if len(accesses) else np.zeros(0, np.bool_)
+    return _united(accesses[~written]), _united(accesses[written])
+
+
+def _united(accesses: NDArray[np.void]) -> int:
+    """Bytes in the union of the runs."""
+    order = np.argsort(accesses["start"], kind="stable")
+    start, end = accesses["start"][order], accesses["end"][order]
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate([start[:1], reached[:-1]])
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())

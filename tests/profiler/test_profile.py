@@ -1,0 +1,136 @@
+"""Frames, bounds and devices of a profiled run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import ttools.profiler
+from ttools.core.errors import UsageError
+from ttools.profiler import profile
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.devices import DEVICES, read_device
+from ttools.profiler.roofline import bound
+
+
+@triton.jit
+def scale_kernel(x_ptr, n, factor, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(x_ptr + offs, x * factor, mask=offs < n)
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})], key=["n"])
+@triton.jit
+def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
+
+
+def test_frame_has_a_row_per_kernel_and_configuration() -> None:
+    x = torch.ones(1000)
+    with profile(device="h100") as prof:
+        for n in (1000, 1000, 500):
+            scale_kernel[(4,)](x, n, 2.0, BLOCK=256)
+        tuned_kernel[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, 1000)
+    frame = prof.frame.set_index("kernel")
+    assert set(frame.index) == {"scale_kernel", "tuned_kernel"}
+    scale = frame.loc["scale_kernel"]
+    assert (scale["launches"], scale["config"]) == (3, "")
+    assert scale["bytes"] == pytest.approx(8 * 2500 / 3)
+    assert scale["unique_bytes"] == scale["bytes"]
+    assert scale["flops"] == 1024
+    assert scale["masked_share"] == pytest.approx(1 - 2500 / 3072)
+    assert scale["bound_s"] == pytest.approx(8 * 2500 / 3 / 3350e9)
+    assert scale["limited_by"] == "memory"
+    assert scale["min_s"] <= scale["median_s"] <= scale["p95_s"] <= scale["max_s"]
+    assert frame["share"].sum() == pytest.approx(1.0)
+    assert frame.loc["tuned_kernel", "config"].startswith("BLOCK=64")
+    assert list(prof.frame["total_s"]) == sorted(prof.frame["total_s"], reverse=True)
+    assert {each.source.name for each in prof.inspections} == {"scale_kernel", "tuned_kernel"}
+    assert prof.notes == {}
+
+
+def test_lines() -> None:
+    x = torch.ones(1000)
+    with profile() as prof:
+        for _ in range(2):
+            scale_kernel[(4,)](x, 1000, 2.0, BLOCK=256)
+    lines = prof.lines
+    first = scale_kernel.starting_line_number
+    assert list(lines["line"] - first) == [3, 4]
+    assert list(lines["loaded"]) == [8000, 0]
+    assert list(lines["stored"]) == [0, 8000]
+    assert list(lines["flops"]) == [0, 2048]
+    assert lines["operations"][1] == "2,048 fp32"
+    assert "bound_s" not in prof.frame.columns
+    assert prof.inspections == []
+
+
+def test_only_chooses_kernels_and_decorators_work() -> None:
+    prof = profile(only=["scale_kernel"])
+
+    @prof
+    def run() -> None:
+        x = torch.ones(64)
+        scale_kernel[(1,)](x, 64, 2.0, BLOCK=64)
+        tuned_kernel[(1,)](x, 64)
+
+    run()
+    assert list(prof.frame["kernel"]) == ["scale_kernel"]
+    assert prof.launches == 1
+
+
+def test_an_empty_run_has_empty_frames() -> None:
+    with profile(device="a100") as prof:
+        pass
+    assert len(prof.frame) == len(prof.lines) == 0
+    assert "limited_by" in prof.frame.columns
+
+
+def counts(operations: dict[str, int], unique: int | None, requested: int = 0) -> LaunchCounts:
+    total = LineCounts(None, loaded=requested)
+    total.operations.update(operations)
+    return LaunchCounts(1, total, (), unique_loaded=unique, unique_stored=0 if unique else None)
+
+
+def test_the_roofline_takes_the_longest_part() -> None:
+    device = read_device("h100")
+    found = bound(counts({"dot fp16": 989_400_000_000, "fp32": 66_900_000}, 3350), device)
+    assert found.limited_by == "dot fp16"
+    assert found.seconds == pytest.approx(1e-3)
+    assert found.parts == pytest.approx({"memory": 1e-9, "dot fp16": 1e-3, "fp32": 1e-6})
+    found = bound(counts({"function": 10**15}, None, requested=3350), device)
+    assert (found.limited_by, found.intensity) == ("memory", 0.0)
+    assert found.seconds == pytest.approx(1e-9)
+
+
+def test_units_without_a_rate_of_their_own_use_a_close_one() -> None:
+    h100, a100 = read_device("h100"), read_device("a100")
+    assert h100.peak("dot bf16") == h100.peak("dot fp16")
+    assert a100.peak("dot f8E5M2") == a100.peak("dot fp16")
+    assert a100.peak("dot fp32") == 156e12
+    assert a100.peak("nothing") is None
+
+
+def test_every_device_can_be_compiled_for() -> None:
+    for device in DEVICES.values():
+        assert device.target.name == device.architecture
+        assert device.bandwidth > 1e11
+        assert device.peaks["fp32"] < device.peaks["dot fp16"]
+
+
+@pytest.mark.parametrize("name", ["H100", "nvidia h100", "NVIDIA-H100"])
+def test_devices_by_name(name: str) -> None:
+    assert read_device(name).name == "h100"
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(UsageError, match="no device `h300` in the table; choose h"):
+        profile(device="h300")
+    with pytest.raises(UsageError, match="give a list of names"):
+        profile(only="kernel")  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="no attribute 'profiler'"):
+        _ = ttools.profiler.profiler
