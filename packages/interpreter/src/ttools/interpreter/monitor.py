@@ -272,13 +272,15 @@ class Monitor:
             return _no_accesses(), _no_syncs()
         self._logs = [np.concatenate(self._logs) if len(self._logs) > 1 else self._logs[0]]
         log: NDArray[Any] = self._logs[0].view(access_dtype())
-        is_sync = log["site"] < 0
-        if not is_sync.any():
+        site = np.ascontiguousarray(log["site"])
+        chosen = np.flatnonzero(site < 0)
+        if not len(chosen):
             return log, _no_syncs()
-        syncs = log[is_sync].view(sync_dtype()).copy()
+        chosen = chosen[np.argsort(log["seq"][chosen], kind="stable")]
+        # np.take copies whole records, several times faster than indexing does.
+        syncs = log.take(chosen).view(sync_dtype())
         syncs["site"] = -1 - syncs["site"]
-        syncs = syncs[np.argsort(syncs["seq"], kind="stable")]
-        return log[~is_sync], syncs
+        return log.take(np.flatnonzero(site >= 0)), syncs
 
     @property
     def sites(self) -> tuple[ProbeSite, ...]:

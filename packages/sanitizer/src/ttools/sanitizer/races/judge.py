@@ -141,8 +141,8 @@ def _lowest(rows: Rows, records: Records) -> int:
     """The row of the lowest pair of programs, and of these of the lowest address."""
     one, two = records["program"][rows.first], records["program"][rows.second]
     left = np.arange(len(rows))
-    for column in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
-        values = column[left]
+    for criterion in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
+        values = criterion[left]
         left = left[values == values.min()]
     return int(left[0])
 
