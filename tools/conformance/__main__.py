@@ -77,6 +77,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         help="check every launch; a case with findings is wrong",
     )
     parser.add_argument(
+        "--engine", choices=("native", "eager"), default="native", help="default native"
+    )
+    parser.add_argument(
         "--only", action="append", default=[], metavar="FUNCTION", help="repeatable"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
@@ -91,6 +94,7 @@ def describe(options: argparse.Namespace) -> dict[str, str]:
     words += [f"--sample {options.sample}"] if options.sample is not None else []
     words += [f"--timeout {options.timeout:g} --opt {options.opt}"]
     words += [f"--sanitize {options.sanitize}"] if options.sanitize is not None else []
+    words += [f"--engine {options.engine}"] if options.engine != "native" else []
     words += (f"--only {name}" for name in options.only)
     versions = (f"{name} {version(name)}" for name in ("triton", "torch", "llvmlite"))
     machine = (platform.machine(), f"{os.cpu_count()} CPUs", f"Python {platform.python_version()}")
@@ -117,6 +121,7 @@ def conform(options: argparse.Namespace, console: Console) -> Report:
             opt=options.opt,
             threads=max(1, (os.cpu_count() or 1) // options.jobs),
             checks=options.sanitize,
+            engine=options.engine,
         )
         first = WorkerProcess(setup)
         cases = [case for case in first.cases if is_wanted(case.function, options.only)]

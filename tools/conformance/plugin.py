@@ -20,6 +20,7 @@ import pytest
 from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
 
 SOCKET_VARIABLE = "CONFORMANCE_SOCKET"
+ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
 MARK = "interpreter"
 # What a mark's condition is told that asks for the compute capability while modules are imported:
 # the one whose kernels upstream skips nowhere. Tests that ask while they run meet the truth.
@@ -128,6 +129,10 @@ def pytest_configure(config: pytest.Config) -> None:
             skip(reason, **kwargs)
 
     setattr(pytest, "skip", skip_unless_lifted)  # noqa: B010 (its type differs)
+    if os.environ.get(ENGINE_VARIABLE) == "eager":
+        from ttools.interpreter import interpret
+
+        interpret(engine="eager").__enter__()  # for as long as the worker lives
     channel = socket.socket(fileno=int(os.environ.pop(SOCKET_VARIABLE)))
     channel.set_inheritable(False)
     config.pluginmanager.register(Worker(channel), "conformance-worker")

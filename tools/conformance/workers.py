@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from tools.conformance.outcomes import Case, Outcome
-from tools.conformance.plugin import SOCKET_VARIABLE
+from tools.conformance.plugin import ENGINE_VARIABLE, SOCKET_VARIABLE
 
 ROOT = Path(__file__).parent.parent.parent
 # Not "cpu": forks with a CPU backend of their own compare with that name to ask for less.
@@ -50,6 +50,7 @@ class WorkerOptions:
         opt: LLVM's optimisation level.
         threads: threads of a launch.
         checks: what the sanitizer checks of every launch; None: nothing.
+        engine: what runs the kernels, `native` or `eager`.
     """
 
     tests: Path
@@ -59,6 +60,7 @@ class WorkerOptions:
     opt: int
     threads: int
     checks: str | None = None
+    engine: str = "native"
 
     def command(self) -> list[str]:
         """The pytest that a worker is: none of the checkout's or the user's configuration."""
@@ -92,6 +94,7 @@ class WorkerOptions:
             "TTOOLS_QUIET": "1",
             "OMP_NUM_THREADS": str(self.threads),
             "CUDA_VISIBLE_DEVICES": "",
+            ENGINE_VARIABLE: self.engine,
         }
 
 

@@ -100,6 +100,11 @@ class CompiledSource:
     functions: tuple[Any, ...]
 
     @property
+    def kernels(self) -> tuple[Any, ...]:
+        """Those that are compiled; the others compute constants while Triton compiles."""
+        return tuple(function for function in self.functions if hasattr(function, "params"))
+
+    @property
     def files(self) -> tuple[str, ...]:
         """Where these functions were written, without repetition."""
         return tuple(dict.fromkeys(str(Path(source_file(f)).absolute()) for f in self.functions))
@@ -403,3 +408,25 @@ def static_assertion_failure(place: str, message: str) -> Exception:
 
     text = f"{place}: static_assert failed" + (f": {message}" if message else "")
     return CompileTimeAssertionFailure(None, None, text)  # type: ignore[no-any-return]
+
+
+def is_type_mismatch(error: Exception) -> bool:
+    """Whether Triton's semantic layer says that operands do not go together."""
+    from triton.language.semantic import IncompatibleTypeErrorImpl
+
+    return isinstance(error, IncompatibleTypeErrorImpl)
+
+
+def compilation_error(place: str, cause: Exception) -> Exception:
+    """Triton's error for a mistake in a kernel's source.
+
+    Args:
+        place: where it is.
+        cause: what Triton's own library raised.
+    """
+    from triton.compiler.errors import CompilationError
+
+    if isinstance(cause, CompilationError):
+        return cause
+    text = str(getattr(cause, "message", "")) or str(cause) or type(cause).__name__
+    return CompilationError(None, None, f"{place}: {text}")  # type: ignore[no-any-return]

@@ -23,7 +23,7 @@ def refuse_recursion(source: CompiledSource) -> None:
     Raises:
         UnsupportedError: at the first such call.
     """
-    functions = {id(f): f for f in source.functions if not _has_constexpr(f)}
+    functions = {id(f): f for f in source.kernels if not _has_constexpr(f)}
     calls = {key: list(_calls(f, functions)) for key, f in functions.items()}
     for key, function in functions.items():
         for node, called in calls[key]:

@@ -25,7 +25,7 @@ def python_only(source: CompiledSource) -> tuple[str, SourceLocation] | None:
     Triton would say that `breakpoint` is not defined, or call `pdb.set_trace()` inside its
     compiler. A `print` that starts with text is Triton's `device_print` and compiles.
     """
-    for function in source.functions:
+    for function in source.kernels:
         if _SUSPECT.search(function.src):
             tree = ast.parse(function.src)
             for node, what in _python_only(tree, _constants(function, tree)):

@@ -38,17 +38,24 @@ def eager_semantic_class() -> type:
                     self.reshape(t, [int(np.prod(t.type.shape))], can_reorder=True) for t in inputs
                 )
                 axis = 0
-            return _reduction(self, inputs, axis, combine_function(region_builder_fn))
+            function = _jit_function(combine_function(region_builder_fn))
+            return _reduction(self, inputs, axis, function)
 
         def associative_scan(
             self, inputs: Any, axis: int, region_builder_fn: Any, reverse: Any
         ) -> Any:
             """An inclusive scan along an axis."""
             axis %= len(inputs[0].type.shape)
-            function = combine_function(region_builder_fn)
+            function = _jit_function(combine_function(region_builder_fn))
             return _scan(self, inputs, axis, function, bool(reverse))
 
     return EagerSemantic
+
+
+def _jit_function(function: Any) -> Any:
+    """The jit function that a kernel's code names."""
+    function = getattr(function, "value", function)  # of a constant
+    return getattr(function, "jit_function", function)
 
 
 def _is_tritons(function: Any) -> bool:
@@ -216,7 +223,7 @@ def map_elementwise(function: Any, *arguments: Any, pack: Any = 1, **_: Any) -> 
     pack = int(pack)
     semantic = current().semantic
     blocks = [lift(t) for t in semantic.broadcast_tensors(*map(lower, arguments))]
-    function = getattr(function, "_function", function)
+    function = _jit_function(function)
     if pack == 1:
         results = elementwise(function, blocks)
     else:

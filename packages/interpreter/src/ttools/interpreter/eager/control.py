@@ -23,6 +23,7 @@ from ttools.interpreter.eager.values import (
     lower,
     scalar,
     tensor_of,
+    unwrapped,
 )
 
 __all__ = ["tensor_of"]
@@ -68,18 +69,14 @@ def not_(value: Any) -> Any:
     return EagerConstexpr(not value)
 
 
-def _constant(value: Any) -> Any:
-    return value.value if isinstance(value, tl.constexpr) else value
-
-
 def is_(left: Any, right: Any) -> Any:
     """`left is right`, looking through constants."""
-    return EagerConstexpr(_constant(left) is _constant(right))
+    return EagerConstexpr(unwrapped(left) is unwrapped(right))
 
 
 def is_not(left: Any, right: Any) -> Any:
     """`left is not right`, looking through constants."""
-    return EagerConstexpr(_constant(left) is not _constant(right))
+    return EagerConstexpr(unwrapped(left) is not unwrapped(right))
 
 
 # ---- statements
@@ -133,7 +130,7 @@ def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
 def static_assert(condition: Any, message: Any = "") -> None:
     """`tl.static_assert`, which fails as while compiling."""
     if not condition:
-        raise static_assertion_failure(f"{frames.location()}", str(_constant(message)))
+        raise static_assertion_failure(f"{frames.location()}", str(unwrapped(message)))
 
 
 _said: set[tuple[object, ...]] = set()
@@ -141,8 +138,8 @@ _said: set[tuple[object, ...]] = set()
 
 def static_print(*values: Any, **named: Any) -> None:
     """`tl.static_print`: says a thing once, as while compiling, not for every program."""
-    constants = [_constant(value) for value in values]
+    constants = [unwrapped(value) for value in values]
     key = (str(frames.location()), *map(str, constants))
     if key not in _said:
         _said.add(key)
-        print(*constants, **{name: _constant(v) for name, v in named.items()})  # noqa: T201
+        print(*constants, **{name: unwrapped(v) for name, v in named.items()})  # noqa: T201

@@ -29,7 +29,7 @@ class EagerFunction:
     """
 
     def __init__(self, function: Any) -> None:
-        self._function = function
+        self.jit_function = function
         self._signature = inspect.signature(function.fn)
         self._constants = frozenset(p.name for p in function.params if p.is_constexpr)
         self._globals: dict[str, Any] = {}
@@ -60,7 +60,7 @@ class EagerFunction:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._function, name)
+        return getattr(self.jit_function, name)
 
     def __repr__(self) -> str:
         return f"<jit function {self.__name__}>"
@@ -79,14 +79,14 @@ class EagerFunction:
 
         if not self._globals:
             self._globals[MARK] = control
-        for name, value in self._function.get_capture_scope().items():
+        for name, value in self.jit_function.get_capture_scope().items():
             if name not in self._seen or self._seen[name] is not value:
                 self._seen[name] = value
                 self._globals[name] = value if name.startswith("__") else wrap(value)
         self._globals["__builtins__"] = python_builtins(breakpoint_function())
 
     def _compile(self) -> FunctionType:
-        function = self._function
+        function = self.jit_function
         lines = "".join(function.raw_src).splitlines()
         start = next((i for i, line in enumerate(lines) if _DEF.match(line)), 0)
         indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0

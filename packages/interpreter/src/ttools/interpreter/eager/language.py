@@ -24,9 +24,9 @@ from ttools.interpreter.eager.values import (
     GENERATOR,
     EagerConstexpr,
     bound_class,
-    extra,
+    called,
     lift,
-    lower,
+    unwrapped,
 )
 
 _LIBDEVICE = "triton.language.extra.libdevice"
@@ -106,13 +106,9 @@ def _of_libdevice(value: Any) -> Any:
 def _builtin(function: Callable[..., Any]) -> Callable[..., Any]:
     if function is core.map_elementwise:
         return combine.map_elementwise
-    more = extra(function)
 
     def call(*arguments: Any, **named: Any) -> Any:
-        keywords = {name: lower(value) for name, value in named.items()}
-        return lift(
-            function(*map(lower, arguments), _semantic=current().semantic, **more, **keywords)
-        )
+        return called(function, current().semantic, arguments, named)
 
     call.__name__ = getattr(function, "__name__", "builtin")
     call.__doc__ = function.__doc__
@@ -146,6 +142,17 @@ def language_modules() -> tuple[ModuleType, ...]:
     return tl, tl.math, libdevice_module()
 
 
+#: Python's functions that the compiler calls with the values of constants.
+_OF_CONSTANTS: tuple[Any, ...] = (len, list, float, int, isinstance, getattr, hasattr)
+
+
+def _on_constants(function: Any) -> Any:
+    if isinstance(function, type):
+        # Classes stay classes for `isinstance`.
+        return function
+    return lambda *arguments: function(*map(unwrapped, arguments))
+
+
 def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:
     """Python's own builtins as a kernel finds them.
 
@@ -154,6 +161,7 @@ def python_builtins(breakpoint: Callable[..., Any]) -> dict[str, Any]:
     """
     return {
         **vars(builtins),
+        **{function.__name__: _on_constants(function) for function in _OF_CONSTANTS},
         "range": control.loop_range,
         "min": _builtin(core.builtin_min),
         "max": _builtin(core.builtin_max),

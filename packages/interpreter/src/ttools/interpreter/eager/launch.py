@@ -27,7 +27,7 @@ from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Session, running
-from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift
+from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift, tuple_of
 from ttools.interpreter.emit.module import MemoryEffects
 from ttools.interpreter.interpretation import Run, active_run
 from ttools.interpreter.launch import LaunchOptions
@@ -234,9 +234,4 @@ def _types() -> Any:
 
 def _tuple_like(argument: Any, items: list[Any]) -> Any:
     """A tuple of values, with the names of fields if the user's has them."""
-    from triton import language as tl
-
-    fields = getattr(type(argument), "_fields", None)
-    if fields is None:
-        return tuple(items)
-    return tl.tuple(items, tl.tuple_type([item.type for item in items], fields))
+    return tuple_of(items, getattr(type(argument), "_fields", None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,11 @@ from triton import language as tl
 from triton.language import core
 
 from ttools.core.errors import UnsupportedError, UsageError
-from ttools.core.triton_versions import jit_function_class
+from ttools.core.triton_versions import (
+    compilation_error,
+    is_type_mismatch,
+    jit_function_class,
+)
 from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.elements import Handle, element
@@ -171,13 +175,29 @@ def _member(name: str, function: Any) -> Callable[..., Any]:
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
         session = current()
-        lowered = (lower(argument) for argument in (self, *arguments))
-        keywords = {key: lower(value) for key, value in named.items()}
-        return lift(function(*lowered, _semantic=session.semantic, **extra(function), **keywords))
+        return called(function, session.semantic, (self, *arguments), named)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
     return method
+
+
+def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Calls a builtin of the language.
+
+    Raises:
+        CompilationError: Triton's own, where the compiler would raise it.
+    """
+    lowered = [lower(argument) for argument in arguments]
+    keywords = {key: lower(value) for key, value in named.items()}
+    try:
+        return lift(function(*lowered, _semantic=semantic, **extra(function), **keywords))
+    except (TypeError, ValueError, AssertionError, IndexError, NotImplementedError) as error:
+        raise compilation_error(str(frames.location() or ""), error) from error
+    except Exception as error:
+        if is_type_mismatch(error):
+            raise compilation_error(str(frames.location() or ""), error) from error
+        raise
 
 
 class _Generator:
@@ -229,6 +249,7 @@ _bind_members(EagerTensor, tl.tensor)
 
 
 _bound: dict[type, type] = {}
+_plain: dict[type, type] = {}
 
 
 def bound_class(cls: type) -> type:
@@ -236,11 +257,15 @@ def bound_class(cls: type) -> type:
     found = _bound.get(cls)
     if found is None:
         found = _bound[cls] = type(cls.__name__, (cls,), {"__module__": cls.__module__})
+        _plain[found] = cls
         _bind_members(found, cls)
     return found
 
 
 # ---- the border
+
+#: What is a constant to the compiler wherever it is written.
+_CONSTANTS = frozenset((bool, int, float, str, type(None)))
 
 
 def lower(value: Any) -> Any:
@@ -248,12 +273,18 @@ def lower(value: Any) -> Any:
     kind = type(value)
     if kind is EagerTensor:
         return tl.tensor(value.handle, value.type)
+    if kind in _CONSTANTS:
+        return tl.constexpr(value)
     if kind in (tuple, list):
         return kind(lower(item) for item in value)
     if isinstance(value, tl.tuple):
         return tl.tuple([lower(item) for item in value.values], value.type)
     if isinstance(value, tuple):  # a named tuple
         return kind(*(lower(item) for item in value))
+    if kind in _plain:
+        plain: Any = object.__new__(_plain[kind])
+        plain.__dict__.update({name: lower(item) for name, item in vars(value).items()})
+        return plain
     if hasattr(value, "data_ptr"):
         return lower(pointer_to(value))
     return value
@@ -270,15 +301,11 @@ def lift(value: Any) -> Any:
         return kind(lift(item) for item in value)
     if kind is tl.tuple:
         return tl.tuple([lift(item) for item in value.values], value.type)
-    if isinstance(value, core.tensor_descriptor_base) and not _is_bound(kind):
+    if isinstance(value, core.tensor_descriptor_base) and kind not in _plain:
         bound: Any = object.__new__(bound_class(kind))
         bound.__dict__.update({name: lift(item) for name, item in vars(value).items()})
         return bound
     return value
-
-
-def _is_bound(kind: type) -> bool:
-    return kind in _bound.values()
 
 
 def scalar(value: Any, type: Any) -> EagerTensor:
@@ -313,9 +340,20 @@ def tensor_of(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(tensor_of(item) for item in value)
     if isinstance(value, tl.tuple):
-        items = [tensor_of(item) for item in value.values]
-        return tl.tuple(items) if all(hasattr(i, "type") for i in items) else tuple(items)
+        return tuple_of([tensor_of(item) for item in value.values], value.type.fields)
     return value
+
+
+def unwrapped(value: Any) -> Any:
+    """The value of a constant; anything else itself."""
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def tuple_of(items: list[Any], fields: Sequence[str] | None) -> Any:
+    """A tuple of values, with the names of fields if it has them."""
+    if not all(hasattr(item, "type") for item in items):
+        return tuple(items)
+    return tl.tuple(items, tl.tuple_type([item.type for item in items], fields))
 
 
 def constant_of(value: Any) -> Any:
