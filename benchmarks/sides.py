@@ -42,7 +42,9 @@ CHECKED = {"memcheck": "memcheck", "checks": "default"}
 #: Sides whose calls take seconds.
 SLOW = ("upstream", "viz")
 #: Sides that are given up where a call takes longer than this many seconds.
-PATIENCE_S = {"viz": 30.0}
+PATIENCE_S = {"viz": 20.0}
+#: Sides that use one thread whatever they are told.
+ONE_THREAD = ("viz",)
 
 # Freed memory stays with the process on every side: else where a block happens to lie decides
 # whether a call pays for thousands of page faults.
@@ -289,7 +291,8 @@ def measure_workloads(
     """
     rows = []
     for number in threads:
-        processes = [SideProcess(side, number, caches) for side in plan.sides]
+        sides = [s for s in plan.sides if number == threads[0] or s not in ONE_THREAD]
+        processes = [SideProcess(side, number, caches) for side in sides]
         try:
             for workload in workloads:
                 times = take_turns(processes, workload.name, workload.wrong, plan)

@@ -104,3 +104,21 @@ def test_memory_is_that_of_the_call_at_hand(bench: Any) -> None:
         pytest.skip("this system does not tell peak memory")
     held = bytearray(b"x" * (64 << 20))
     assert memory.peak_memory() - before >= len(held)
+
+
+def test_a_side_with_one_thread_is_measured_with_the_first_number_of_threads(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sides = bench("sides")
+
+    def answer(self: Any, **request: Any) -> dict[str, Any]:
+        return {"error": 0.0} if request else {"seconds": 1.0, "waited": 0.0, "peak_bytes": 1}
+
+    monkeypatch.setattr(sides.SideProcess, "ask", answer)
+    plan = sides.Plan(sides=["ours", "viz"], repeat=2, upstream_repeat=1)
+    workload = bench("workload").Workload(
+        name="add", title="add", inputs=tuple, torch_call=tuple, triton_call=tuple
+    )
+    rows = sides.measure_workloads([workload], [1, 2], plan, tmp_path, lambda row: None)
+    assert [sorted(row.times) for row in rows] == [["ours", "viz"], ["ours"]]
+    assert [len(rows[0].times[side].samples) for side in ("ours", "viz")] == [2, 1]

@@ -1,0 +1,119 @@
+"""What profiling costs on a GPU: small launches and matrix products, bare, under Proton, and ours.
+
+    python benchmarks/profile_overhead.py
+
+Each side runs in the same process, one after the other, several times; the least of each counts.
+Needs an NVIDIA GPU.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from ttools.profiler import profile
+
+ROUNDS = 5
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.load(x_ptr + offs, mask=offs < n) + tl.load(y_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, total, mask=offs < n)
+
+
+@triton.jit
+def matmul_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        ks = k + tl.arange(0, BK)
+        a = tl.load(a_ptr + rows[:, None] * K + ks[None, :])
+        b = tl.load(b_ptr + ks[:, None] * N + columns[None, :])
+        total += tl.dot(a, b)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], total.to(tl.float16))
+
+
+def small_launches() -> Callable[[], None]:
+    x, y, out = (torch.ones(4096, device="cuda") for _ in range(3))
+
+    def run() -> None:
+        for _ in range(10_000):
+            add_kernel[(4,)](x, y, out, 4096, BLOCK=1024)
+
+    return run
+
+
+def matmul_sweep() -> Callable[[], None]:
+    sizes = (1024, 2048, 4096)
+    shapes = [tuple(torch.randn(n, n, device="cuda").half() for _ in range(3)) for n in sizes]
+
+    def run() -> None:
+        for a, b, c in shapes:
+            n = a.shape[0]
+            for _ in range(20):
+                matmul_kernel[(n // 128, n // 128)](a, b, c, n, n, n, BM=128, BN=128, BK=64)
+
+    return run
+
+
+def under_proton(data: str) -> Any:
+    import triton.profiler as proton
+
+    folder = tempfile.mkdtemp()
+
+    class Session:
+        def __enter__(self) -> None:
+            self.session = proton.start(str(Path(folder) / "p"), data=data)
+
+        def __exit__(self, *error: object) -> None:
+            torch.cuda.synchronize()
+            proton.finalize(self.session)
+
+    return Session()
+
+
+SIDES: dict[str, Callable[[], Any]] = {
+    "bare": nullcontext,
+    "proton tree": lambda: under_proton("tree"),
+    "proton trace": lambda: under_proton("trace"),
+    "ttools, no counts": lambda: profile(counts=False),
+    "ttools": lambda: profile(),
+}
+
+
+def main() -> None:
+    print(torch.cuda.get_device_name(), "triton", triton.__version__)
+    for name, make in (("10,000 small launches", small_launches), ("matmul sweep", matmul_sweep)):
+        work = make()
+        work()
+        torch.cuda.synchronize()
+        times: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
+        for _ in range(ROUNDS):
+            for side, context in SIDES.items():
+                start = time.perf_counter()
+                with context():
+                    inside = time.perf_counter()
+                    work()
+                    torch.cuda.synchronize()
+                    ran = time.perf_counter() - inside
+                times[side].append((ran, time.perf_counter() - start))
+        for side, found in times.items():
+            ran, whole = (min(each[n] for each in found) for n in range(2))
+            print(f"{name:24} {side:18} {ran:8.3f} s running {whole:8.3f} s with start and end")
+
+
+if __name__ == "__main__":
+    main()
