@@ -80,7 +80,7 @@ lint: $(STAMP) ## Check style, layers, spelling and dependencies
 typecheck: $(STAMP) ## Check types, strictly
 	@$(PY) -m mypy
 
-bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1
+bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1, and what checking costs
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
 docs: $(STAMP) ## Build the documentation into site/
