@@ -58,7 +58,7 @@ def assumed(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + i, tl.load(x_ptr + i * s, mask=i < n), mask=i < n)
 
 
-@buggy("bad_hint", None)
+@buggy("bad_hint", "n")
 def an_odd_number_is_assumed_even(fixed: bool) -> None:
     n = 14 if fixed else 15
     assumed[(1,)](torch.rand(64), torch.empty(16), n, 3, B=16)

@@ -96,6 +96,7 @@ class KernelError(_LocatedError):
         location: The operation that failed.
         help: What the user can do about it.
         kind: `deadlock` where it is one.
+        program: coordinates of the first program concerned, if there is one.
     """
 
     def __init__(
@@ -105,9 +106,11 @@ class KernelError(_LocatedError):
         help: str | None = None,
         *,
         kind: str = "",
+        program: tuple[int, int, int] | None = None,
     ) -> None:
         super().__init__(message, location, help)
         self.kind = kind
+        self.program = program
 
 
 class FindingsError(TtoolsError):

@@ -359,7 +359,8 @@ class _Supervisor:
             [f"deadlock in kernel `{self._emitted.name}`: {why}", *(f"      {w}" for w in where)]
         )
         location = self._location(waits[0][0]) if waits else None
-        return KernelError(message, location, advice, kind="deadlock")
+        first = self._callbacks.coordinates(waits[0][1]) if waits else None
+        return KernelError(message, location, advice, kind="deadlock", program=first)
 
     def _who(self, site: int, programs: list[int]) -> str:
         shown = ", ".join(str(self._callbacks.coordinates(p)) for p in programs[:4])

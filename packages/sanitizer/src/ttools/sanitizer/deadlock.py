@@ -45,6 +45,7 @@ def deadlock_finding(error: KernelError, subject: Subject, launch: ObservedLaunc
         kernel=subject.kernel,
         argument=subject.argument(_waited_on(launch, error.location)),
         location=error.location,
+        program=error.program,
         notes=tuple(line.strip() for line in rest),
         launch=subject.host_line,
         config=subject.config,

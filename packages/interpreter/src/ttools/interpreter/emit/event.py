@@ -159,6 +159,11 @@ def _name(e: Emitter, value: Value) -> str:
     if value.defining_op is None:
         index = e.parameters.get(value)
         return "" if index is None else f"%{index}"
+    return variable_name(value)
+
+
+def variable_name(value: Value) -> str:
+    """The Python variable that holds a value; `""` for one that only goes into it."""
     place = value.location
     if place is None or not place.name or any(_is_part_of(value, user) for user, _ in value.uses):
         return ""

@@ -16,6 +16,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import (
     Attribute,
+    Block,
     Constant,
     IntegerType,
     Module,
@@ -107,8 +108,25 @@ def _check_assumption(b: Builder, op: Operation) -> None:
     condition = b.negate(op.operands[0])
     compared = op.operands[0].defining_op
     shown = [] if compared is None else operands_shown(compared, op, condition)
-    defect = _defect(op.location, "a condition given to tl.assume is false", -1)
+    scalar = next(_scalars(op.operands[0]), None)
+    argument = -1 if scalar is None else scalar.index
+    defect = _defect(op.location, "a condition given to tl.assume is false", argument)
     insert_check(b, condition, defect, list(shown))
+
+
+def _scalars(value: Value) -> Iterator[Value]:
+    """The numbers passed that a value is computed from in the open."""
+    definition = value.defining_op
+    if definition is not None:
+        for operand in definition.operands:
+            yield from _scalars(operand)
+    elif isinstance(value.type, IntegerType) and _is_parameter(value):
+        yield value
+
+
+def _is_parameter(value: Value) -> bool:
+    region = value.owner.parent if isinstance(value.owner, Block) else None
+    return region is not None and region.parent is not None and region.parent.name == "tt.func"
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:

@@ -35,6 +35,7 @@ from ttools.sanitizer.passes.undefined_lanes import (
     UndefinedLanes,
     mask_of,
 )
+from ttools.sanitizer.passes.witnesses import address_shown
 
 __all__ = ["apply", "hidden_parameters", "reads"]
 
@@ -197,7 +198,8 @@ class _Instrument:
         condition = b.any_of([shadow for shadow in shadows if shadow is not None])
         if sink.mask is not None:
             condition = b.binary("andi", condition, sink.mask)
-        insert_check(b, condition, _defect(source, sink.use, sink.op.location))
+        shown = list(address_shown(source.op, sink.op, condition))
+        insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
     # ---- shadow memory
     def _is_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
@@ -251,7 +253,8 @@ class _Instrument:
             location=op.location,
             argument=self._argument(op),
         )
-        insert_check(b, b.any_of(found), defect)
+        condition = b.any_of(found)
+        insert_check(b, condition, defect, list(address_shown(op, op, condition)))
 
 
 def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ttools.interpreter.emit.event import variable_name
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 
 _FALLBACK = ("left", "right")
+_MOST_SHOWN = 4
+_SPREADING = ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape")
+_COMPUTING = {
+    *_SPREADING,
+    *("arith.addi", "arith.subi", "arith.muli", "arith.extsi", "arith.extui", "arith.trunci"),
+}
 
 
 def operands_shown(
@@ -21,6 +28,38 @@ def operands_shown(
     """
     named = list(zip(_FALLBACK, culprit.operands, strict=False))
     yield from values_shown(named, culprit, at, condition)
+
+
+def address_shown(
+    access: Operation, at: Operation, condition: Value
+) -> Iterator[tuple[str, Value]]:
+    """The scalars that the address of an access is computed from, a few of them.
+
+    No tiles: its lanes need not be those of the check.
+
+    Args:
+        access: the load or atomic.
+        at: before which the check stands.
+        condition: of the check.
+    """
+    offsets = []
+    pointer = access.operands[0].defining_op
+    while pointer is not None and pointer.name in (*_SPREADING, "tt.addptr"):
+        offsets += pointer.operands[1:]
+        pointer = pointer.operands[0].defining_op
+    parts = [part for offset in offsets for part in _named(offset) if not part.is_tensor]
+    shown = {variable_name(part): part for part in parts}
+    yield from list(values_shown(list(shown.items()), access, at, condition))[:_MOST_SHOWN]
+
+
+def _named(value: Value) -> Iterator[Value]:
+    """The values with a name that one without is computed from."""
+    definition = value.defining_op
+    if variable_name(value):
+        yield value
+    elif definition is not None and definition.name in _COMPUTING:
+        for operand in definition.operands:
+            yield from _named(operand)
 
 
 def values_shown(
@@ -43,8 +82,7 @@ def values_shown(
         if isinstance(element_type(value.type), PointerType):
             continue
         if shape_of(value.type) in ((), shape_of(condition.type)):
-            location = value.location
-            yield (location.name if location is not None else None) or fallback, value
+            yield variable_name(value) or fallback, value
 
 
 def _is_visible(definition: Operation, use: Operation) -> bool:
