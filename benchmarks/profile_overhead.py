@@ -15,35 +15,13 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import kernels
 import torch
 import triton
-import triton.language as tl
 
 from ttools.profiler import profile
 
 ROUNDS = 5
-
-
-@triton.jit
-def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    total = tl.load(x_ptr + offs, mask=offs < n) + tl.load(y_ptr + offs, mask=offs < n)
-    tl.store(out_ptr + offs, total, mask=offs < n)
-
-
-@triton.jit
-def matmul_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    columns = tl.program_id(1) * BN + tl.arange(0, BN)
-    total = tl.zeros((BM, BN), tl.float32)
-    for k in range(0, K, BK):
-        ks = k + tl.arange(0, BK)
-        a = tl.load(a_ptr + rows[:, None] * K + ks[None, :])
-        b = tl.load(b_ptr + ks[:, None] * N + columns[None, :])
-        total += tl.dot(a, b)
-    tl.store(c_ptr + rows[:, None] * N + columns[None, :], total.to(tl.float16))
 
 
 def small_launches() -> Callable[[], None]:
@@ -51,7 +29,7 @@ def small_launches() -> Callable[[], None]:
 
     def run() -> None:
         for _ in range(10_000):
-            add_kernel[(4,)](x, y, out, 4096, BLOCK=1024)
+            kernels.add_kernel[(4,)](x, y, out, 4096, BLOCK=1024)
 
     return run
 
@@ -64,7 +42,9 @@ def matmul_sweep() -> Callable[[], None]:
         for a, b, c in shapes:
             n = a.shape[0]
             for _ in range(20):
-                matmul_kernel[(n // 128, n // 128)](a, b, c, n, n, n, BM=128, BN=128, BK=64)
+                kernels.matmul_kernel[(n // 128, n // 128)](
+                    *(a, b, c, n, n, n, n, 1, n, 1, n, 1), BLOCK_M=128, BLOCK_N=128, BLOCK_K=64
+                )
 
     return run
 

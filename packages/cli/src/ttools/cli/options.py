@@ -53,6 +53,14 @@ class FindingsFormat(str, Enum):
     HTML = "html"
 
 
+class ProfiledOn(str, Enum):
+    """Where profiled kernels run."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    GPU = "gpu"
+
+
 class ProfileFormat(str, Enum):
     """How a profile is written."""
 
@@ -447,4 +455,20 @@ LinesOption = Annotated[
 ProfileFormatOption = Annotated[
     ProfileFormat,
     typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
+]
+ProfiledOnOption = Annotated[
+    ProfiledOn,
+    typer.Option(
+        "--on",
+        help="Where kernels run and are timed; auto is the GPU where there is one.",
+        rich_help_panel=_LAUNCH,
+    ),
+]
+CountsOption = Annotated[
+    bool,
+    typer.Option(
+        "--counts/--no-counts",
+        help="Count operations and bytes; on a GPU this copies tensors to the host.",
+        rich_help_panel=_REPORT,
+    ),
 ]

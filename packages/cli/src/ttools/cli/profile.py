@@ -20,7 +20,9 @@ def profile_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
+    on: options.ProfiledOnOption = options.ProfiledOn.AUTO,
     device: options.DeviceOption = None,
+    counts: options.CountsOption = True,
     only: options.OnlyOption = None,
     lines: options.LinesOption = False,
     form: options.ProfileFormatOption = options.ProfileFormat.TEXT,
@@ -30,19 +32,21 @@ def profile_command(
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
 ) -> None:
-    """Count what Triton kernels do and time it on the CPU; bound it on a GPU.
+    """Count what Triton kernels do, time it, and tell what bounds it.
 
-    Operations and bytes are counted by line of source, without annotations. With --device the
-    roofline of that GPU bounds each launch, and its compiler tells registers and occupancy.
-    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
-    script's own.
+    On a GPU Proton times kernels, elsewhere the CPU runs and times them. Operations and bytes are
+    counted by line of source, without annotations. With --device the roofline of that GPU bounds
+    each launch, and its compiler tells registers and occupancy. Options before SCRIPT are ours,
+    all that follows it is the script's. The exit status is the script's own.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     require_folder(output)
     take_over_from_upstream("ttools profiles")
     from ttools.profiler import profile
 
-    profiled = profile(device=device, only=only or None, threads=threads)
+    profiled = profile(
+        on=on.value, device=device, only=only or None, threads=threads, counts=counts
+    )
     with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
         status = run_work(work, device_map, quiet=True)
     if not profiled.launches:

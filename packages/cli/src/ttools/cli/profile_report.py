@@ -35,6 +35,7 @@ def write_as_json(profiled: Profile, output: Path | None, target: str, status: i
     data = {
         "schema": "ttools.profile/1",
         "script": {"target": target, "exit_code": status},
+        "timed_on": profiled.place.removeprefix("the "),
         "device": asdict(profiled.device) if profiled.device else None,
         "kernels": [_plain(row) for row in profiled.frame.to_dict("records")],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
@@ -78,7 +79,7 @@ def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
 
 def _kernels(profiled: Profile) -> Table:
     table = _table(
-        "Kernels on the CPU",
+        f"Kernels on {profiled.place}",
         ("kernel", "config"),
         ("launches", "total", "share", "median", "p95", "flop", "bytes", "unique", "masked off"),
     )
@@ -100,7 +101,9 @@ def _bounds(profiled: Profile) -> Table:
 
     assert profiled.device is not None
     table = _table(f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ())
-    for name in ("time of a launch", "flop per byte", "flop/s", "bytes/s"):
+    on_device = "efficiency" in profiled.frame
+    names = ["time of a launch", "flop per byte", "flop/s", "bytes/s"]
+    for name in [*names, "of the time"] if on_device else names:
         table.add_column(name, justify="right")
     table.caption = ASSUMPTIONS
     table.caption_justify = "left"
@@ -115,6 +118,7 @@ def _bounds(profiled: Profile) -> Table:
             _number(row["intensity"]),
             amount(flops / limit) if known else "",
             amount(row["unique_bytes"] / limit, "B") if known else "",
+            *([_share(row["efficiency"])] if on_device else []),
         )
     return table
 

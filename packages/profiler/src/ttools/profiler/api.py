@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.specialisation import captured
 from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.interpreter import interpret
-from ttools.profiler.devices import Device, read_device
+from ttools.profiler.devices import Device, device_of_machine, read_device
 from ttools.profiler.frames import kernel_frame, line_frame
-from ttools.profiler.session import Session
+from ttools.profiler.gpu.session import GpuSession
+from ttools.profiler.session import CpuSession, Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,26 +30,24 @@ R = TypeVar("R")
 
 
 class Profile:
-    """A profiled run, as a context manager and as a decorator; made by `profile`."""
+    """A profiled run, as a context manager and as a decorator; made by `profile`.
 
-    def __init__(
-        self,
-        session: Session,
-        device: Device | None,
-        only: Sequence[str] | None,
-        threads: int | None,
-    ) -> None:
+    Attributes:
+        device: whose roofline bounds launches.
+        place: where kernels are timed: `the CPU`, `the GPU`.
+    """
+
+    def __init__(self, session: Session, device: Device | None, only: Sequence[str] | None) -> None:
         self._session, self.device, self._only = session, device, only
-        self._interpretation = interpret(
-            only=only, threads=threads, first_config=True, observer=session
-        )
+        self.place = session.place
         self._sources: list[KernelSource] = []
-        self._capture: Any = None
+        self._active: list[ExitStack] = []
 
     @property
     def frame(self) -> pd.DataFrame:
         """A row per kernel and configuration; see `frames.kernel_frame` for the columns."""
-        return kernel_frame(self._session.samples, self.device)
+        on_device = self.place == "the GPU"
+        return kernel_frame(self._session.samples, self.device, on_device=on_device)
 
     @property
     def lines(self) -> pd.DataFrame:
@@ -80,9 +80,10 @@ class Profile:
         return found
 
     def __enter__(self) -> Profile:
-        self._capture = captured(names=self._only or ())
-        self._sources = self._capture.__enter__()
-        self._interpretation.__enter__()
+        with ExitStack() as stack:
+            self._sources = stack.enter_context(captured(names=self._only or ()))
+            stack.enter_context(self._session.running())
+            self._active.append(stack.pop_all())
         return self
 
     def __exit__(
@@ -91,8 +92,7 @@ class Profile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._interpretation.__exit__(kind, error, traceback)
-        self._capture.__exit__(kind, error, traceback)
+        self._active.pop().__exit__(kind, error, traceback)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Profiles what a function launches."""
@@ -107,19 +107,27 @@ class Profile:
 
 def profile(
     *,
+    on: Literal["auto", "cpu", "gpu"] = "auto",
     device: str | None = None,
     only: Sequence[str] | None = None,
     threads: int | None = None,
+    counts: bool = True,
 ) -> Profile:
-    """Runs kernels on the CPU and tells what they do there, and what a GPU would need for it.
+    """Tells what kernels do, how long that takes, and what bounds it.
 
     Args:
-        device: a GPU by name, as `h100`: its roofline bounds each launch from below.
+        on: where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU
+            where there is one.
+        device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
+            machine's own, if it is in the table.
         only: names of the kernels to profile; all others run as they would without.
-        threads: how many threads run the programs of a launch; as many as torch uses by default.
+        threads: how many threads run the programs of a launch on the CPU; as many as torch uses by
+            default.
+        counts: whether to count what launches on a GPU do, which copies the tensors of the first of
+            equal launches to the host.
 
     Raises:
-        UsageError: an argument is not one of those.
+        UsageError: an argument is not one of those, or there is no GPU.
 
     Example:
         with profile(device="h100") as prof:
@@ -128,5 +136,15 @@ def profile(
     """
     if isinstance(only, str):
         raise UsageError(f"only={only!r}: give a list of names")
-    known = None if device is None else read_device(device)
-    return Profile(Session(), known, only, threads)
+    if on not in ("auto", "cpu", "gpu"):
+        raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
+    has_gpu = gpu_usable()
+    if on == "gpu" and not has_gpu:
+        raise UsageError("on='gpu': there is no GPU here that torch can use")
+    known = device_of_machine() if device is None else read_device(device)
+    session: Session
+    if on == "cpu" or not has_gpu:
+        session = CpuSession(only, threads)
+    else:
+        session = GpuSession(only, counts=counts)
+    return Profile(session, known, only)

@@ -149,10 +149,26 @@ def read_device(text: str) -> Device:
     Raises:
         UsageError: there is none of that name in the table; the closest are named.
     """
-    word = text.lower().replace(" ", "").replace("-", "").replace("_", "")
-    for maker in ("nvidia", "amd", "geforce", "instinct"):
-        word = word.replace(maker, "")
+    word = _plain(text)
     if word not in DEVICES:
         close = get_close_matches(word, DEVICES, cutoff=0.5) or list(DEVICES)
         raise UsageError(f"there is no device `{text}` in the table; choose {', '.join(close)}")
     return DEVICES[word]
+
+
+def device_of_machine() -> Device | None:
+    """The GPU that torch uses here; None if it is not in the table."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    word = _plain(torch.cuda.get_device_name())
+    found = [name for name in DEVICES if word.startswith(name)]
+    return DEVICES[max(found, key=len)] if found else None
+
+
+def _plain(text: str) -> str:
+    word = text.lower().replace(" ", "").replace("-", "").replace("_", "")
+    for maker in ("nvidia", "amd", "geforce", "instinct", "tesla"):
+        word = word.replace(maker, "")
+    return word

@@ -19,20 +19,30 @@ from ttools.profiler.session import Sample
 _QUANTILES = {"min_s": 0.0, "median_s": 0.5, "p95_s": 0.95, "max_s": 1.0}
 
 
-def kernel_frame(samples: Sequence[Sample], device: Device | None) -> pd.DataFrame:
+def kernel_frame(
+    samples: Sequence[Sample], device: Device | None, *, on_device: bool = False
+) -> pd.DataFrame:
     """A row per kernel and configuration, the longest total time first.
 
     Columns: `kernel`, `config`, `launches`, `total_s`, `share` of all kernels' time, `min_s`,
     `median_s`, `p95_s`, `max_s`; per launch on average `programs`, `flops`, `bytes` (requested),
     `unique_bytes`, `masked_share`, and what these come to in the median time: `gflops`, `gbytes`;
     `intensity` in operations per unique byte. With a device `bound_s`, the roofline's least time
-    of a launch there, and `limited_by`. Missing numbers are NaN.
+    of a launch there, `limited_by`, and for a run on that device `efficiency`, the bound's share of
+    the median time. Missing numbers are NaN.
+
+    Args:
+        samples: of a run.
+        device: whose roofline bounds launches.
+        on_device: whether the samples were timed there.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         groups[sample.kernel, config_text(sample.config)].append(sample)
     rows = [_kernel_row(kernel, config, g, device) for (kernel, config), g in groups.items()]
     frame = pd.DataFrame(rows, columns=_columns(device))
+    if device is not None and on_device:
+        frame["efficiency"] = frame["bound_s"].astype(float) / frame["median_s"]
     if len(frame):
         frame["share"] = frame["total_s"] / max(frame["total_s"].sum(), 1e-12)
     return frame.sort_values("total_s", ascending=False, ignore_index=True)

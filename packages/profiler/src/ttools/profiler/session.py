@@ -1,4 +1,4 @@
-"""One profiled run on the CPU: every launch timed, and counted apart from its timing.
+"""A profiled run, and one on the CPU: every launch timed, and counted apart from its timing.
 
 Owns the samples of the run. Must not know how they are summed up or shown.
 """
@@ -6,11 +6,13 @@ Owns the samples of the run. Must not know how they are summed up or shown.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ttools.core.errors import TtoolsError, UnsupportedError
+from ttools.interpreter import interpret
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
@@ -37,19 +39,47 @@ class Sample:
     counts: LaunchCounts | None
 
 
-class Session:
-    """Observes the launches of a run.
+class Session(Protocol):
+    """What a profile is made of.
 
     Attributes:
+        place: where kernels ran: `the CPU`, `the GPU`.
         samples: in the order of the launches.
         notes: what could not be counted, by kernel.
     """
 
-    def __init__(self) -> None:
+    place: str
+    samples: list[Sample]
+    notes: dict[str, str]
+
+    def running(self) -> AbstractContextManager[None]:
+        """Profiles what is launched while the context lasts."""
+
+
+class CpuSession:
+    """A run on the CPU: an observer that counts each launch, then times it.
+
+    Args:
+        only: names of the kernels to profile; all by default.
+        threads: how many threads run the programs of a launch.
+    """
+
+    place = "the CPU"
+
+    def __init__(self, only: Sequence[str] | None, threads: int | None) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
+        self._interpretation = interpret(
+            only=only, threads=threads, first_config=True, observer=self
+        )
         self._counter = LaunchCounter()
         self._lock = threading.Lock()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Profiles what is launched while the context lasts."""
+        with self._interpretation:
+            yield
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Counts a launch, then runs it; see `ttools.interpreter.observation`."""

@@ -74,6 +74,7 @@ class LaunchCounts:
         lines: by line, in the order of the source.
         unique_loaded: bytes that are loaded at least once; None if that was not found out.
         unique_stored: bytes that are stored or changed atomically at least once.
+        depends_on_memory: whether equal launches may do something else, by what is in memory.
         exact: whether other runs do the same; False where it depends on the order of programs.
         notes: what is not counted, a sentence each.
     """
@@ -83,6 +84,7 @@ class LaunchCounts:
     lines: tuple[LineCounts, ...]
     unique_loaded: int | None = None
     unique_stored: int | None = None
+    depends_on_memory: bool = False
     exact: bool = True
     notes: tuple[str, ...] = ()
 
@@ -138,6 +140,7 @@ def evaluate(
         lines=tuple(ordered),
         unique_loaded=loaded,
         unique_stored=stored,
+        depends_on_memory=plan.reads,
         exact=not plan.depends_on_writes,
         notes=tuple(plan.unsupported),
     )

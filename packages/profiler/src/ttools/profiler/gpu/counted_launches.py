@@ -1,0 +1,158 @@
+"""Which launches a program makes on a GPU, and what each of them does.
+
+A launch is counted on the host, on copies of its tensors, before it runs; equal launches are
+counted once. Must not know how launches are timed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter import interpret
+from ttools.interpreter.launch import LaunchReport
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.counting.counts import LaunchCounts
+
+#: Set while a launch is counted, which goes through the same function as the launch itself.
+_counting: ContextVar[bool] = ContextVar("ttools_profiler_counts", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuLaunch:
+    """A launch on the GPU.
+
+    Attributes:
+        kernel: its name.
+        grid: its extents.
+        counts: what it does; None where that cannot be counted or was not asked for.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    counts: LaunchCounts | None
+
+
+class _CountOnly:
+    """An observer that counts a launch and does not run it."""
+
+    def __init__(self, counter: LaunchCounter) -> None:
+        self._counter = counter
+        self.grid: tuple[int, ...] = ()
+        self.counts: LaunchCounts | None = None
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        self.grid = tuple(map(int, launch.grid))
+        self.counts = self._counter.count(launch)
+        return LaunchReport(0, 0.0)
+
+
+class CountedLaunches:
+    """Watches launches while its context lasts.
+
+    Args:
+        only: names of the kernels to watch; all by default.
+        counts: whether to count what launches do.
+
+    Attributes:
+        launches: in their order.
+        notes: what could not be counted, by kernel.
+    """
+
+    def __init__(self, only: Sequence[str] | None, *, counts: bool) -> None:
+        self.launches: list[GpuLaunch] = []
+        self.notes: dict[str, str] = {}
+        self._only, self._counts = only, counts
+        self._counter = LaunchCounter()
+        self._known: dict[object, GpuLaunch] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Replaces `JITFunction.run` while the context lasts."""
+        from triton.runtime.jit import JITFunction
+
+        original = JITFunction.run
+
+        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if not _counting.get() and not kwargs.get("warmup"):
+                self._note(function, args, kwargs, original)
+            return original(function, *args, **kwargs)
+
+        JITFunction.run = run
+        try:
+            yield
+        finally:
+            JITFunction.run = original
+
+    def _note(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
+    ) -> None:
+        name = function.__name__
+        if self._only is not None and name not in self._only:
+            return
+        key = _key(function, args, kwargs)
+        with self._lock:
+            known = self._known.get(key) if key is not None else None
+            if known is None:
+                known = self._first(function, name, args, kwargs, run)
+                if key is not None:
+                    self._known[key] = _for_later(known)
+            self.launches.append(known)
+
+    def _first(
+        self,
+        function: Any,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        run: Callable[..., Any],
+    ) -> GpuLaunch:
+        if not self._counts:
+            return GpuLaunch(kernel=name, grid=(), counts=None)
+        observer = _CountOnly(self._counter)
+        token = _counting.set(True)
+        try:
+            with interpret(only=[name], observer=observer):
+                function.run(*args, **kwargs)
+        except TtoolsError as error:
+            self.notes.setdefault(name, getattr(error, "what", None) or str(error))
+        finally:
+            _counting.reset(token)
+        if observer.counts is not None:
+            for note in observer.counts.notes:
+                self.notes.setdefault(name, note)
+        return GpuLaunch(kernel=name, grid=observer.grid, counts=observer.counts)
+
+
+def _for_later(launch: GpuLaunch) -> GpuLaunch:
+    """What is known of later launches that look the same: what they do may depend on memory."""
+    counts = launch.counts
+    if counts is None or not counts.depends_on_memory:
+        return launch
+    return replace(launch, counts=replace(counts, exact=False))
+
+
+def _key(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object | None:
+    """Equal for launches that do the same, but for what depends on memory; None if unknown."""
+    try:
+        named = tuple((name, _fact(value)) for name, value in kwargs.items())
+        key = (function, tuple(map(_fact, args)), named)
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _fact(value: Any) -> object:
+    if hasattr(value, "data_ptr"):
+        return str(value.dtype), tuple(value.shape), tuple(value.stride())
+    if callable(value):  # a grid that depends on the configuration: its arguments are in the key
+        return getattr(value, "__code__", value)
+    return type(value), value
