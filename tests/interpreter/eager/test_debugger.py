@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -130,3 +131,25 @@ def test_breakpoints_in_the_source(tmp_path: Path, statement: str, plain: bool) 
         rest, status = terminal.finish("c")
         assert "[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]" in rest
         assert status == 0
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ttools("interpret", *arguments), cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_option_engine(tmp_path: Path) -> None:
+    script(tmp_path)
+    done = run(tmp_path, "--engine", "eager", "--stats", "--format", "json", "script.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[12.0, 14.0, 16.0, 18.0, 26.0, 28.0]")
+    assert '"programs": 2' in done.stdout + done.stderr
+
+
+def test_a_ttir_file_has_no_python_source(tmp_path: Path) -> None:
+    (tmp_path / "kernel.ttir").write_text("module {}")
+    for option in (("--engine", "eager"), ("--pdb",)):
+        done = run(tmp_path, *option, "kernel.ttir")
+        assert done.returncode == 2
+        assert "a .ttir file has no Python source for --engine eager or --pdb" in done.stderr

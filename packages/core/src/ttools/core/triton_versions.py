@@ -426,7 +426,7 @@ def compilation_error(place: str, cause: Exception) -> Exception:
     """
     from triton.compiler.errors import CompilationError
 
-    if isinstance(cause, CompilationError):
-        return cause
     text = str(getattr(cause, "message", "")) or str(cause) or type(cause).__name__
-    return CompilationError(None, None, f"{place}: {text}")  # type: ignore[no-any-return]
+    known = isinstance(cause, CompilationError)
+    error: Exception = cause if known else CompilationError(None, None, f"{place}: {text}")
+    return error
