@@ -145,16 +145,10 @@ def matmul(a_ptr, b_ptr, c_ptr, M, N, K, FIXED: tl.constexpr, B: tl.constexpr, B
     acc = tl.zeros((B, B), tl.float32)
     for start in range(tl.cdiv(K, BK)):
         left = K - start * BK if FIXED else K
-        a = tl.load(  # BUG: oob_load
-            a_ptr + (m % M)[:, None] * K + (start * BK + k)[None, :],
-            mask=k[None, :] < left,
-            other=0.0,
-        )
-        b = tl.load(  # BUG: oob_load
-            b_ptr + (start * BK + k)[:, None] * N + (n % N)[None, :],
-            mask=k[:, None] < left,
-            other=0.0,
-        )
+        a_at = a_ptr + (m % M)[:, None] * K + (start * BK + k)[None, :]
+        b_at = b_ptr + (start * BK + k)[:, None] * N + (n % N)[None, :]
+        a = tl.load(a_at, mask=k[None, :] < left, other=0.0)  # BUG: oob_load
+        b = tl.load(b_at, mask=k[:, None] < left, other=0.0)  # BUG: oob_load
         acc += tl.dot(a, b, input_precision="ieee")
     mask = (m[:, None] < M) & (n[None, :] < N)
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=mask)
