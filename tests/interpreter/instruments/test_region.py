@@ -172,6 +172,28 @@ def test_native_code_judges_as_the_region_says(
     assert loaded == [padded[4 + n] if s else 0 for n, s in zip(at, stored, strict=True)]
 
 
+def test_each_launch_is_judged_by_its_own_view_of_the_same_memory() -> None:
+    memory = torch.arange(64, dtype=torch.int32)
+    out, at = torch.zeros(LANES, dtype=torch.int32), torch.arange(LANES)
+    begin, item = memory.data_ptr(), 4
+    dense, gapped = ((32,), (1,)), ((16, 1), (2, 1))
+    # The ends of the last two are the same, and so is their number of elements.
+    twins = ((4, 2), (9, 4)), ((4, 2), (8, 7))
+    assert len({max(offsets_of(view)) for view in twins}) == 1
+    for view in (dense, dense, gapped, *twins, gapped, dense, *reversed(twins), dense):
+        shape, strides = view
+        region = view_region(
+            (begin, begin + 64 * item), begin, shape, [s * item for s in strides], item
+        )
+        observed = observe(
+            lambda: reach_kernel[(1,)](memory, at, out, LANES=LANES), regions={"x_ptr": region}
+        )
+        outside = LANES - len(offsets_of(view) & set(range(LANES)))
+        assert {c.witness.test: c.lanes for c in observed.counts} == (
+            {"view": outside} if outside else {}
+        )
+
+
 @pytest.mark.parametrize("start", [0, 1, 3, 4])
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_bytes_tell_misaligned_straddling_and_outside_apart(size: int, start: int) -> None:

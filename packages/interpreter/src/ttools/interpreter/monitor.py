@@ -33,17 +33,14 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.native_probe import probe_code
 from ttools.interpreter.printing import element_value
-from ttools.interpreter.region import NOWHERE, Region
+from ttools.interpreter.region import Region
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _NO_PROGRAM = 2**63 - 1
-# A monitor's words before its counters, see `emit.probe_layout`; and those of a region.
-_HEADER = struct.Struct(f"<{len(FUNCTIONS) + 12}Q")
-_REGION = struct.Struct("<8Q")
-_NOTHING = (0,) * 8
+_TURNS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
 
 
 @dataclass(frozen=True)
@@ -117,11 +114,12 @@ class SiteTable:
 
 
 class _Block:
-    """Memory that Python and native code see."""
+    """Memory that Python and native code see; `regions` are those that it describes."""
 
-    __slots__ = ("_anchor", "address", "bytes")
+    __slots__ = ("_anchor", "address", "bytes", "regions")
 
     def __init__(self, size: int) -> None:
+        self.regions: Sequence[Region] | None = None
         self.bytes = bytearray(size)
         self._anchor = (ctypes.c_char * size).from_buffer(self.bytes)
         self.address = ctypes.addressof(self._anchor)
@@ -163,26 +161,32 @@ class Monitor:
             self._log, self._log_at = _take_log()
         self.table = table
         self._keep: list[Any] = []
-        counters_end = MONITOR_BYTES + len(table.counters)
-        regions_at = counters_end + 8
+        size = MONITOR_BYTES + len(table.counters) + 8 + len(regions) * REGION_BYTES
+        self._block = table.take(size + 16 * len(allocations))
+        self.address = self._block.address
+        # The arguments of most launches are those of the last one.
+        if allocations or regions != self._block.regions:
+            self._lay_out(regions, allocations)
+        block = self._block.bytes
+        _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)
+        _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at)
+        block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
+
+    def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
+        """Writes what stays the same in launches with these bounds."""
+        table, block, address = self.table, self._block.bytes, self.address
+        regions_at = MONITOR_BYTES + len(table.counters) + 8
         rows_at = regions_at + len(regions) * REGION_BYTES
-        self._block = table.take(rows_at + 16 * len(allocations))
-        block, self.address = self._block.bytes, self._block.address
-        header = (
-            *_functions(),
-            *(0, 0, 0, table.address, table.count, self.address + regions_at),
-            *(len(allocations), self.address + rows_at, self.address + MONITOR_BYTES),
-            *(0, 0, self._log_at),
-        )
-        _HEADER.pack_into(block, 0, *header)
-        block[MONITOR_BYTES:counters_end] = table.counters
-        for region in regions:
-            words = _NOTHING if region is NOWHERE else self._words(region)
-            _REGION.pack_into(block, regions_at, *words)
-            regions_at += REGION_BYTES
-        for row in allocations:
-            struct.pack_into("<2Q", block, rows_at, *row)
-            rows_at += 16
+        struct.pack_into(f"<{len(FUNCTIONS)}Q", block, 0, *_functions())
+        bounds = (len(allocations), address + rows_at, address + MONITOR_BYTES)
+        words = (table.address, table.count, address + regions_at, *bounds)
+        struct.pack_into("<6Q", block, MONITOR["SITES"], *words)
+        flat = [word for region in regions for word in self._words(region)]
+        struct.pack_into(f"<{len(flat)}Q", block, regions_at, *flat)
+        flat = [end for row in allocations for end in row]
+        struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
+        # What describes gaps belongs to this monitor.
+        self._block.regions = None if self._keep or allocations else regions
 
     def __del__(self) -> None:
         # Nobody else has the memory, and allocating it costs as much as a small launch.

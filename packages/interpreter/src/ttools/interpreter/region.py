@@ -29,7 +29,8 @@ class Region(NamedTuple):
         view: the same of the elements passed, which may have gaps.
         dims: where they have: stride in bytes and extent of each dimension, from the largest
             stride, each stride at least the span of all that follow; None if there is no gap.
-        members: else: for each element of the span, whether it is one of the view's.
+        members: where they do not nest so (`dims` is empty then): for each element of the span,
+            whether it is one of the view's.
         item: bytes of an element.
         judges_view: whether leaving the view is an event.
     """
@@ -137,7 +138,7 @@ def view_region(
         return Region(storage, ends, tuple(dims), item=item, judges_view=judges_view)
     if any(stride % item for stride, _ in dims) or (high - low) // item > _LARGEST_BITMAP:
         return Region(storage, ends, item=item, judges_view=judges_view)
-    return Region(storage, ends, None, _bitmap(dims, item, high - low), item, judges_view)
+    return Region(storage, ends, (), _bitmap(dims, item, high - low), item, judges_view)
 
 
 def _is_contiguous(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
