@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import bounds_cases  # noqa: F401 - the files register their cases
 import catalogue
+import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
 import deadlock_cases  # noqa: F401
