@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pytest
 
@@ -24,6 +25,7 @@ from ttools.interpreter import interpret  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
+Engine = Literal["native", "eager"]
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
 # Tensor cores round f32 inputs to tf32 and keep fewer bits of fp8 sums; the engine does neither.
 TOLERANCES = {
@@ -43,15 +45,19 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+each_engine = pytest.mark.parametrize("engine", ["native", "eager"])
+
+
+@each_engine
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_example_equals_the_gpu(path: Path) -> None:
+def test_example_equals_the_gpu(path: Path, engine: Engine) -> None:
     if path.stem == "liger":
         pytest.importorskip("liger_kernel")
     module = load(path)
     torch.manual_seed(0)
     on_gpu = module.main()
     torch.manual_seed(0)
-    with interpret() as run:
+    with interpret(engine=engine) as run:
         interpreted = module.main()
     assert sum(s.launches for s in run.stats) > 0
     assert on_gpu.keys() == interpreted.keys()
@@ -77,11 +83,12 @@ def double_kernel(x_ptr, n, BLOCK: tl.constexpr):
     tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
 
 
-def test_only_the_view_of_a_cuda_tensor_is_written() -> None:
+@each_engine
+def test_only_the_view_of_a_cuda_tensor_is_written(engine: Engine) -> None:
     storage = torch.arange(100.0, device="cuda")
     before = storage.clone()
     view = storage[3:90:7]
-    with interpret():
+    with interpret(engine=engine):
         add_one_kernel[(2,)](view, view.numel(), view.stride(0), BLOCK=8)
     before[3:90:7] += 1
     torch.testing.assert_close(storage, before, rtol=0, atol=0)
@@ -105,18 +112,20 @@ def through_table_kernel(table_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + i, tl.load(x_ptr + i) + 1)
 
 
-def test_pointers_in_cuda_memory_reach_the_tensors_they_name() -> None:
+@each_engine
+def test_pointers_in_cuda_memory_reach_the_tensors_they_name(engine: Engine) -> None:
     tensors = [torch.full((32,), float(n), device="cuda") for n in range(3)]
-    with interpret():
+    with interpret(engine=engine):
         table = torch.tensor([t.data_ptr() for t in tensors], device="cuda")
         through_table_kernel[(3,)](table, BLOCK=32)
     for n, tensor in enumerate(tensors):
         assert (tensor == n + 1).all()
 
 
-def test_an_address_of_no_tensor_is_reported() -> None:
+@each_engine
+def test_an_address_of_no_tensor_is_reported(engine: Engine) -> None:
     table = torch.tensor([64], device="cuda")
-    with interpret(), pytest.raises(KernelError, match="belongs to no tensor"):
+    with interpret(engine=engine), pytest.raises(KernelError, match="belongs to no tensor"):
         through_table_kernel[(1,)](table, BLOCK=32)
 
 

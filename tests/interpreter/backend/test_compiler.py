@@ -151,3 +151,20 @@ def test_the_target_names_no_gpu() -> None:
     assert driver.get_current_target().backend == "cpu"
     assert driver.get_active_torch_device() == torch.device("cpu")
     assert all(driver.utils.get_device_properties(None).values())
+
+
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (4, 8, 16)], key=["n"])
+@triton.jit
+def tuned_print_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    print(BLOCK)
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) + 1, mask=offsets < n)
+
+
+def test_a_tuned_kernel_that_runs_eagerly_is_not_timed(capfd: pytest.CaptureFixture[str]) -> None:
+    x = torch.zeros(16)
+    tuned_print_kernel[(1,)](x, 4)
+    tuned_print_kernel[(1,)](x, 4)
+    # Once a launch, in the first configuration.
+    assert capfd.readouterr().out.splitlines() == ["constexpr[4]", "constexpr[4]"]
+    assert x.tolist() == [2.0] * 4 + [0.0] * 12

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -33,7 +34,8 @@ def do_bench(
     """Times a synchronous function, as `triton.testing.do_bench` times kernels on a GPU.
 
     Args:
-        fn: what to time; it is called once more, before anything is timed, to compile.
+        fn: what to time; it is called once more, before anything is timed, to compile. Kernels
+            that run eagerly are not run at all: they take the same time, whatever they are.
         warmup: milliseconds to run before timing; the first call counts.
         rep: milliseconds to time; at least one call is timed.
         grad_to_none: tensors whose gradients are dropped before each timed call.
@@ -48,7 +50,8 @@ def do_bench(
     """
     if return_mode not in _MODES:
         raise UsageError(f"return_mode={return_mode!r}: must be one of {', '.join(_MODES)}")
-    fn()
+    if _runs_eagerly(fn):
+        return _statistic([1.0], quantiles, return_mode)
     warm_until = time.perf_counter() + warmup / 1e3
     estimate = _call(fn)
     while time.perf_counter() + estimate < warm_until:
@@ -60,11 +63,43 @@ def do_bench(
             tensor.grad = None
         times.append(_call(fn))
         spent += times[-1]
-    milliseconds = [seconds * 1e3 for seconds in times]
+    return _statistic([seconds * 1e3 for seconds in times], quantiles, return_mode)
+
+
+def _statistic(
+    milliseconds: list[float], quantiles: Sequence[float] | None, return_mode: str
+) -> Any:
     if quantiles is not None:
         values = [_quantile(sorted(milliseconds), q) for q in quantiles]
         return values[0] if len(values) == 1 else values
     return _MODES[return_mode](milliseconds)
+
+
+# The eager kernels that were launched to be timed; None while nothing is timed.
+_eager_kernels: ContextVar[list[str] | None] = ContextVar("ttools_timed_eagerly", default=None)
+
+
+def is_timed(kernel: str) -> bool:
+    """Whether an eager launch is only there to be timed, so that it need not run.
+
+    A debugger would stop in it once for every configuration of an autotuner.
+    """
+    launched = _eager_kernels.get()
+    if launched is None:
+        return False
+    launched.append(kernel)
+    return True
+
+
+def _runs_eagerly(fn: Callable[[], object]) -> bool:
+    """Calls `fn`; returns whether it launched a kernel that runs eagerly."""
+    launched: list[str] = []
+    token = _eager_kernels.set(launched)
+    try:
+        fn()
+    finally:
+        _eager_kernels.reset(token)
+    return bool(launched)
 
 
 def _call(fn: Callable[[], object]) -> float:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.triton_versions import source_file
+from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
-from ttools.interpreter.eager.frames import MARK
+from ttools.interpreter.eager.frames import MARK, location
 from ttools.interpreter.eager.rewrite import rewrite
-from ttools.interpreter.eager.values import EagerConstexpr, constant_of
+from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
 
 _DEF = re.compile(r"\s*def\s")
 
@@ -45,7 +46,18 @@ class EagerFunction:
         bound.apply_defaults()
         for name, value in bound.arguments.items():
             bound.arguments[name] = self._argument(name, value)
+        if self.jit_function.noinline:
+            self._refuse_blocks(bound.arguments)
         return self.python(*bound.args, **bound.kwargs)
+
+    def _refuse_blocks(self, arguments: Mapping[str, Any]) -> None:
+        """Refuses what the compiler refuses of functions that it does not inline."""
+        for name, value in arguments.items():
+            if isinstance(value, EagerTensor) and value.type.is_block():
+                what = (
+                    f"`{self.__name__}` is marked noinline, but `{name}` is no scalar: {value.type}"
+                )
+                raise compilation_error(f"{location() or ''}", TypeError(what))
 
     @property
     def python(self) -> FunctionType:

