@@ -340,3 +340,22 @@ def under_a_gate(x_ptr, lock_ptr, gate_ptr):
 def opposite_orders_under_a_third_lock() -> None:
     lock, gate = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     under_a_gate[(6,)](torch.zeros(1), lock, gate)
+
+
+@triton.jit
+def through_a_table(table_ptr, done_ptr, o_ptr, B: tl.constexpr):
+    g = tl.program_id(0)
+    x = tl.load(table_ptr + g).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, B)
+    tl.store(x + i, tl.load(x + i) + 1)
+    tl.store(done_ptr, 1)
+    tl.store(o_ptr + g, g)
+
+
+@noted
+def the_same_flag_beside_pointers_from_a_table() -> None:
+    tensors = [torch.zeros(16) for _ in range(3)]
+    table = torch.tensor([x.data_ptr() for x in tensors])
+    done, o = torch.zeros(1, dtype=torch.int32), torch.empty(3, dtype=torch.int32)
+    through_a_table[(3,)](table, done, o, B=16)
+    assert [x.tolist() for x in tensors] == 3 * [16 * [1.0]]

@@ -110,6 +110,18 @@ class Addresses:
         own = [region.storage for region in self._regions if region.storage[1]]
         return sorted({*own, *self._book.live()})
 
+    def on_host(self) -> list[tuple[int, int]]:
+        """All memory of the host that the launch may lead to, in ranges that do not overlap."""
+        own = [region.storage for region in self._regions if region.storage[1] < 1 << 63]
+        ranges = sorted({*own, *((start, end) for start, end, _ in self._book.on_host())})
+        united: list[tuple[int, int]] = []
+        for start, end in ranges:
+            if united and start < united[-1][1]:
+                united[-1] = united[-1][0], max(end, united[-1][1])
+            elif start < end:
+                united.append((start, end))
+        return united
+
     def owner(self, address: int) -> int | None:
         """The parameter in whose storage an address lies."""
         for index, region in enumerate(self._regions):

@@ -211,7 +211,7 @@ class CheckedLaunch:
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
         changing: Records | None = None
         if any(c.overlaps is not None and f.argument not in racing for c, f in found):
-            changing = changing_stores(self.launch, self.regions, self.addresses.allocations)
+            changing = changing_stores(self.launch, self.regions, self.addresses)
         for conflict, finding in found:
             overlaps = conflict.overlaps
             if changing is not None and overlaps is not None and finding.argument not in racing:

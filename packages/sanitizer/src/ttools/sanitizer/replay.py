@@ -17,16 +17,17 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
 from ttools.interpreter.snapshot import Snapshot
+from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import Overlaps, Records
 
 #: Storages larger than this, together, are not copied for a second run.
 _LARGEST_SNAPSHOT = 1 << 32
+#: The same where a launch may write to any memory that the run knows of.
+_LARGEST_UNKNOWN = 1 << 28
 
 
 def changing_stores(
-    launch: ObservedLaunch,
-    regions: Sequence[Region],
-    allocations: Callable[[], Sequence[tuple[int, int]]],
+    launch: ObservedLaunch, regions: Sequence[Region], addresses: Addresses
 ) -> Records | None:
     """The stores of a launch that would change what it has left in memory.
 
@@ -34,16 +35,27 @@ def changing_stores(
     element and none of them appears here, all have stored the same. A kernel that reads what it
     overwrites appears with nearly everything, but such programs race anyway.
 
+    Args:
+        launch: it has run once.
+        regions: of its parameters.
+        addresses: all memory that it may write if it writes through pointers from memory.
+
     Returns:
         Records of accesses, None if the launch cannot be run again.
     """
-    written = launch.written_storages
-    if written is None or launch.variants.synchronises:
+    if launch.variants.synchronises:
         return None
+    written = launch.written_storages
+    if written is None:
+        written = addresses.on_host()
+        if sum(end - start for start, end in written) > _LARGEST_UNKNOWN:
+            return None
     after, own = Snapshot(written), launch.monitor
     try:
         launch.execute(
-            Instruments(guards=True, compares=True), regions=regions, allocations=allocations
+            Instruments(guards=True, compares=True),
+            regions=regions,
+            allocations=addresses.allocations,
         )
         assert launch.monitor is not None
         return launch.monitor.records()[0]
