@@ -95,3 +95,56 @@ def test_wrong_use(ttools: Run, script: str, words: tuple[str, ...], sentence: s
 def test_the_scripts_status_is_ours(ttools: Run) -> None:
     done = ttools("profile", "-c", "raise SystemExit(7)")
     assert done.returncode == 7
+
+
+# --- profile compare ------------------------------------------------------------------------------
+
+
+def profile_file(path: Path, **medians: float) -> None:
+    rows = [
+        {"kernel": kernel, "config": "", "seconds": [median * (1 + n * 1e-3) for n in range(20)]}
+        for kernel, median in medians.items()
+    ]
+    path.write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
+
+
+def test_compare_fails_on_a_regression(ttools: Run, tmp_path: Path) -> None:
+    profile_file(tmp_path / "base.json", steady=1e-3, slowed=1e-3, gone=1e-3)
+    profile_file(tmp_path / "new.json", steady=1.01e-3, slowed=1.2e-3)
+    done = ttools("profile", "compare", "base.json", "new.json", COLUMNS="120")
+    assert done.returncode == 1
+    assert "error: slower by more than 0.05: slowed\n" in done.stderr
+    assert "removed" in done.stdout
+    done = ttools("profile", "compare", "base.json", "new.json", "--fail-on-regression", "30%")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Path) -> None:
+    for name in ("a.json", "b.json"):
+        assert ttools("profile", "--format", "json", "--output", name, script).returncode == 0
+    done = ttools("profile", "compare", "--format", "json", "a.json", "b.json")
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    assert (kernel["kernel"], kernel["verdict"]) == ("scale_kernel", "too few launches")
+
+
+def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "compare").write_text("print('mine')\n")
+    assert ttools("profile", "compare").returncode == 2
+    assert ttools("profile", "./compare").stdout == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("base.json", "gone.json"), "cannot read `gone.json`"),
+        (("base.json", "base.json", "--fail-on-regression", "much"), "give a share like 5%"),
+    ],
+)
+def test_wrong_use_of_compare(
+    ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    profile_file(tmp_path / "base.json", k=1e-3)
+    done = ttools("profile", "compare", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr

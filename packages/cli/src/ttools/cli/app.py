@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from ttools.cli.doctor import doctor_command
 from ttools.cli.inspect import inspect_command
 from ttools.cli.interpret import interpret_command
 from ttools.cli.profile import profile_command
+from ttools.cli.profile_compare import profile_compare_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.core.errors import KernelError, TtoolsError, UsageError
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
+app.command("profile compare")(profile_compare_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("doctor")(doctor_command)
 
@@ -50,6 +52,12 @@ def options(
     """Run, check, profile and inspect Triton kernels, with or without a GPU."""
 
 
+def _joined(words: list[str], commands: Collection[str]) -> list[str]:
+    """The words with a command of two, as `profile compare`, made one: these win over scripts."""
+    both = " ".join(words[:2])
+    return [both, *words[2:]] if both in commands else words
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits.
 
@@ -61,10 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     # Not `app()`: that would replace sys.excepthook, which belongs to the user's script.
     command = typer.main.get_command(app)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        command.main(
-            args=list(sys.argv[1:] if arguments is None else arguments), prog_name="ttools"
-        )
+        command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
     except UsageError as error:
         tell_error(error)
         raise SystemExit(exit_codes.USAGE) from None

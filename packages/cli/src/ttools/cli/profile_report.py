@@ -32,12 +32,16 @@ def write_as_text(profiled: Profile, output: Path | None, lines: bool) -> None:
 
 def write_as_json(profiled: Profile, output: Path | None, target: str, status: int) -> None:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
+    seconds_of = profiled.seconds
     data = {
         "schema": "ttools.profile/1",
         "script": {"target": target, "exit_code": status},
         "timed_on": profiled.place.removeprefix("the "),
         "device": asdict(profiled.device) if profiled.device else None,
-        "kernels": [_plain(row) for row in profiled.frame.to_dict("records")],
+        "kernels": [
+            {**_plain(row), "seconds": seconds_of[row["kernel"], row["config"]]}
+            for row in profiled.frame.to_dict("records")
+        ],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
         "compiled": [each.as_dict() for each in profiled.inspections],
         "notes": profiled.notes,

@@ -18,7 +18,7 @@ from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.profiler.devices import Device, device_of_machine, read_device
-from ttools.profiler.frames import kernel_frame, line_frame
+from ttools.profiler.frames import config_text, kernel_frame, line_frame
 from ttools.profiler.gpu.session import GpuSession
 from ttools.profiler.session import CpuSession, Session
 
@@ -53,6 +53,14 @@ class Profile:
     def lines(self) -> pd.DataFrame:
         """A row per line of source; see `frames.line_frame` for the columns."""
         return line_frame(self._session.samples)
+
+    @property
+    def seconds(self) -> dict[tuple[str, str], list[float]]:
+        """The time of each launch, by kernel and configuration."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for sample in self._session.samples:
+            found.setdefault((sample.kernel, config_text(sample.config)), []).append(sample.seconds)
+        return found
 
     @property
     def notes(self) -> dict[str, str]:

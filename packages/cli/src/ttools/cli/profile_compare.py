@@ -1,0 +1,97 @@
+"""`ttools profile compare`: two profiles beside each other, and an exit status for CI."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from ttools.cli import exit_codes, options
+from ttools.cli.console import require_folder, say, stdout, write_json, write_tables
+from ttools.cli.profile_report import seconds
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.profiler.comparison import Change
+
+BaseArgument = Annotated[Path, typer.Argument(metavar="BASE", help="A profile in JSON.")]
+NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="A later one.")]
+RegressionOption = Annotated[
+    str,
+    typer.Option(
+        "--fail-on-regression",
+        metavar="SHARE",
+        help="Exit with 1 if a kernel is slower by more than this, as 5%.",
+    ),
+]
+
+
+def profile_compare_command(
+    base: BaseArgument,
+    new: NewArgument,
+    fail_on_regression: RegressionOption = "5%",
+    form: options.FormatOption = options.ReportFormat.TEXT,
+    output: options.OutputOption = None,
+) -> None:
+    """Compare two profiles, written by `ttools profile --format json --output FILE`.
+
+    A kernel counts as slower if the 99% interval of the ratio of its medians lies beyond the share.
+    The exit status is 1 if one is.
+    """
+    from ttools.profiler.comparison import compare, read_profile
+
+    threshold = _share(fail_on_regression)
+    require_folder(output)
+    changes = compare(read_profile(base), read_profile(new), threshold)
+    if form is options.ReportFormat.JSON:
+        data = {
+            "schema": "ttools.comparison/1",
+            "threshold": threshold,
+            "kernels": [asdict(change) for change in changes],
+        }
+        write_json(data, output, stdout())
+    else:
+        write_tables([_table(changes)], output, stdout())
+    slower = [change.kernel for change in changes if change.verdict == "slower"]
+    if slower:
+        say("error", f"slower by more than {threshold:.3g}: {', '.join(slower)}")
+        raise typer.Exit(exit_codes.FINDINGS)
+
+
+def _share(text: str) -> float:
+    """`5%` or `0.05`.
+
+    Raises:
+        UsageError: it is neither, or negative.
+    """
+    word = text.strip()
+    try:
+        value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise UsageError(f"--fail-on-regression {text}: give a share like 5% or 0.05")
+    return value
+
+
+def _table(changes: list[Change]) -> Table:
+    table = Table(title="Median time of a launch", title_justify="left")
+    for name in ("kernel", "config", "verdict"):
+        table.add_column(name, overflow="fold")
+    for name in ("base", "new", "ratio", "99% interval"):
+        table.add_column(name, justify="right")
+    for change in changes:
+        known = change.low is not None and change.high is not None
+        table.add_row(
+            change.kernel,
+            change.config,
+            change.verdict,
+            seconds(change.base_s),
+            seconds(change.new_s),
+            "" if change.ratio is None else f"{change.ratio:.3f}",
+            f"{change.low:.3f} to {change.high:.3f}" if known else "",
+        )
+    return table
