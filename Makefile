@@ -1,5 +1,5 @@
 # Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
-# BENCH_ARGS and MATRIX_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# TEST_JOBS, BENCH_ARGS and MATRIX_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,6 +16,9 @@ TRITON ?= $(TRITON_RANGE)
 NEWEST_TRITON := triton==3.9.0
 OLDEST_TRITON := triton==3.6.0
 PYTEST_ARGS ?=
+# Processes that share the tests; each takes up to 4 GB of memory. 0 for this one only, as --pdb
+# needs it.
+TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
 
@@ -59,7 +62,7 @@ demo: $(STAMP) ## Run examples on the CPU; sets up everything first
 	  [ $$status -eq 1 ] || { echo "the defect was not found (exit status $$status)"; exit 1; }
 
 test: $(STAMP) ## Run the tests; sets up everything first
-	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) tests
+	@$(PY) -m pytest -m "not slow" -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS) tests
 
 smoke: $(STAMP) ## Run the engine's smoke tests only
 	@$(PY) -m pytest -m smoke $(PYTEST_ARGS) tests

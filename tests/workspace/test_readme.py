@@ -58,7 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_there_are_commands_of_every_kind() -> None:
-    assert {words[0] for words in commands()} == {"interpret", "sanitize", "profile", "inspect", "doctor"}
+    assert {words[0] for words in commands()} == {
+        "interpret",
+        "sanitize",
+        "profile",
+        "inspect",
+        "doctor",
+    }
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
