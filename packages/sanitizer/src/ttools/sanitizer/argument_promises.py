@@ -18,7 +18,8 @@ from ttools.interpreter.ir import Module
 from ttools.sanitizer.passes.hint_places import functions_around, name_of
 from ttools.sanitizer.passes.hints import specialised
 
-_HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+_CALL = "multiple_of"
+_HINTS = (_CALL, "max_contiguous", "max_constancy")
 _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.Expr, ast.AugAssign)
 
 
@@ -61,7 +62,8 @@ def argument_promises(
 def _from_source(
     kernel: SourceLocation, names: Sequence[str], known: Mapping[str, Any]
 ) -> Iterator[ArgumentPromise]:
-    around = functions_around("".join(source_lines(kernel.file)), kernel.line)
+    source = "".join(source_lines(kernel.file))
+    around = functions_around(source, kernel.line) if _CALL in source else []
     if not around:
         return
     unchanged = set(names)
@@ -77,7 +79,7 @@ def _from_source(
 
 def _hints_in(statement: ast.stmt) -> Iterator[ast.Call]:
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and name_of(node.func) == "multiple_of" and node.args:
+        if isinstance(node, ast.Call) and name_of(node.func) == _CALL and node.args:
             yield node
 
 

@@ -56,18 +56,18 @@ def name_of(function: ast.expr) -> str | None:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
 
 
-@lru_cache(maxsize=64)
-def functions_around(source: str, line: int) -> tuple[ast.FunctionDef, ...]:
+def functions_around(source: str, line: int) -> list[ast.FunctionDef]:
     """The functions around a line, the outermost first; none in what is no Python."""
+    return [f for f in _functions(source) if f.lineno <= line <= (f.end_lineno or 0)]
+
+
+@lru_cache(maxsize=16)
+def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
-    )
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
