@@ -37,3 +37,12 @@ def test_every_option_of_sanitize_is_described() -> None:
     described = set(re.findall(r"(--[a-z][a-z-]+)", text))
     assert {name for name in options if name.startswith("--")} - {"--help"} <= described
     assert described <= options | {"--grid", "--arg"}
+
+
+def test_every_option_of_tune_is_described() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    options = {name for parameter in group.commands["tune"].params for name in parameter.opts}
+    described = set(re.findall(r"`(--[a-z][a-z-]+)", (REFERENCE / "tune.md").read_text()))
+    described -= {"--all-configs"}  # of `sanitize`
+    assert described == {name for name in options if name.startswith("--")}

@@ -63,6 +63,7 @@ def test_there_are_commands_of_every_kind() -> None:
         "sanitize",
         "profile",
         "inspect",
+        "tune",
         "doctor",
     }
 

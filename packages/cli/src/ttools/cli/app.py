@@ -18,11 +18,12 @@ from ttools.cli.profile import profile_command
 from ttools.cli.profile_compare import profile_compare_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
+from ttools.cli.tune import TuneCommand, tune_command
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 app = typer.Typer(
     name="ttools",
-    help="Run, check, profile and inspect Triton kernels, with or without a GPU.",
+    help="Run, check, profile, tune and inspect Triton kernels, with or without a GPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -30,6 +31,7 @@ app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
 app.command("profile compare")(profile_compare_command)
+app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("doctor")(doctor_command)
 
@@ -49,7 +51,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Run, check, profile and inspect Triton kernels, with or without a GPU."""
+    """Run, check, profile, tune and inspect Triton kernels, with or without a GPU."""
 
 
 def _joined(words: list[str], commands: Collection[str]) -> list[str]:

@@ -20,7 +20,13 @@ _PYTHON_FORMS = ("-m", "-c")
 
 
 class TargetCommand(TyperCommand):
-    """A command that runs a target."""
+    """A command that runs a target.
+
+    Attributes:
+        reserved: words that are no scripts; a script of that name is `./word`.
+    """
+
+    reserved: tuple[str, ...] = ()
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Keeps the options of the script out of the command's hands."""
@@ -30,7 +36,7 @@ class TargetCommand(TyperCommand):
             for name in (*param.opts, *param.secondary_opts)
             if name.startswith("-")
         }
-        return super().parse_args(ctx, separate(args, takes_value))
+        return super().parse_args(ctx, separate(args, takes_value, self.reserved))
 
 
 def is_kernel(word: str) -> bool:
@@ -39,12 +45,15 @@ def is_kernel(word: str) -> bool:
     return bool(colon) and file.endswith(".py") and name.isidentifier()
 
 
-def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[str]:
+def separate(
+    arguments: Sequence[str], takes_value: Mapping[str, bool], reserved: Sequence[str] = ()
+) -> list[str]:
     """Inserts `--` where the script's own arguments begin.
 
     Args:
         arguments: The command's arguments.
         takes_value: For each option of the command, whether it is followed by a value.
+        reserved: Words that are no scripts.
     """
     position = 0
     while position < len(arguments):
@@ -58,7 +67,7 @@ def separate(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[
             return [*arguments[:end], "--", *arguments[end:]]
         if token.startswith("-") and token != "-":
             position += 2 if takes_value.get(token, False) else 1
-        elif token.endswith(TTIR_SUFFIX) or is_kernel(token):
+        elif token.endswith(TTIR_SUFFIX) or is_kernel(token) or token in reserved:
             break
         else:
             return [*arguments[:position], "--", *arguments[position:]]

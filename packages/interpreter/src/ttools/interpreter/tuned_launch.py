@@ -22,6 +22,10 @@ class TunedLaunch:
         arguments: all that was passed, by the name of the parameter or option.
         run: launches the kernel in one of the configurations, untimed, and returns what Triton
             returns. The first one that succeeds counts as the tuner's choice.
+        choose: makes a configuration the tuner's choice, whatever ran first.
+        compiled: what Triton's front end makes of a configuration, without a launch; its `src`
+            is the specialised kernel. Its hook before a launch is called.
+        key: the values for which the tuner tunes apart, in its order.
     """
 
     kernel: str
@@ -29,6 +33,9 @@ class TunedLaunch:
     configs: Sequence[Any]
     arguments: Mapping[str, Any]
     run: Callable[[Any], Any]
+    choose: Callable[[Any], None]
+    compiled: Callable[[Any], Any]
+    key: tuple[Any, ...]
 
 
 def run_first(launch: TunedLaunch) -> Any:

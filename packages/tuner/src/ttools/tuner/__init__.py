@@ -1,4 +1,28 @@
-"""Will tune Triton kernels: search spaces, offline pruning, search, measurement.
+"""Tunes Triton kernels: every configuration verified, timed, and remembered.
 
-Not built yet: this package has no public API.
+    with ttools.tuner.TuningRun(store=Path("tunings.sqlite")) as run:
+        kernel[grid](...)  # an autotuned kernel
+    run.session.results
+
+The public names are resolved on first use.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttools.tuner.options import TuneOptions
+    from ttools.tuner.run import TuningRun
+
+__all__ = ["TuneOptions", "TuningRun"]
+
+_MODULES = {"TuneOptions": "options", "TuningRun": "run"}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name when it is first asked for (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

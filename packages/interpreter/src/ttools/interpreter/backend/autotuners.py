@@ -79,7 +79,7 @@ class _Choice:
         kwargs: of the call.
 
     Attributes:
-        config: the first configuration that ran.
+        config: the first configuration that ran, or the one chosen.
     """
 
     def __init__(
@@ -104,7 +104,20 @@ class _Choice:
             configs=self._configs,
             arguments={**self._named, **self._kwargs},
             run=self._run,
+            choose=self._choose,
+            compiled=self._compiled,
+            key=tuning_key(self._twin, {**self._named, **self._kwargs}),
         )
+
+    def _choose(self, config: Any) -> None:
+        self.config = config
+
+    def _compiled(self, config: Any) -> Any:
+        values = {**self._kwargs, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook({**self._named, **values})
+        values.pop("warmup", None)
+        return self._twin.fn.warmup(**{**self._named, **values})
 
     def _run(self, config: Any) -> Any:
         # A copy for each: threads may launch one kernel at the same time.

@@ -1,0 +1,177 @@
+"""`ttools tune`: the best configuration of each autotuned kernel, verified, timed, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from ttools.cli import options, tune_options, tune_report
+from ttools.cli.console import require_folder, say
+from ttools.cli.progress import progress
+from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, read_target
+from ttools.cli.tune_options import TuneFormat
+from ttools.cli.work import Work, run_work, take_over_from_upstream
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.tuner.run import TuningRun
+
+STORE = Path("ttools-tunings.sqlite")
+_SHOW, _EXPORT = "show", "export"
+
+
+class TuneCommand(TargetCommand):
+    """`show` and `export` are no scripts; options may follow them."""
+
+    reserved = (_SHOW, _EXPORT)
+
+
+def tune_command(
+    words: tune_options.TunedArgument = None,
+    module: options.ModuleOption = None,
+    code: options.CodeOption = None,
+    search: tune_options.SearchOption = tune_options.Search.EXHAUSTIVE,
+    trials: tune_options.TrialsOption = None,
+    seconds: tune_options.SecondsOption = None,
+    only: tune_options.TunedOnlyOption = None,
+    sanitize: tune_options.SanitizeOption = False,
+    rtol: tune_options.RtolOption = None,
+    scratch: tune_options.ScratchOption = None,
+    store: tune_options.StoreOption = STORE,
+    fresh: tune_options.FreshOption = False,
+    lock: tune_options.LockOption = None,
+    locked: tune_options.LockedOption = False,
+    form: tune_options.TuneFormatOption = None,
+    output: options.OutputOption = None,
+    threads: options.ThreadsOption = None,
+    seed: options.SeedOption = 0,
+    device_map: options.DeviceMapOption = None,
+) -> None:
+    """Find the best configuration of each autotuned kernel; verify every one of them.
+
+    Options before SCRIPT are ours, all that follows it is the script's. Each key of each autotuned
+    kernel that the script launches is tuned, on the CPU; a configuration that fails or whose
+    outputs differ cannot win. `ttools tune show FILE` shows a store, `ttools tune export FILE`
+    writes it as CSV. The exit status is the script's own.
+    """
+    if module is None and code is None and words and words[0] in TuneCommand.reserved:
+        _read_store(words, form, output)
+        return
+    if form in (TuneFormat.CSV, TuneFormat.LOCK):
+        raise UsageError(f"--format {form.value} is for `ttools tune export FILE`")
+    work = _work(words or [], module, code)
+    require_folder(output, store, lock)
+    take_over_from_upstream("ttools tunes")
+    from ttools.tuner.bench import Checks
+    from ttools.tuner.options import TuneOptions
+    from ttools.tuner.run import TuningRun
+
+    run = TuningRun(
+        TuneOptions(
+            search=search.value,
+            trials=trials,
+            seconds=seconds,
+            seed=seed,
+            fresh=fresh,
+            checks=Checks(sanitize=sanitize, rtol=rtol, scratch=tuple(scratch or ())),
+        ),
+        store=store,
+        lock=lock,
+        locked=locked,
+        only=only or None,
+        threads=threads,
+        announce=lambda text: say("note", text),
+    )
+    with progress(lambda: _state(run)), run:
+        status = run_work(work, device_map, quiet=True)
+    _report(run, form, output, str(work), status, store)
+    raise typer.Exit(status)
+
+
+def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:
+    if module is None and code is None and words and words[0].endswith(TTIR_SUFFIX):
+        raise UsageError("a .ttir file is one configuration: tune the script that launches it")
+    return read_target(words, module, code)
+
+
+def _state(run: TuningRun) -> str:
+    results = run.session.results
+    if not results:
+        return "nothing tuned yet"
+    latest = results[-1]
+    return f"tuning {latest.problem}: {len(latest.trials)} of {latest.space} configurations"
+
+
+def _report(
+    run: TuningRun,
+    form: TuneFormat | None,
+    output: Path | None,
+    target: str,
+    status: int,
+    store: Path,
+) -> None:
+    session = run.session
+    entries = [result.entry() for result in session.results]
+    for result in session.results:
+        for note in result.notes:
+            say("warning", f"{result.problem}: {note}")
+    for note in [*session.notes, *run.warnings]:
+        say("warning", note)
+    if form is TuneFormat.JSON:
+        tune_report.write_as_json(
+            entries,
+            output,
+            script={"target": target, "exit_code": status},
+            new={str(result.problem): len(result.new) for result in session.results},
+            notes=[note for result in session.results for note in result.notes] + session.notes,
+        )
+    elif entries:
+        tune_report.write_as_text(entries, output)
+    _tell(run, store)
+
+
+def _tell(run: TuningRun, store: Path) -> None:
+    session = run.session
+    for kernel in session.single:
+        say("note", f"`{kernel}` has a single configuration, so there was nothing to tune")
+    if session.results:
+        tried = sum(len(result.trials) for result in session.results)
+        new = sum(len(result.new) for result in session.results)
+        say("note", f"{tried} configurations, {new} of them tried now; see {store}")
+    elif not session.clock.launches:
+        say("note", "no Triton kernel was launched, so nothing was tuned")
+    elif not session.single and not session.locked:
+        say("note", "no autotuned kernel was launched, so nothing was tuned")
+
+
+def _read_store(words: Sequence[str], form: TuneFormat | None, output: Path | None) -> None:
+    from ttools.tuner.store import Store
+
+    if len(words) != 2:
+        raise UsageError(f"`ttools tune {words[0]}` takes one store: ttools tune {words[0]} FILE")
+    writers = _SHOWN if words[0] == _SHOW else _EXPORTED
+    chosen = next(iter(writers)) if form is None else form
+    if chosen not in writers:
+        known = ", ".join(each.value for each in writers)
+        raise UsageError(f"`ttools tune {words[0]}` writes {known}, not {chosen.value}")
+    require_folder(output)
+    store = Store(Path(words[1]), create=False)
+    try:
+        entries = store.entries()
+    finally:
+        store.close()
+    if not entries:
+        say("note", f"{words[1]} holds no tuning yet")
+    writers[chosen](entries, output)
+
+
+#: The first format is the default.
+_SHOWN = {TuneFormat.TEXT: tune_report.write_as_text, TuneFormat.JSON: tune_report.write_as_json}
+_EXPORTED = {
+    TuneFormat.CSV: tune_report.write_as_csv,
+    TuneFormat.JSON: tune_report.write_as_json,
+    TuneFormat.LOCK: tune_report.write_as_lock,
+}

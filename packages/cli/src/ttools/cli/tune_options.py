@@ -1,0 +1,141 @@
+"""The options of `ttools tune` that no other command has."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_SEARCH = "Search"
+_VERIFY = "Verification"
+_KEEP = "Store"
+_REPORT = "Report"
+
+
+class TuneFormat(str, Enum):
+    """How tunings are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    LOCK = "lock"
+
+
+class Search(str, Enum):
+    """In which order configurations are tried."""
+
+    EXHAUSTIVE = "exhaustive"
+    RANDOM = "random"
+    DESCENT = "descent"
+
+
+TunedArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCRIPT [ARGS]... | show FILE | export FILE",
+        show_default=False,
+        help="A script and its arguments, or `show` or `export` and a store.",
+    ),
+]
+SearchOption = Annotated[
+    Search,
+    typer.Option("--search", help="Which configurations are tried first.", rich_help_panel=_SEARCH),
+]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--trials",
+        min=1,
+        metavar="N",
+        help="Try at most so many configurations for each key.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        min=0,
+        metavar="S",
+        help="Begin no configuration of a key after so long.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+TunedOnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="KERNEL",
+        help="Run and tune kernels of this name only; repeatable.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+SanitizeOption = Annotated[
+    bool,
+    typer.Option(
+        "--sanitize",
+        help="Run each configuration under the sanitizer first; one with an error cannot win.",
+        rich_help_panel=_VERIFY,
+    ),
+]
+RtolOption = Annotated[
+    float | None,
+    typer.Option(
+        "--rtol",
+        min=0,
+        metavar="X",
+        help="How far floating-point outputs may differ; by default it depends on the dtype.",
+        show_default=False,
+        rich_help_panel=_VERIFY,
+    ),
+]
+ScratchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scratch",
+        metavar="NAME",
+        help="A parameter whose contents do not matter after a launch; repeatable.",
+        show_default=False,
+        rich_help_panel=_VERIFY,
+    ),
+]
+StoreOption = Annotated[
+    Path,
+    typer.Option("--store", metavar="FILE", help="The file of all trials.", rich_help_panel=_KEEP),
+]
+FreshOption = Annotated[
+    bool,
+    typer.Option("--fresh", help="Try again what the store knows.", rich_help_panel=_KEEP),
+]
+LockOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--lock",
+        metavar="FILE",
+        help="Write the winners to a file for --locked.",
+        show_default=False,
+        rich_help_panel=_KEEP,
+    ),
+]
+LockedOption = Annotated[
+    bool,
+    typer.Option(
+        "--locked",
+        help="Take all winners from the lock file; measure nothing.",
+        rich_help_panel=_KEEP,
+    ),
+]
+TuneFormatOption = Annotated[
+    TuneFormat | None,
+    typer.Option(
+        "--format",
+        help="Format of the report: text or json; of export: csv, json or lock.",
+        show_default=False,
+        rich_help_panel=_REPORT,
+    ),
+]

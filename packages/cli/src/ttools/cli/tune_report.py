@@ -1,0 +1,127 @@
+"""Tunings as tables, JSON, CSV or a lock file.
+
+Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to say.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ttools.cli.console import stdout, write_tables, write_text
+from ttools.cli.profile_report import seconds
+
+if TYPE_CHECKING:
+    from ttools.tuner.store import Entry
+    from ttools.tuner.trial import Trial
+
+
+def write_as_text(entries: Sequence[Entry], output: Path | None) -> None:
+    """A table per kernel and key: the configurations that can win by time, then the others."""
+    write_tables([_table(entry) for entry in entries], output, stdout())
+
+
+def write_as_json(
+    entries: Sequence[Entry],
+    output: Path | None,
+    *,
+    script: dict[str, Any] | None = None,
+    new: dict[str, int] | None = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Schema `ttools.tune/1`: times in seconds."""
+    data = {
+        "schema": "ttools.tune/1",
+        "script": script,
+        "problems": [_plain(entry) for entry in entries],
+        "notes": list(notes),
+    }
+    if new is not None:
+        for row, entry in zip(data["problems"], entries, strict=True):  # type: ignore[arg-type]
+            row["new_trials"] = new[str(entry.problem)]  # type: ignore[index]
+    write_text(json.dumps(data, indent=2, default=str) + "\n", output)
+
+
+def write_as_csv(entries: Sequence[Entry], output: Path | None) -> None:
+    """A row per trial."""
+    from ttools.tuner.frames import trial_frame
+
+    write_text(trial_frame(entries).to_csv(index=False), output)
+
+
+def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
+    """The winners, as `--locked` reads them."""
+    from ttools.tuner.lock import lock_of, lock_text
+
+    write_text(lock_text(lock_of(entries)), output)
+
+
+def _table(entry: Entry) -> Table:
+    problem = entry.problem
+    state = "" if entry.complete else ", interrupted"
+    count = len(entry.trials)
+    table = Table(
+        title=escape(f"{problem} ({count} configurations tried{state})"),
+        title_justify="left",
+        caption=escape(f"{problem.device}; {problem.versions}"),
+        caption_justify="left",
+    )
+    table.add_column("")
+    table.add_column("config", overflow="fold")
+    for name in ("median", "in turns", "ratio"):
+        table.add_column(name, justify="right")
+    table.add_column("cannot win because", overflow="fold")
+    least = min((cost for t in entry.trials if (cost := t.cost) is not None), default=None)
+    for trial in sorted(entry.trials, key=lambda t: (t.cost is None, t.cost or 0.0)):
+        table.add_row(*_row(entry, trial, least))
+    return table
+
+
+def _row(entry: Entry, trial: Trial, least: float | None) -> tuple[str, ...]:
+    from ttools.tuner.trial import config_text
+
+    final = entry.final.get(trial.key)
+    return (
+        "winner" if trial.key == entry.winner else "",
+        escape(config_text(trial.values)),
+        "" if trial.cost is None else seconds(trial.cost),
+        seconds(statistics.median(final)) if final else "",
+        f"{trial.cost / least:.2f}" if trial.cost is not None and least else "",
+        escape(f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""),
+    )
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    problem = entry.problem
+    winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
+    return {
+        "kernel": problem.kernel,
+        "location": {"file": entry.place[0], "line": entry.place[1]} if entry.place else None,
+        "key": problem.key_values,
+        "device": problem.device,
+        "versions": problem.versions,
+        "source": problem.source,
+        "complete": entry.complete,
+        "winner": winner,
+        "trials": [_trial(entry, trial) for trial in entry.trials],
+    }
+
+
+def _trial(entry: Entry, trial: Trial) -> dict[str, Any]:
+    return {
+        "config": dict(trial.values),
+        "status": trial.status,
+        "reason": trial.reason,
+        "seconds": trial.seconds,
+        "samples": list(trial.samples),
+        "final_samples": entry.final.get(trial.key, []),
+        "predicted": trial.predicted,
+        "resources": trial.resources,
+        "checks": trial.checks,
+    }

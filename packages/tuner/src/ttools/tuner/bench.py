@@ -1,0 +1,188 @@
+"""Runs one launch in configurations of choice, each on the memory that the first one found.
+
+Owns verification and timing of a single configuration. Must not know which are tried, nor where
+results go. Everything runs in this process: a configuration that ends it, ends the run.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.launch_state import LaunchState
+from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.tuner.clock import Clock
+from ttools.tuner.comparison import compare
+from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
+from ttools.tuner.trial import Candidate, Status, Trial
+
+#: A configuration is timed at least and at most so often, and in between for so long.
+FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
+#: Configurations this close to the best are timed again, in turns, at most so many.
+FINALIST_RATIO, MOST_FINALISTS, ROUNDS = 1.15, 5, 9
+#: Medians this close are equal; the first in the order of the space wins.
+TIE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """How outputs are judged.
+
+    Attributes:
+        sanitize: whether each configuration runs under the sanitizer first.
+        rtol: replaces the tolerances by dtype.
+        scratch: names of arguments whose contents do not matter.
+    """
+
+    sanitize: bool = False
+    rtol: float | None = None
+    scratch: Collection[str] = ()
+
+    def __str__(self) -> str:
+        parts = [
+            "sanitized" if self.sanitize else "",
+            "" if self.rtol is None else f"rtol={self.rtol:g}",
+            f"without {', '.join(sorted(self.scratch))}" if self.scratch else "",
+        ]
+        return "; ".join(filter(None, parts))
+
+
+class Bench:
+    """One launch, to be made again and again.
+
+    Args:
+        launch: of an autotuned kernel.
+        clock: observes the run.
+        checks: how outputs are judged.
+
+    Attributes:
+        reference: key of the configuration that outputs are compared with; empty at first.
+        first_error: of the first configuration that did not run.
+    """
+
+    def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
+        self._launch, self._clock, self._checks = launch, clock, checks
+        self._before = LaunchState(launch.arguments.values(), UninitialisedMemory())
+        self._expected: dict[str, Any] = {}
+        self.reference = ""
+        self.first_error: Exception | None = None
+
+    def restore(self) -> None:
+        """Puts memory back."""
+        self._before.restore()
+
+    def verify(self, candidate: Candidate) -> Trial:
+        """Runs a configuration once; the first one that runs well becomes the reference.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        try:
+            defect = self._defect(candidate) if self._checks.sanitize else None
+            if defect:
+                return self._trial(candidate, "defect", defect)
+            outputs = self._run(candidate)[1]
+        except CannotTuneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
+            self.first_error = self.first_error or error
+            return self._trial(candidate, "failed", reason_of(error))
+        if not self.reference:
+            self.reference, self._expected = candidate.key, outputs
+        wrong = compare(self._expected, outputs, self._checks.rtol)
+        return self._trial(candidate, "wrong" if wrong else "ok", wrong or "")
+
+    def _trial(self, candidate: Candidate, status: Status, reason: str) -> Trial:
+        return Trial(
+            values=candidate.values,
+            status=status,
+            reason=reason,
+            reference=self.reference,
+            checks=str(self._checks),
+        )
+
+    def sample(self, candidate: Candidate) -> list[float]:
+        """Times a verified configuration some times, in seconds."""
+        samples: list[float] = []
+        while len(samples) < FEWEST_SAMPLES or (
+            len(samples) < MOST_SAMPLES and sum(samples) < SAMPLING_SECONDS
+        ):
+            samples.append(self.time(candidate))
+        return samples
+
+    def time(self, candidate: Candidate) -> float:
+        """Times a verified configuration once, in seconds; all but the launch is off the clock."""
+        self.restore()
+        self._clock.expect(self._launch.kernel)
+        try:
+            self._launch.run(candidate.config)
+        finally:
+            seconds, _ = self._clock.take()
+        return seconds
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations in turns, so that none has the machine's better moments."""
+        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
+        for turn in range(ROUNDS):
+            for each in finalists if turn % 2 == 0 else reversed(finalists):
+                samples[each.key].append(self.time(each))
+        return samples
+
+    def _run(self, candidate: Candidate) -> tuple[float, dict[str, Any]]:
+        """Seconds and outputs."""
+        self.restore()
+        self._clock.expect(self._launch.kernel)
+        try:
+            self._launch.run(candidate.config)
+        finally:
+            seconds, last = self._clock.take()
+        if last is None:
+            raise CannotTuneError(f"`{self._launch.kernel}` launched nothing in a trial")
+        return seconds, outputs_of(last, self._checks.scratch)
+
+    def _defect(self, candidate: Candidate) -> str | None:
+        """The first error that the sanitizer finds, and how many more."""
+        self.restore()
+        compiled = self._launch.compiled(candidate.config)
+        require_known_writes(self._launch.kernel, compiled.asm["ttir"])
+        self.restore()  # of what hooks did
+        with sanitize(only=[self._launch.kernel]) as checked:
+            self._launch.run(candidate.config)
+        errors = [found for found in checked.findings if found.severity == "error"]
+        if not errors:
+            return None
+        first = errors[0]
+        place = f" at {first.location}" if first.location else ""
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        return f"{first.check}: {first.message}{place}{more}"
+
+
+def reason_of(error: Exception) -> str:
+    """An exception in a line: Triton's and ours carry excerpts of source besides."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    if isinstance(error, TtoolsError):
+        return lines[0]
+    return f"{type(error).__name__}: {lines[-1]}"
+
+
+def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
+    """Configurations close to the best, in the order of the space."""
+    ordered = sorted(timed, key=lambda pair: (pair[1], pair[0].place))
+    best = ordered[0][1]
+    close = [each for each, cost in ordered if cost <= best * FINALIST_RATIO][:MOST_FINALISTS]
+    return sorted(close, key=lambda each: each.place)
+
+
+def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
+    """The configuration with the least median; of equals the first in the order of the space."""
+    medians = [(each, statistics.median(samples)) for each, samples in timed]
+    best = min(median for _, median in medians)
+    return min(
+        (each for each, median in medians if median <= best * (1 + TIE)),
+        key=lambda each: each.place,
+    )

@@ -1,0 +1,48 @@
+"""Times launches on the CPU, and nothing but launches: no hook, no reset, no Python.
+
+Must not know what is launched or why.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.launch import LaunchReport
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.tuner.outputs import require_restorable
+
+_PLAIN = Instruments()
+
+
+class Clock:
+    """Observes the launches of a run; see `ttools.interpreter.observation`.
+
+    Attributes:
+        launches: how many there were, of any kernel.
+    """
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self._trial = threading.local()
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch; that of the kernel being tried is timed."""
+        self.launches += 1
+        is_tried = getattr(self._trial, "kernel", None) == launch.kernel
+        if is_tried:
+            require_restorable(launch)
+        report = launch.execute(_PLAIN)
+        if is_tried:
+            self._trial.seconds += report.seconds
+            self._trial.last = launch
+        return report
+
+    def expect(self, kernel: str) -> None:
+        """What this thread launches next is timed if it is of this kernel."""
+        self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
+
+    def take(self) -> tuple[float, ObservedLaunch | None]:
+        """Seconds of what was launched since, and the last of it; nothing is timed after."""
+        self._trial.kernel = None
+        return self._trial.seconds, self._trial.last

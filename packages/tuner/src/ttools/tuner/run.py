@@ -1,0 +1,85 @@
+"""A tuning run as a context: opens the store, runs kernels on the CPU, writes the lock file.
+
+The public face of tuning whole programs. Owns the life of files; tuning is the session's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.problem import host_device
+from ttools.tuner.session import Session
+from ttools.tuner.store import Store
+
+
+class TuningRun:
+    """While active, autotuned kernels are tuned, and launched in their winning configuration.
+
+    Args:
+        options: what is tried, and for how long.
+        store: file of trials; None to keep nothing.
+        lock: file of winners; written at the end, or read if `locked`.
+        locked: take every winner from the lock file and measure nothing.
+        only: names of the kernels to run and tune; all by default.
+        threads: how many threads run the programs of a launch.
+        announce: told of each problem before anything of it runs.
+
+    Raises:
+        UsageError: a file cannot be used, or an argument makes no sense.
+    """
+
+    def __init__(
+        self,
+        options: TuneOptions | None = None,
+        *,
+        store: Path | None = None,
+        lock: Path | None = None,
+        locked: bool = False,
+        only: Sequence[str] | None = None,
+        threads: int | None = None,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        if locked and lock is None:
+            raise UsageError("--locked needs the lock file: --lock FILE")
+        self._lock_path = None if locked else lock
+        known = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
+        self._previous = known
+        self._store = None if locked or store is None else Store(store)
+        self.session = Session(
+            options or TuneOptions(),
+            host_device(threads),
+            self._store,
+            known if locked else None,
+            announce,
+        )
+        self._interpretation = interpret(
+            only=only, threads=threads, observer=self.session.clock, tune=self.session.tune
+        )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of launches that completed."""
+        return self._interpretation.warnings
+
+    def __enter__(self) -> TuningRun:
+        self._interpretation.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._interpretation.__exit__(kind, error, traceback)
+        if self._store is not None:
+            self._store.close()
+        if self._lock_path is not None and self.session.results:
+            found = lock_of(result.entry() for result in self.session.results)
+            write_lock(merged(self._previous, found), self._lock_path)

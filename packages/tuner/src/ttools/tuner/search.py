@@ -1,0 +1,91 @@
+"""In which order configurations are tried.
+
+A strategy is a generator: it yields candidates and is sent what each costs, None for those that
+cannot win. It may yield a candidate again, which costs nothing. Must not know what a cost is.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias
+
+from ttools.core.errors import UsageError
+from ttools.tuner.trial import Candidate
+
+Search: TypeAlias = Generator[Candidate, "float | None", None]
+Strategy: TypeAlias = Callable[[Sequence[Candidate], int], Search]
+
+
+def exhaustive(space: Sequence[Candidate], seed: int) -> Search:
+    """All, in the order of the space."""
+    for candidate in space:  # noqa: UP028 - what a list yields from cannot be sent to
+        yield candidate
+
+
+def shuffled(space: Sequence[Candidate], seed: int) -> Search:
+    """All, in a random order."""
+    order = random.Random(seed).sample(list(space), len(space))
+    for candidate in order:  # noqa: UP028
+        yield candidate
+
+
+def descent(space: Sequence[Candidate], seed: int) -> Search:
+    """From the first candidate that can win, along one parameter at a time to the best value.
+
+    Ends where no change of a single parameter helps, and begins again at a random candidate that
+    was not tried, until all are.
+    """
+    left = {each.key: each for each in space}
+    order = random.Random(seed).sample(list(space), len(space))
+    starts = [space[0], *order] if space else []
+    costs: dict[str, float] = {}
+    for start in starts:
+        if start.key not in left:
+            continue
+        current = start
+        costs[current.key] = _cost((yield left.pop(current.key)))
+        moved = True
+        while moved:
+            moved = False
+            for name in current.values:
+                for other in _line(space, current, name):
+                    if other.key in left:
+                        costs[other.key] = _cost((yield left.pop(other.key)))
+                line = [current, *_line(space, current, name)]
+                best = min(line, key=lambda each: (costs[each.key], each.place))
+                if costs[best.key] < costs[current.key]:
+                    current, moved = best, True
+
+
+def _cost(told: float | None) -> float:
+    return math.inf if told is None else told
+
+
+def _line(space: Sequence[Candidate], start: Candidate, name: str) -> list[Candidate]:
+    """The others that differ from one in a single parameter."""
+    rest = _without(start, name)
+    return [each for each in space if each is not start and _without(each, name) == rest]
+
+
+def _without(candidate: Candidate, name: str) -> dict[str, Any]:
+    return {n: value for n, value in candidate.values.items() if n != name}
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "exhaustive": exhaustive,
+    "random": shuffled,
+    "descent": descent,
+}
+
+
+def read_strategy(name: str) -> Strategy:
+    """A strategy by name.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in STRATEGIES:
+        raise UsageError(f"there is no search `{name}`; choose from {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]

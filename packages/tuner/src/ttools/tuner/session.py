@@ -1,0 +1,144 @@
+"""A tuning run: what is tuned when an autotuned kernel is launched, and which winner it then has.
+
+Owns the results of the run, and what becomes of launches that cannot be tuned. Must not know how a
+problem is tuned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+from ttools.tuner.bench import Bench
+from ttools.tuner.clock import Clock
+from ttools.tuner.lock import Lock
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.outputs import CannotTuneError
+from ttools.tuner.problem import Problem, problem_of, where
+from ttools.tuner.store import Entry, Store, StoreError
+from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
+from ttools.tuner.tuning import Result, Tuning
+
+
+class Session:
+    """Tunes each problem that it meets, once.
+
+    Args:
+        options: what is tried, and for how long.
+        device: what the winners are for.
+        store: keeps trials and knows those of earlier runs; None to keep nothing.
+        lock: if given, decides every winner; nothing is measured then.
+        announce: told of each problem before anything of it runs.
+
+    Attributes:
+        results: in the order of the launches.
+        clock: what observes the run.
+        notes: what the user should know of the run as a whole.
+        single: names of kernels with one configuration, which need no tuning.
+    """
+
+    def __init__(
+        self,
+        options: TuneOptions,
+        device: str,
+        store: Store | None = None,
+        lock: Lock | None = None,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._options, self._device = options, device
+        self._store, self._lock, self._announce = store, lock, announce
+        self.results: list[Result] = []
+        self.clock = Clock()
+        self.notes: list[str] = []
+        self.single: dict[str, None] = {}
+        self._winners: dict[Problem, str | None] = {}
+        self._one_at_a_time = threading.RLock()
+
+    @property
+    def locked(self) -> bool:
+        """Whether a lock file decides."""
+        return self._lock is not None
+
+    def tune(self, launch: TunedLaunch) -> Any:
+        """Launches a kernel in its winning configuration, found first if need be.
+
+        Raises:
+            UsageError: the lock file has no winner, or one that the kernel no longer has.
+            Exception: what the first configuration raises, if none of them runs.
+        """
+        space = candidates(launch.configs)
+        if len(space) == 1 and self._lock is None:
+            self.single[launch.kernel] = None
+            return run_first(launch)
+        problem = problem_of(launch, self._device)
+        with self._one_at_a_time:
+            if self._lock is not None:
+                return self._run_locked(launch, space, self._lock.find(problem))
+            if problem not in self._winners:
+                self._winners[problem] = self._find(problem, launch, space)
+        key = self._winners[problem]
+        chosen = next((each for each in space if each.key == key), space[0])
+        return _run_chosen(launch, chosen)
+
+    def _run_locked(self, launch: TunedLaunch, space: list[Candidate], values: Any) -> Any:
+        wanted = config_key(values)
+        chosen = next((each for each in space if each.key == wanted), None)
+        if chosen is None:
+            raise UsageError(
+                f"{launch.kernel}: the lock file's winner {config_text(values)} is not among its "
+                "configurations any more; tune without --locked first"
+            )
+        return _run_chosen(launch, chosen)
+
+    def _find(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
+        told = where(launch)
+        result = Result(problem=problem, space=len(space), place=(told["file"], told["line"]))
+        self.results.append(result)
+        known = self._store.entry(problem) if self._store else Entry(problem=problem)
+        self._announce(f"{problem}: {len(space)} configurations, search {self._options.search}")
+        bench = Bench(launch, self.clock, self._options.checks)
+        save = self._saver(result)
+        try:
+            Tuning(result, space, bench, self._options, known, save).run()
+        except CannotTuneError as error:
+            result.notes.append(f"not tuned: {error}")
+        finally:
+            bench.restore()
+            if result.trials:
+                self._decide(result)
+        if result.winner is None and bench.first_error is not None:
+            raise bench.first_error
+        return result.winner.key if result.winner else None
+
+    # ---- the store, as long as it can be written
+    def _saver(self, result: Result) -> Callable[[Trial], None]:
+        def save(trial: Trial) -> None:
+            if self._store is not None:
+                self._keep(lambda store: store.add(result.problem, trial, result.place))
+
+        return save
+
+    def _decide(self, result: Result) -> None:
+        winner = result.winner.key if result.winner else None
+        self._keep(
+            lambda store: store.decide(
+                result.problem, winner, result.final, result.complete, result.place
+            )
+        )
+
+    def _keep(self, write: Callable[[Store], None]) -> None:
+        if self._store is None:
+            return
+        try:
+            write(self._store)
+        except StoreError as error:
+            self.notes.append(str(error))
+            self._store = None
+
+
+def _run_chosen(launch: TunedLaunch, chosen: Candidate) -> Any:
+    launch.choose(chosen.config)
+    return launch.run(chosen.config)

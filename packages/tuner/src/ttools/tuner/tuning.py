@@ -1,0 +1,197 @@
+"""Tunes one problem: which candidates are tried, what is known of them, which one wins.
+
+Owns the way from a space to a winner. Must not know how a launch is captured nor how a run or a
+store work inside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ttools.tuner.bench import Bench, finalists, winner
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.problem import Problem
+from ttools.tuner.search import read_strategy
+from ttools.tuner.store import Entry
+from ttools.tuner.trial import Candidate, Trial
+
+Save = Callable[[Trial], None]
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What came of a problem; filled while it is tuned.
+
+    Attributes:
+        problem: the kernel, key and device.
+        space: how many candidates there are.
+        place: file and line of the kernel.
+        trials: by key of the configuration, known ones included, in the order of the search.
+        new: keys of those that were tried in this run.
+        winner: the candidate that is used.
+        final: samples of the last comparison in turns, by key.
+        reference: key of the configuration that outputs were compared with.
+        complete: whether the search ended by itself.
+        notes: what the user should know.
+    """
+
+    problem: Problem
+    space: int
+    place: tuple[str, int]
+    trials: dict[str, Trial] = field(default_factory=dict)
+    new: set[str] = field(default_factory=set)
+    winner: Candidate | None = None
+    final: dict[str, list[float]] = field(default_factory=dict)
+    reference: str = ""
+    complete: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def entry(self) -> Entry:
+        """As it is stored."""
+        return Entry(
+            problem=self.problem,
+            trials=list(self.trials.values()),
+            winner=self.winner.key if self.winner else None,
+            final=self.final,
+            complete=self.complete,
+            place=self.place,
+        )
+
+
+class Tuning:
+    """The tuning of one problem.
+
+    Args:
+        result: filled as it goes on, so that nothing is lost when it is interrupted.
+        space: the candidates.
+        bench: runs them.
+        options: what is tried, and for how long.
+        known: what the store has of the problem.
+        save: takes each new trial.
+    """
+
+    def __init__(
+        self,
+        result: Result,
+        space: Sequence[Candidate],
+        bench: Bench,
+        options: TuneOptions,
+        known: Entry,
+        save: Save,
+    ) -> None:
+        self._result, self._space, self._bench = result, space, bench
+        self._options, self._save = options, save
+        self._stored = known
+        self._known: Mapping[str, Trial] = {} if options.fresh else self._usable(known)
+        self._by_key = {each.key: each for each in space}
+        references = (each.reference for each in self._known.values())
+        result.reference = next((key for key in references if key in self._by_key), "")
+        self._began = time.monotonic()
+
+    def run(self) -> None:
+        """Tries candidates as long as the budget lasts, then compares the best in turns."""
+        try:
+            self._search()
+            self._result.complete = True
+        finally:
+            # Also of an interrupted run: it has the best of what was found.
+            self._result.winner = self._best()
+        if self._result.new or not self._settled():
+            self._compare_finalists()
+        self._warn()
+
+    # ---- which
+    def _search(self) -> None:
+        for candidate in self._space:  # the first that runs is the reference
+            if self._exhausted() or self._evaluate(candidate) is not None:
+                break
+        search = read_strategy(self._options.search)(self._space, self._options.seed)
+        try:
+            candidate = next(search)
+            while candidate.key in self._result.trials or not self._exhausted():
+                candidate = search.send(self._evaluate(candidate))
+        except StopIteration:
+            return
+
+    def _exhausted(self) -> bool:
+        tried = len(self._result.trials)
+        limits = self._options
+        if tried and limits.seconds is not None:
+            spent = time.monotonic() - self._began
+            return spent >= limits.seconds or tried >= (limits.trials or tried + 1)
+        return limits.trials is not None and tried >= limits.trials
+
+    # ---- one of them
+    def _evaluate(self, candidate: Candidate) -> float | None:
+        trial = self._result.trials.get(candidate.key)
+        if trial is None:
+            trial = self._known.get(candidate.key) or self._try(candidate)
+            self._result.trials[candidate.key] = trial
+            self._result.reference = self._result.reference or trial.reference
+        return trial.cost
+
+    def _try(self, candidate: Candidate) -> Trial:
+        self._run_reference()
+        trial = self._bench.verify(candidate)
+        if trial.status == "ok":
+            trial = replace(trial, samples=self._bench.sample(candidate))
+        self._result.new.add(trial.key)
+        self._save(trial)
+        return trial
+
+    def _run_reference(self) -> None:
+        """Has the outputs of the reference that known trials were compared with."""
+        reference = self._by_key.get(self._result.reference)
+        if reference is not None and not self._bench.reference:
+            self._bench.verify(reference)
+
+    def _usable(self, known: Entry) -> dict[str, Trial]:
+        """Stored trials that were judged as they would be now, or more strictly."""
+        checks = self._options.checks
+        accepted = {str(checks), str(replace(checks, sanitize=True))}
+        return {each.key: each for each in known.trials if each.checks in accepted}
+
+    # ---- the best of them
+    def _timed(self) -> list[tuple[Candidate, float]]:
+        return [
+            (self._by_key[key], trial.cost)
+            for key, trial in self._result.trials.items()
+            if trial.cost is not None
+        ]
+
+    def _best(self) -> Candidate | None:
+        timed = self._timed()
+        return min(timed, key=lambda pair: (pair[1], pair[0].place))[0] if timed else None
+
+    def _settled(self) -> bool:
+        """Whether the store's winner still is one; then nothing is measured."""
+        stored = self._by_key.get(self._stored.winner or "")
+        if stored is None or not self._stored.final or stored.key not in self._result.trials:
+            return False
+        if self._result.trials[stored.key].status != "ok":
+            return False
+        self._result.winner, self._result.final = stored, self._stored.final
+        return True
+
+    def _compare_finalists(self) -> None:
+        timed = self._timed()
+        if not timed:
+            return
+        chosen = finalists(timed)
+        if len(chosen) > 1:
+            self._result.final = self._bench.final(chosen)
+            pairs = [(each, self._result.final[each.key]) for each in chosen]
+            self._result.winner = winner(pairs)
+        else:
+            self._result.winner = chosen[0]
+            self._result.final = {chosen[0].key: list(self._result.trials[chosen[0].key].samples)}
+
+    def _warn(self) -> None:
+        others = [t for key, t in self._result.trials.items() if key != self._result.reference]
+        if len(others) > 1 and all(trial.status == "wrong" for trial in others):
+            self._result.notes.append(
+                "every other configuration differs from the reference, which is the first that "
+                "ran: see whether that one is right"
+            )

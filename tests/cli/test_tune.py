@@ -1,0 +1,216 @@
+"""`ttools tune` as a user runs it: wrong and failing configurations, the store, the lock file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+SCRIPT = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+BLOCKS = [int(word) for word in sys.argv[1].split(",")]
+
+
+def right(block, **options):
+    return triton.Config({"BLOCK": block, "PART": 1}, **options)
+
+
+@triton.autotune(
+    [
+        *map(right, BLOCKS),
+        triton.Config({"BLOCK": 1024, "PART": 64}),  # fast, for it does a part of the work
+        triton.Config({"BLOCK": 48, "PART": 1}),
+    ],
+    key=["n"],
+    reset_to_zero=["total_ptr"],
+)
+@triton.jit
+def sum_kernel(x_ptr, out_ptr, total_ptr, n, BLOCK: tl.constexpr, PART: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offs < n // PART
+    x = tl.load(x_ptr + offs, mask=inside, other=0.0)
+    before = tl.load(out_ptr + offs, mask=inside, other=0.0)
+    tl.store(out_ptr + offs, before + x, mask=inside)
+    tl.atomic_add(total_ptr, tl.sum(x, axis=0))
+
+
+n = 100_000
+x, out, total = torch.ones(n), torch.zeros(n), torch.full((1,), 7.0)
+grid = lambda meta: (triton.cdiv(n, meta["BLOCK"] * meta["PART"]),)
+sum_kernel[grid](x, out, total, n)
+print("outputs right:", bool((out == 1).all()), total.item())
+print("chosen:", sum_kernel.best_config.kwargs)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return "script.py"
+
+
+def problems(done: subprocess.CompletedProcess[str]) -> list[dict]:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout[done.stdout.index('{\n  "schema"') :])["problems"]
+
+
+def test_wrong_and_failing_configurations_cannot_win(ttools: Run, script: str) -> None:
+    done = ttools("tune", "--format", "json", script, "64,1024")
+    (problem,) = problems(done)
+    assert "outputs right: True 100000.0\n" in done.stdout
+    assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in done.stdout
+    assert [each["status"] for each in problem["trials"]] == ["ok", "ok", "wrong", "failed"]
+    small, large, wrong, failed = problem["trials"]
+    assert len(small["samples"]) >= 3
+    assert len(large["samples"]) >= 3
+    assert (wrong["samples"], failed["samples"]) == ([], [])
+    assert "98,438 of 100,000 elements of `out_ptr` differ from the reference" in wrong["reason"]
+    assert "power of 2" in failed["reason"]
+    assert problem["winner"] in [small["config"], large["config"]]
+    assert (problem["kernel"], problem["key"]["n"], problem["complete"]) == (
+        *("sum_kernel", 100_000, True),
+    )
+    assert "note: sum_kernel for n=100000, float32: 4 configurations" in done.stderr
+
+    # ---- known configurations cost nothing, a new one costs one trial
+    again = ttools("tune", "--format", "json", script, "64,1024")
+    (same,) = problems(again)
+    assert (same["new_trials"], same["winner"]) == (0, problem["winner"])
+    assert same["trials"] == problem["trials"]
+    (more,) = problems(ttools("tune", "--format", "json", script, "256,64,1024"))
+    assert more["new_trials"] == 1
+    assert [each["config"]["BLOCK"] for each in more["trials"]] == [256, 64, 1024, 1024, 48]
+    assert [t["status"] for t in more["trials"]] == ["ok", "ok", "ok", "wrong", "failed"]
+
+    # ---- what is in the store
+    shown = ttools("tune", "show", "ttools-tunings.sqlite")
+    assert shown.returncode == 0
+    assert "sum_kernel for n=100000, float32 (5 configurations tried)" in shown.stdout
+    assert "winner" in shown.stdout
+    assert "power of" in shown.stdout
+    exported = ttools("tune", "export", "ttools-tunings.sqlite", "--output", "out.csv")
+    assert (exported.returncode, exported.stdout) == (0, "")
+
+
+def test_the_lock_file_decides_and_nothing_is_measured(
+    ttools: Run, script: str, tmp_path: Path
+) -> None:
+    done = ttools("tune", "--lock", "lock.json", "--store", "own.sqlite", script, "64,1024")
+    assert done.returncode == 0, done.stderr
+    data = json.loads((tmp_path / "lock.json").read_text())
+    (row,) = data["winners"]
+    row["config"]["BLOCK"] = 64  # whatever won: the file decides
+    (tmp_path / "lock.json").write_text(json.dumps(data))
+    (tmp_path / "own.sqlite").unlink()
+    locked = ttools("tune", "--locked", "--lock", "lock.json", script, "1024,64")
+    assert locked.returncode == 0, locked.stderr
+    assert locked.stdout == "outputs right: True 100000.0\nchosen: {'BLOCK': 64, 'PART': 1}\n"
+    assert not list(tmp_path.glob("*.sqlite"))
+    gone = ttools("tune", "--locked", "--lock", "lock.json", script, "1024")
+    assert gone.returncode == 2
+    assert "winner BLOCK=64, PART=1, num_warps=4" in gone.stderr
+    assert "Traceback" not in gone.stderr
+    row["problem"]["source"] = "changed"
+    (tmp_path / "lock.json").write_text(json.dumps(data))
+    changed = ttools("tune", "--locked", "--lock", "lock.json", script, "64")
+    assert changed.returncode == 2
+    assert "source has changed since the lock file was written" in changed.stderr
+
+
+def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
+    ttools: Run, tmp_path: Path
+) -> None:
+    text = SCRIPT.replace("offs < n // PART", "offs < (n if PART == 1 else n + 1)")
+    (tmp_path / "script.py").write_text(text.replace(' * meta["PART"]', ""))
+    done = ttools("tune", "--sanitize", "--format", "json", "script.py", "64")
+    (problem,) = problems(done)
+    assert [each["status"] for each in problem["trials"]] == ["ok", "defect", "failed"]
+    assert problem["trials"][1]["reason"].startswith("memcheck: out-of-bounds load of 4 bytes")
+    assert "script.py:26:" in problem["trials"][1]["reason"]
+
+
+def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
+    slow = SCRIPT.replace(
+        "sum_kernel[grid](x, out, total, n)",
+        "sum_kernel.configs[1].pre_hook = lambda args: __import__('time').sleep(60)\n"
+        "sum_kernel[grid](x, out, total, n)",
+    )
+    (tmp_path / "script.py").write_text(slow)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ttools_entry", "tune", "script.py", "64,1024"],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + 90
+        while time.monotonic() < until and not stored(tmp_path):
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "(1 configurations tried, interrupted)" in out
+    assert "winner" in out
+    shown = ttools("tune", "show", "ttools-tunings.sqlite", "--format", "json")
+    (problem,) = problems(shown)
+    assert (problem["winner"]["BLOCK"], problem["complete"]) == (64, False)
+
+
+def stored(folder: Path) -> bool:
+    from ttools.core.errors import UsageError
+    from ttools.tuner.store import Store
+
+    path = folder / "ttools-tunings.sqlite"
+    try:
+        store = Store(path, create=False)
+    except UsageError:
+        return False  # not there yet, or not a whole one
+    try:
+        return any(entry.trials for entry in store.entries())
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["tune"], "nothing to run"),
+        (["tune", "kernel.ttir"], "a .ttir file is one configuration"),
+        (["tune", "show"], "`ttools tune show` takes one store"),
+        (["tune", "show", "none.sqlite"], "there is no store `none.sqlite`"),
+        (["tune", "show", "junk"], "`junk` cannot be used as a store: file is not a database"),
+        (["tune", "--store", "junk", "-c", "pass"], "`junk` cannot be used as a store"),
+        (["tune", "--format", "csv", "-c", "pass"], "--format csv is for `ttools tune export"),
+        (["tune", "--locked", "-c", "pass"], "--locked needs the lock file: --lock FILE"),
+        (["tune", "--locked", "--lock", "no", "-c", "pass"], "cannot read the lock file `no`"),
+    ],
+)
+def test_mistakes_get_a_sentence(
+    ttools: Run, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    (tmp_path / "junk").write_text("no database" * 100)
+    done = ttools(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) -> None:
+    done = ttools("tune", "-c", "print('hello')")
+    assert (done.returncode, done.stdout) == (0, "hello\n")
+    assert "no Triton kernel was launched" in done.stderr

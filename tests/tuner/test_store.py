@@ -1,0 +1,194 @@
+"""The store keeps what it was given, and says what is wrong with files that are none."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.problem import Problem
+from ttools.tuner.store import Entry, Store, StoreError
+from ttools.tuner.trial import Trial, config_key
+
+PLACE = ("kernel.py", 3)
+
+
+def problem(**changes: str) -> Problem:
+    fields = {
+        "kernel": "add_kernel",
+        "source": "0123",
+        "key": '{"n": 5, "dtypes": ["float32"]}',
+        "device": "cpu: this one, 2 threads",
+        "versions": "triton 3",
+    }
+    return Problem(**{**fields, **changes})
+
+
+def trial(block: int, *samples: float, **fields) -> Trial:
+    return Trial(values={"BLOCK": block, "num_warps": 4}, status="ok", samples=samples, **fields)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    made = [
+        trial(64, 1.0, 2.0, reference="r", checks="sanitized", predicted=0.5, resources={"r": 1}),
+        Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
+    ]
+    for each in made:
+        store.add(problem(), each, PLACE)
+    store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, PLACE)
+    store.close()
+    store = Store(path)
+    assert store.entries() == [
+        Entry(
+            problem=problem(),
+            trials=made,
+            winner=made[0].key,
+            final={made[0].key: [1.5]},
+            complete=True,
+            place=PLACE,
+        )
+    ]
+    assert store.entry(problem(source="changed")) == Entry(problem=problem(source="changed"))
+
+
+def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store.sqlite")
+    store.add(problem(), trial(64, 1.0), PLACE)
+    turned = Trial(values={"num_warps": 4, "BLOCK": 64}, status="ok", samples=(2.0,))
+    store.add(problem(), turned, PLACE)
+    assert store.entry(problem()).trials == [turned]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"not a database, but long enough to be looked at" * 30, "file is not a database"),
+        (None, "no store of tunings"),
+    ],
+)
+def test_other_files_are_refused_and_left_alone(
+    tmp_path: Path, content: bytes | None, told: str
+) -> None:
+    path = tmp_path / "other.sqlite"
+    if content is None:
+        base = sqlite3.connect(path)
+        base.execute("CREATE TABLE other (x)")
+        base.commit()
+        base.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=told):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    for block in range(30):
+        store.add(problem(), trial(block, *(0.1,) * 200), PLACE)
+    store.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * 4096 + whole[8192:])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"cannot be used as a store.*move it away"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Store(path).close()
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA user_version = 7")
+    base.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 1\)"):
+        Store(path)
+    assert path.read_bytes() == before
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    store.add(problem(), trial(64, 1.0), PLACE)
+    # SQLite then says what it says of a full disk.
+    store._base.execute(
+        f"PRAGMA max_page_count = {store._base.execute('PRAGMA page_count').fetchone()[0]}"
+    )
+    with pytest.raises(StoreError, match="full; what it held before is still there"):
+        fill(store)
+    store.close()
+    assert Store(path).entry(problem()).trials[0] == trial(64, 1.0)
+
+
+def fill(store: Store) -> None:
+    for block in range(1000):
+        store.add(problem(), trial(1000 + block, *(0.1,) * 50), PLACE)
+
+
+def test_only_stores_that_are_there_can_be_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no store"):
+        Store(tmp_path / "none.sqlite", create=False)
+    assert not (tmp_path / "none.sqlite").exists()
+    with pytest.raises(UsageError, match="there is no folder"):
+        Store(tmp_path / "none" / "store.sqlite")
+
+
+# ---- the lock file
+def entry(block: int, **changes: str) -> Entry:
+    won = trial(block, 1.0)
+    return Entry(problem=problem(**changes), trials=[won, trial(7, 2.0)], winner=won.key)
+
+
+def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    write_lock(lock_of([entry(64), entry(32, kernel="other"), Entry(problem=problem())]), path)
+    lock = read_lock(path)
+    assert lock.find(problem()) == {"BLOCK": 64, "num_warps": 4}
+    assert config_key(lock.find(problem(kernel="other"))) == trial(32).key
+    assert [each.name for each in tmp_path.iterdir()] == ["lock.json"]
+    first = path.read_text()
+    write_lock(lock_of([entry(32, kernel="other"), entry(64)]), path)
+    assert path.read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kernel": "mul_kernel"}, "no winner for this kernel"),
+        ({"source": "4567"}, "source has changed"),
+        ({"key": '{"n": 6, "dtypes": []}'}, "no winner for this key"),
+        ({"device": "cpu: another"}, "winners for cpu: this one, 2 threads, triton 3, not for"),
+    ],
+)
+def test_what_a_lock_file_lacks_is_told(changes: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        lock_of([entry(64)]).find(problem(**changes))
+
+
+def test_new_winners_replace_those_of_the_same_kernel_key_and_device() -> None:
+    old = lock_of([entry(64), entry(32, kernel="other")])
+    both = merged(old, lock_of([entry(128, source="changed")]))
+    assert set(both.winners) == {problem(kernel="other"), problem(source="changed")}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no lock file"),
+        ('{"schema": "ttools.tuned/9"}', "another ttools wrote it"),
+        ('{"schema": "ttools.tuned/1", "winners": [{}]}', "damaged lock file"),
+    ],
+)
+def test_other_files_are_no_lock_files(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "lock.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        read_lock(path)
