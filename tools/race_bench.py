@@ -23,7 +23,6 @@ from typing import Any
 
 from tools.libraries.outcomes import first_line, markdown
 
-from ttools.core.errors import TtoolsError
 from ttools.core.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.sanitizer import sanitize
@@ -150,13 +149,15 @@ def run(spec: Any, seed: int = 0) -> Row:
         spec: with `name`, `kernel_fn`, `constexprs`, `make_args`, `grid`, `expected`, `race_pair`.
         seed: of its arguments.
     """
-    arguments = spec.make_args(seed)
+    # Constants may stand between the other parameters.
+    names = [name for name in spec.kernel_fn.arg_names if name not in spec.constexprs]
+    arguments = dict(zip(names, spec.make_args(seed), strict=False))
     pair = lines_of(spec.kernel_fn, spec.race_pair or ())
     try:
         with sanitize() as report:
-            spec.kernel_fn[spec.grid](*arguments, **spec.constexprs)
-    except TtoolsError as error:
-        said = first_line(str(error))
+            spec.kernel_fn[spec.grid](**arguments, **spec.constexprs)
+    except Exception as error:  # noqa: BLE001 (whatever stops a launch, it was not judged)
+        said = first_line(f"{type(error).__name__}: {error}")
         return Row(name=spec.name, label=spec.expected, verdict=ABSTAINS, said=said)
     return judge(spec.name, spec.expected, report.findings, pair)
 

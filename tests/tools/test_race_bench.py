@@ -21,19 +21,20 @@ import torch, triton
 import triton.language as tl
 
 @triton.jit
-def last_kernel(out_ptr, STEP: tl.constexpr):
+def last_kernel(out_ptr, STEP: tl.constexpr, value):
     pid = tl.program_id(0)
-    tl.store(out_ptr + pid * STEP, pid)
+    tl.store(out_ptr + pid * STEP, pid + value)
 
 def launch(name, step, expected):
     return SimpleNamespace(
         name=name, kernel_fn=last_kernel, constexprs={"STEP": step}, grid=(4,), expected=expected,
         race_pair=("tl.store(",) if expected == "race" else None,
-        make_args=lambda seed: (torch.zeros(4, dtype=torch.int32),),
+        make_args=lambda seed: (torch.zeros(4, dtype=torch.int32), seed),
     )
 
 CORPUS = SimpleNamespace(specs=[
     launch("same_yes", 0, "race"), launch("apart_no", 1, "race-free"), launch("open", 0, None),
+    launch("broken", None, None),
     WRONG
 ])
 """
@@ -104,6 +105,7 @@ def test_the_tool_runs_a_corpus(tmp_path: Path, wrong: str, status: int) -> None
     assert done.returncode == status, done.stderr
     assert "| same_yes | race | race | overlapping_store@9 |" in done.stdout
     assert "| open | not labelled | race |" in done.stdout
+    assert "| broken | not labelled | abstains | CompilationError: " in done.stdout
     assert ("(wrong)" in done.stdout) == bool(status)
     expected = "precision 0.500, recall 1.000" if wrong else "precision 1.000, recall 1.000"
     assert done.stdout.rstrip().endswith(expected)
