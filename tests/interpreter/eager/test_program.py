@@ -70,8 +70,8 @@ def test_kernels_compile_meanwhile() -> None:
     with eager_program():
         other = threading.Thread(target=launch, args=(x,))
         other.start()
-        launch(y)
         other.join()
+        launch(y)
     assert x.tolist() == y.tolist() == [4.0, 5.0, 6.0, 7.0]
 
 

@@ -41,7 +41,11 @@ def is_hidden(frame: FrameType | None) -> bool:
             return False
         if _module(frame).partition(".")[0] in _OURS:
             return True
-        if not _is_installed(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        # Code made from text belongs to whoever calls it (the methods of named tuples are such),
+        # but for a script given as text.
+        made = file.startswith("<") and _module(frame) != "__main__"
+        if not made and not _is_installed(file):
             return False
         frame = frame.f_back
     return False
