@@ -9,6 +9,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.core import _aggregate as aggregate
+from triton.language.extra import libdevice
 
 from ttools.core.errors import KernelError
 from ttools.interpreter import interpret
@@ -295,3 +297,65 @@ def test_views_keep_their_strides() -> None:
     expected.t()[3:19:2, 2:10] *= 2
     expected.t()[3:19:2, 2:10] += torch.arange(8)[:, None]
     assert torch.equal(after, expected)
+
+
+@aggregate
+class Scaled:
+    # As objects: Triton 3.6 does not read annotations that are text.
+    __annotations__ = {"first": tl.tensor, "factor": tl.constexpr}
+
+    @triton.constexpr_function
+    def __init__(self, first, factor):
+        self.first = first
+        self.factor = tl.constexpr(factor)
+
+    @triton.jit
+    def plus(self, offset):
+        return self.first * self.factor + offset
+
+
+FACTOR = tl.constexpr(3)
+
+
+@triton.constexpr_function
+def twice(n):
+    return 2 * n
+
+
+@triton.jit
+def square(x):
+    return x * x
+
+
+@triton.jit
+def apply(function: tl.constexpr, x):
+    return function(x)
+
+
+@triton.jit
+def language(x_ptr, N: tl.constexpr, pair):
+    a, b = pair
+    lanes = tl.arange(0, N)
+    x = tl.load(x_ptr + lanes)
+    y = Scaled(x, FACTOR).plus(a) + apply(square, x) + twice(N) + b
+    values = [y, x]
+    chosen = values[0] if N == 8 else values[1]
+    ordered = tl.sort(chosen, descending=True)
+    smooth = tl.sigmoid(ordered) + libdevice.tanh(ordered)
+    left, right = tl.split(tl.join(smooth, ordered))
+    w = tl.rand(7, lanes) + left + right
+    shape: tl.constexpr = [N]
+    w += tl.zeros(shape, tl.float32)
+    while tl.max(w, 0) > 100:
+        w = w / 2
+    if N > 2 and (a > 1 or b < 0):
+        w = -w
+    w += tl.histogram(lanes % 4, N)
+    w += tl.flip(w, 0) * (lanes % 2 == 0)
+    tl.store(x_ptr + lanes, w)
+
+
+def test_the_rest_of_the_language() -> None:
+    # Aggregates, constexpr functions, functions as arguments, tuples, lists, sorting, random
+    # numbers.
+    both(lambda x: language[(1,)](x, 8, (2, 0.5)), torch.arange(8.0))

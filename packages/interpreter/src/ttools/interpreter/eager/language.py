@@ -68,6 +68,8 @@ def wrap(value: Any) -> Any:
     static = _STATIC.get(id(value))
     if static is not None:
         return static
+    if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
+        return _aggregate(value)
     if getattr(value, "__triton_builtin__", False):
         return _builtin(value)
     if type(value) is tl.constexpr:
@@ -76,8 +78,6 @@ def wrap(value: Any) -> Any:
         from ttools.interpreter.eager.functions import function_for
 
         return function_for(value)
-    if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
-        return _aggregate(value)
     if hasattr(type(value), "cache_key") and callable(value):
         return _constexpr_function(value)
     return value
