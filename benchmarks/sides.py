@@ -152,7 +152,7 @@ class Times:
         error: largest error relative to the largest value.
         right: the error is small enough.
         factor: only one in so many programs ran; times are scaled up.
-        peak_bytes: the most memory that calls needed, inputs included.
+        peak_bytes: the most memory that a call needs, inputs included; 0 if not measured.
         findings: what the checks found, each kind with its severity.
         note: why there are no samples.
     """
@@ -215,7 +215,6 @@ def take_turns(
                 continue
             found.samples.append(answer["seconds"])
             found.waited.append(answer["waited"])
-            found.peak_bytes = max(found.peak_bytes, answer["peak_bytes"])
     return times
 
 
@@ -302,4 +301,19 @@ def measure_workloads(
         finally:
             for process in processes:
                 process.close()
+        for side in ("ours", *CHECKED):
+            _measure_memory(side, number, [row for row in rows if row.threads == number], caches)
     return rows
+
+
+def _measure_memory(side: str, threads: int, rows: Sequence[Row], caches: Path) -> None:
+    """Measures the memory of a side's calls, in a process that is not timed."""
+    process = SideProcess(side, threads, caches)
+    try:
+        for row in rows:
+            times = row.times.get(side)
+            if times is not None and not times.note:
+                process.ask(prepare=row.name)
+                times.peak_bytes = process.ask(memory=True)["peak_bytes"]
+    finally:
+        process.close()

@@ -112,7 +112,9 @@ def test_a_side_with_one_thread_is_measured_with_the_first_number_of_threads(
     sides = bench("sides")
 
     def answer(self: Any, **request: Any) -> dict[str, Any]:
-        return {"error": 0.0} if request else {"seconds": 1.0, "waited": 0.0, "peak_bytes": 1}
+        if "memory" in request:
+            return {"peak_bytes": 7}
+        return {"error": 0.0} if request else {"seconds": 1.0, "waited": 0.0}
 
     monkeypatch.setattr(sides.SideProcess, "ask", answer)
     plan = sides.Plan(sides=["ours", "viz"], repeat=2, upstream_repeat=1)
@@ -122,3 +124,4 @@ def test_a_side_with_one_thread_is_measured_with_the_first_number_of_threads(
     rows = sides.measure_workloads([workload], [1, 2], plan, tmp_path, lambda row: None)
     assert [sorted(row.times) for row in rows] == [["ours", "viz"], ["ours"]]
     assert [len(rows[0].times[side].samples) for side in ("ours", "viz")] == [2, 1]
+    assert [rows[0].times[side].peak_bytes for side in ("ours", "viz")] == [7, 0]
