@@ -36,6 +36,7 @@ def tune_command(
     search: tune_options.SearchOption = tune_options.Search.EXHAUSTIVE,
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
+    target: tune_options.GpuOption = None,
     only: tune_options.TunedOnlyOption = None,
     sanitize: tune_options.SanitizeOption = False,
     rtol: tune_options.RtolOption = None,
@@ -53,9 +54,9 @@ def tune_command(
     """Find the best configuration of each autotuned kernel; verify every one of them.
 
     Options before SCRIPT are ours, all that follows it is the script's. Each key of each autotuned
-    kernel that the script launches is tuned, on the CPU; a configuration that fails or whose
-    outputs differ cannot win. `ttools tune show FILE` shows a store, `ttools tune export FILE`
-    writes it as CSV. The exit status is the script's own.
+    kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is not here; a
+    configuration that fails or whose outputs differ cannot win. `ttools tune show FILE` shows a
+    store, `ttools tune export FILE` writes it as CSV. The exit status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         _read_store(words, form, output)
@@ -81,6 +82,7 @@ def tune_command(
         store=store,
         lock=lock,
         locked=locked,
+        device=target,
         only=only or None,
         threads=threads,
         announce=lambda text: say("note", text),

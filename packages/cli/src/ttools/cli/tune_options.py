@@ -65,6 +65,18 @@ SecondsOption = Annotated[
         rich_help_panel=_SEARCH,
     ),
 ]
+GpuOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        "--device",
+        metavar="GPU",
+        help="Choose for a GPU that is not here, by its architecture (sm_90) or name (h100): "
+        "configurations are compiled for it, verified on the CPU, and ranked by a model.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
 TunedOnlyOption = Annotated[
     list[str] | None,
     typer.Option(

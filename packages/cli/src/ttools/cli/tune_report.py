@@ -74,16 +74,36 @@ def _table(entry: Entry) -> Table:
     )
     table.add_column("")
     table.add_column("config", overflow="fold")
-    for name in ("median", "in turns", "ratio"):
+    compiled = any(trial.resources for trial in entry.trials)
+    for name in _COMPILED if compiled else _TIMED:
         table.add_column(name, justify="right")
     table.add_column("cannot win because", overflow="fold")
     least = min((cost for t in entry.trials if (cost := t.cost) is not None), default=None)
     for trial in sorted(entry.trials, key=lambda t: (t.cost is None, t.cost or 0.0)):
-        table.add_row(*_row(entry, trial, least))
+        table.add_row(*_row(entry, trial, least, _static(trial) if compiled else None))
     return table
 
 
-def _row(entry: Entry, trial: Trial, least: float | None) -> tuple[str, ...]:
+_TIMED = ("median", "in turns", "ratio")
+_COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
+
+
+def _static(trial: Trial) -> tuple[str, ...]:
+    own = trial.resources
+    if own is None:
+        return ("",) * 4
+    share = own["occupancy"]
+    return (
+        str(own["registers"]),
+        f"{own['spilled']:,} B",
+        f"{own['shared']:,} B",
+        "" if share is None else f"{share:.0%}",
+    )
+
+
+def _row(
+    entry: Entry, trial: Trial, least: float | None, static: tuple[str, ...] | None
+) -> tuple[str, ...]:
     from ttools.tuner.trial import config_text
 
     final = entry.final.get(trial.key)
@@ -91,8 +111,9 @@ def _row(entry: Entry, trial: Trial, least: float | None) -> tuple[str, ...]:
         "winner" if trial.key == entry.winner else "",
         escape(config_text(trial.values)),
         "" if trial.cost is None else seconds(trial.cost),
-        seconds(statistics.median(final)) if final else "",
+        *(() if static else (seconds(statistics.median(final)) if final else "",)),
         f"{trial.cost / least:.2f}" if trial.cost is not None and least else "",
+        *(static or ()),
         escape(f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -106,7 +106,11 @@ class Bench:
             checks=str(self._checks),
         )
 
-    def sample(self, candidate: Candidate) -> list[float]:
+    def measure(self, candidate: Candidate, trial: Trial) -> Trial:
+        """Adds to the trial of a verified configuration what it costs."""
+        return replace(trial, samples=self._sample(candidate))
+
+    def _sample(self, candidate: Candidate) -> list[float]:
         """Times a verified configuration some times, in seconds."""
         samples: list[float] = []
         while len(samples) < FEWEST_SAMPLES or (
@@ -126,7 +130,11 @@ class Bench:
         return seconds
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations in turns, so that none has the machine's better moments."""
+        """Times configurations in turns, so that none has the machine's better moments.
+
+        Returns:
+            Samples by key; empty where more of them would tell nothing more.
+        """
         samples: dict[str, list[float]] = {each.key: [] for each in finalists}
         for turn in range(ROUNDS):
             for each in finalists if turn % 2 == 0 else reversed(finalists):

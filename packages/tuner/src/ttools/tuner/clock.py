@@ -1,4 +1,4 @@
-"""Times launches on the CPU, and nothing but launches: no hook, no reset, no Python.
+"""Times launches on the CPU, and nothing but launches: no hook, no reset, no Python; counts them.
 
 Must not know what is launched or why.
 """
@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import threading
 
+from ttools.core.errors import TtoolsError
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.counting.counts import LaunchCounts
 from ttools.tuner.outputs import require_restorable
 
 _PLAIN = Instruments()
@@ -18,12 +21,20 @@ _PLAIN = Instruments()
 class Clock:
     """Observes the launches of a run; see `ttools.interpreter.observation`.
 
+    Args:
+        counter: counts the launches of the kernel being tried, before they are made.
+
     Attributes:
         launches: how many there were, of any kernel.
+        counts: of the latest launch of a kernel being tried.
+        uncounted: why there are none, if there are none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counter: LaunchCounter | None = None) -> None:
         self.launches = 0
+        self.counts: LaunchCounts | None = None
+        self.uncounted = ""
+        self._counter = counter
         self._trial = threading.local()
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
@@ -32,11 +43,20 @@ class Clock:
         is_tried = getattr(self._trial, "kernel", None) == launch.kernel
         if is_tried:
             require_restorable(launch)
+            self._count(launch)
         report = launch.execute(_PLAIN)
         if is_tried:
             self._trial.seconds += report.seconds
             self._trial.last = launch
         return report
+
+    def _count(self, launch: ObservedLaunch) -> None:
+        if self._counter is None:
+            return
+        try:
+            self.counts = self._counter.count(launch)
+        except TtoolsError as error:
+            self.counts, self.uncounted = None, str(error).splitlines()[0]
 
     def expect(self, kernel: str) -> None:
         """What this thread launches next is timed if it is of this kernel."""

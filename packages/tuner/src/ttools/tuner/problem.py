@@ -19,6 +19,7 @@ from typing import Any
 from ttools.core import triton_versions
 from ttools.interpreter.pool import default_threads
 from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.profiler.devices import Device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,11 @@ def host_device(threads: int | None) -> str:
     found = re.search(r"^model name\s*:\s*(.+)$", _cpu_information(), re.MULTILINE)
     model = found[1] if found else platform.processor() or platform.machine()
     return f"cpu: {model}, {threads or default_threads()} threads"
+
+
+def predicted_device(device: Device) -> str:
+    """A GPU that is not there; kept apart from one that times."""
+    return f"{device.name} ({device.architecture}), predicted"
 
 
 def _cpu_information() -> str:

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
+from ttools.tuner.cost import read_gpu
 from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.problem import host_device
 from ttools.tuner.session import Session
 from ttools.tuner.store import Store
 
@@ -26,6 +26,7 @@ class TuningRun:
         store: file of trials; None to keep nothing.
         lock: file of winners; written at the end, or read if `locked`.
         locked: take every winner from the lock file and measure nothing.
+        device: a GPU by name, to choose for without having it; the CPU times by default.
         only: names of the kernels to run and tune; all by default.
         threads: how many threads run the programs of a launch.
         announce: told of each problem before anything of it runs.
@@ -41,6 +42,7 @@ class TuningRun:
         store: Path | None = None,
         lock: Path | None = None,
         locked: bool = False,
+        device: str | None = None,
         only: Sequence[str] | None = None,
         threads: int | None = None,
         announce: Callable[[str], None] = lambda text: None,
@@ -53,7 +55,8 @@ class TuningRun:
         self._store = None if locked or store is None else Store(store)
         self.session = Session(
             options or TuneOptions(),
-            host_device(threads),
+            read_gpu(device) if device else None,
+            threads,
             self._store,
             known if locked else None,
             announce,

@@ -12,12 +12,21 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.devices import Device
 from ttools.tuner.bench import Bench
 from ttools.tuner.clock import Clock
 from ttools.tuner.lock import Lock
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.outputs import CannotTuneError
-from ttools.tuner.problem import Problem, problem_of, where
+from ttools.tuner.predicted_bench import PredictedBench
+from ttools.tuner.problem import (
+    Problem,
+    host_device,
+    predicted_device,
+    problem_of,
+    where,
+)
 from ttools.tuner.store import Entry, Store, StoreError
 from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
 from ttools.tuner.tuning import Result, Tuning
@@ -28,7 +37,8 @@ class Session:
 
     Args:
         options: what is tried, and for how long.
-        device: what the winners are for.
+        device: a GPU that winners are predicted for; by default they are timed on the CPU.
+        threads: how many threads run the programs of a launch on the CPU.
         store: keeps trials and knows those of earlier runs; None to keep nothing.
         lock: if given, decides every winner; nothing is measured then.
         announce: told of each problem before anything of it runs.
@@ -43,15 +53,17 @@ class Session:
     def __init__(
         self,
         options: TuneOptions,
-        device: str,
+        device: Device | None = None,
+        threads: int | None = None,
         store: Store | None = None,
         lock: Lock | None = None,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._options, self._device = options, device
+        self._options, self._gpu = options, device
+        self._device = predicted_device(device) if device else host_device(threads)
         self._store, self._lock, self._announce = store, lock, announce
         self.results: list[Result] = []
-        self.clock = Clock()
+        self.clock = Clock(LaunchCounter() if device else None)
         self.notes: list[str] = []
         self.single: dict[str, None] = {}
         self._winners: dict[Problem, str | None] = {}
@@ -99,7 +111,7 @@ class Session:
         self.results.append(result)
         known = self._store.entry(problem) if self._store else Entry(problem=problem)
         self._announce(f"{problem}: {len(space)} configurations, search {self._options.search}")
-        bench = Bench(launch, self.clock, self._options.checks)
+        bench = self._bench(launch)
         save = self._saver(result)
         try:
             Tuning(result, space, bench, self._options, known, save).run()
@@ -107,11 +119,18 @@ class Session:
             result.notes.append(f"not tuned: {error}")
         finally:
             bench.restore()
+            if self.clock.uncounted and not any(t.cost for t in result.trials.values()):
+                result.notes.append(f"nothing can be predicted: {self.clock.uncounted}")
             if result.trials:
                 self._decide(result)
         if result.winner is None and bench.first_error is not None:
             raise bench.first_error
         return result.winner.key if result.winner else None
+
+    def _bench(self, launch: TunedLaunch) -> Bench:
+        if self._gpu is None:
+            return Bench(launch, self.clock, self._options.checks)
+        return PredictedBench(launch, self.clock, self._options.checks, self._gpu)
 
     # ---- the store, as long as it can be written
     def _saver(self, result: Result) -> Callable[[Trial], None]:

@@ -136,7 +136,7 @@ class Tuning:
         self._run_reference()
         trial = self._bench.verify(candidate)
         if trial.status == "ok":
-            trial = replace(trial, samples=self._bench.sample(candidate))
+            trial = self._bench.measure(candidate, trial)
         self._result.new.add(trial.key)
         self._save(trial)
         return trial
@@ -182,8 +182,8 @@ class Tuning:
         chosen = finalists(timed)
         if len(chosen) > 1:
             self._result.final = self._bench.final(chosen)
-            pairs = [(each, self._result.final[each.key]) for each in chosen]
-            self._result.winner = winner(pairs)
+            costs = {each.key: [cost] for each, cost in timed} | self._result.final
+            self._result.winner = winner([(each, costs[each.key]) for each in chosen])
         else:
             self._result.winner = chosen[0]
             self._result.final = {chosen[0].key: list(self._result.trials[chosen[0].key].samples)}
