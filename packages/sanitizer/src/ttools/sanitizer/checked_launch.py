@@ -196,7 +196,10 @@ class CheckedLaunch:
             yield from check_findings(counts, self.subject)
         if "hints" in self.options.checks:
             promises, values = self.planner.promises(self.launch), self.launch.raw_parameters
-            yield from argument_findings(promises, values, self.subject)
+            if any(values[each.parameter] % each.divisor for each in promises):
+                # Copies of device memory may lie at other addresses.
+                values = self.launch.plan.pack(self.launch.arguments)
+                yield from argument_findings(promises, values, self.subject)
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:
