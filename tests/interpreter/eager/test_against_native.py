@@ -13,6 +13,7 @@ from triton.language.core import _aggregate as aggregate
 from triton.language.extra import libdevice
 
 from ttools.core.errors import KernelError
+from ttools.core.triton_versions import triton_version
 from ttools.interpreter import interpret
 
 Arguments = Callable[[], tuple[Any, ...]]
@@ -359,3 +360,23 @@ def test_the_rest_of_the_language() -> None:
     # Aggregates, constexpr functions, functions as arguments, tuples, lists, sorting, random
     # numbers.
     both(lambda x: language[(1,)](x, 8, (2, 0.5)), torch.arange(8.0))
+
+
+@triton.jit
+def blocks(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK
+    x = tl.make_block_ptr(x_ptr, (rows, columns), (columns, 1), (row, 0), (BLOCK, BLOCK), (1, 0))
+    out = tl.make_block_ptr(
+        out_ptr, (rows, columns), (columns, 1), (row, 0), (BLOCK, BLOCK), (1, 0)
+    )
+    for _ in range(0, columns, BLOCK):
+        tile = tl.load(x, boundary_check=(0, 1), padding_option="zero")
+        tl.store(out, tile * 2 + tl.sum(tile), boundary_check=(0, 1))
+        x = tl.advance(x, (0, BLOCK))
+        out = tl.advance(out, (0, BLOCK))
+
+
+@pytest.mark.skipif(triton_version() >= (3, 8), reason="Triton gave block pointers up")
+def test_block_pointers() -> None:
+    x = torch.randn(13, 20)
+    both(lambda out: blocks[(2,)](x, out, 13, 20, BLOCK=8), torch.zeros(13, 20))

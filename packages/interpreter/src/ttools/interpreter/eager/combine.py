@@ -7,6 +7,7 @@ that a debugger can look into them; one that branches on its arguments runs lane
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -35,7 +36,8 @@ def eager_semantic_class() -> type:
             """A reduction along an axis, or of all elements."""
             if axis is None:
                 inputs = tuple(
-                    self.reshape(t, [int(np.prod(t.type.shape))], can_reorder=True) for t in inputs
+                    self.reshape(t, [math.prod(map(int, t.type.shape))], can_reorder=True)
+                    for t in inputs
                 )
                 axis = 0
             function = _jit_function(combine_function(region_builder_fn))

@@ -1,13 +1,13 @@
-"""Tensor descriptors: blocks of memory by shape and strides, as pointers and masks.
+"""Tensor descriptors and block pointers: blocks of memory by shape and strides.
 
-Owns the translation of descriptor operations into masked accesses, which then are judged and made
+Owns the translation of their operations into masked accesses, which then are judged and made
 as any others. Must not know how.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,19 +52,23 @@ class Descriptor:
 
         return getattr(tl, f"u{type.name}", type)
 
-    def access(self, rows: Sequence[Any]) -> tuple[Any, Any]:
+    def access(
+        self, rows: Sequence[Any], checked: Collection[int] | None = None
+    ) -> tuple[Any, Any]:
         """Pointers and mask of a block.
 
         Args:
             rows: indices along each dimension, shaped to broadcast to the block.
+            checked: dimensions whose ends are masked; all by default.
         """
         from triton import language as tl
 
         indices = np.broadcast_arrays(*rows)
         offsets = sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
         inside = np.ones(indices[0].shape, np.bool_)
-        for index, extent in zip(indices, self.shape, strict=True):
-            inside &= (index >= 0) & (index < extent)
+        for axis, (index, extent) in enumerate(zip(indices, self.shape, strict=True)):
+            if checked is None or axis in checked:
+                inside &= (index >= 0) & (index < extent)
         assert self.base.element.pointee is not None
         addresses = self.base.data + np.asarray(offsets) * self.base.element.pointee.size
         shape: list[int] = list(inside.shape)
@@ -75,14 +79,16 @@ class Descriptor:
         mask = tl.tensor(Handle(inside, element("i1")), tl.block_type(tl.int1, shape))
         return pointer, mask
 
-    def block_at(self, offsets: Sequence[Handle]) -> tuple[Any, Any]:
+    def block_at(
+        self, offsets: Sequence[Handle], checked: Collection[int] | None = None
+    ) -> tuple[Any, Any]:
         """Pointers and mask of the block that starts at these indices."""
         rows = []
         for axis, (offset, extent) in enumerate(zip(offsets, self.block, strict=True)):
             shape = [1] * len(self.block)
             shape[axis] = extent
             rows.append((int(offset.data) + np.arange(extent, dtype=np.int64)).reshape(shape))
-        return self.access(rows)
+        return self.access(rows, checked)
 
     def rows_at(self, rows: Handle, column: Handle) -> tuple[Any, Any]:
         """Pointers and mask of a block of chosen rows."""
@@ -93,6 +99,7 @@ class Descriptor:
 def methods(builder: EagerBuilder) -> dict[str, Callable[..., Any]]:
     """The builder's methods about descriptors."""
     return {
+        **_BLOCK_POINTERS,
         "create_make_tensor_descriptor": _make,
         "create_descriptor_load": _load,
         "create_descriptor_store": _store,
@@ -171,3 +178,55 @@ def _reduce(kind: Any, descriptor: Descriptor, value: Handle, offsets: Sequence[
         sem="relaxed",
         _semantic=current().semantic,
     )
+
+
+# ---- block pointers, which Triton has up to 3.7
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPointer:
+    """A block of a tensor that can be moved.
+
+    Attributes:
+        tensor: what it is a block of.
+        offsets: indices of its first element.
+    """
+
+    tensor: Descriptor
+    offsets: tuple[Handle, ...]
+
+
+def _make_block_pointer(
+    base: Handle,
+    shape: Sequence[Handle],
+    strides: Sequence[Handle],
+    offsets: Sequence[Handle],
+    block: Sequence[int],
+    order: Sequence[int],
+) -> BlockPointer:
+    return BlockPointer(_make(base, shape, strides, block, True), tuple(offsets))
+
+
+def _advance(pointer: BlockPointer, offsets: Sequence[Handle]) -> BlockPointer:
+    moved = [a.with_data(a.data + b.data) for a, b in zip(pointer.offsets, offsets, strict=True)]
+    return replace(pointer, offsets=tuple(moved))
+
+
+def _load_block(pointer: BlockPointer, checked: Sequence[int], padding: Any = None, *_: Any) -> Any:
+    tensor = replace(pointer.tensor, pads_with_nan="NAN" in str(padding))
+    return _read(tensor, *tensor.block_at(pointer.offsets, checked))
+
+
+def _store_block(pointer: BlockPointer, value: Handle, checked: Sequence[int], *_: Any) -> None:
+    from triton import language as tl
+
+    where, mask = pointer.tensor.block_at(pointer.offsets, checked)
+    tl.store(where, _value(pointer.tensor, value), mask=mask, _semantic=current().semantic)
+
+
+_BLOCK_POINTERS: dict[str, Callable[..., Any]] = {
+    "create_make_block_ptr": _make_block_pointer,
+    "create_advance": _advance,
+    "create_tensor_pointer_load": _load_block,
+    "create_tensor_pointer_store": _store_block,
+}
