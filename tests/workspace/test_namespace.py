@@ -13,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MEMBERS = ("core", "interpreter", "sanitizer", "profiler", "tuner", "cli")
-SKELETONS = ("profiler", "tuner")
 HEAVY = ("torch", "numpy", "llvmlite", "pandas")
 
 
@@ -47,13 +46,6 @@ def test_member_imports_alone_and_is_typed(member: str) -> None:
     )
     assert loaded == "", f"importing ttools.{member} pulls in {loaded}"
     assert (ROOT / "packages" / member / "src" / "ttools" / member / "py.typed").is_file()
-
-
-@pytest.mark.parametrize("member", SKELETONS)
-def test_skeleton_says_so_and_offers_nothing(member: str) -> None:
-    module = importlib.import_module(f"ttools.{member}")
-    assert "Not built yet" in (module.__doc__ or "")
-    assert [name for name in vars(module) if not name.startswith("_")] == []
 
 
 def test_backend_entry_point_is_named_cpu() -> None:
