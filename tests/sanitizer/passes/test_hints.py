@@ -127,6 +127,21 @@ def test_pointers_are_judged_in_bytes(s: int, broken: bool) -> None:
 
 
 @triton.jit
+def far_pointers(x_ptr, o_ptr, s, n, B: tl.constexpr):
+    p = tl.max_contiguous(tl.multiple_of(x_ptr + s + tl.arange(0, B), 4096), B)
+    tl.store(o_ptr + tl.arange(0, B), tl.load(p))
+
+
+@pytest.mark.parametrize(("s", "broken"), [(0, False), (1024, False), (16, False), (4, True)])
+def test_where_storages_begin_is_no_defect(s: int, broken: bool) -> None:
+    """Those of the CPU are aligned to 64 bytes, those of a GPU to 512."""
+    storage = torch.zeros(8192)
+    first = -storage.data_ptr() // 4 % 1024 + 16  # 64 bytes past a multiple of 4096
+    (held,) = run(far_pointers, 1, x_ptr=storage[first:], s=s, n=0)
+    assert held.any == broken
+
+
+@triton.jit
 def carried(x_ptr, o_ptr, s, n, B: tl.constexpr):
     off = 0
     for i in range(n):

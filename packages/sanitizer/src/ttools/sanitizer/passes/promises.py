@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from math import gcd
 
 from ttools.interpreter.emit.llvm import byte_size
 from ttools.interpreter.ir import (
@@ -34,6 +35,9 @@ from ttools.interpreter.rewriting import Builder
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""
 _DEEPEST = 16
+#: Bytes of which torch's storages begin at multiples on the CPU; on a GPU it is 512. Whether larger
+#: numbers divide an address there cannot be told here, nor is any access that wide.
+_STORAGE_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +93,9 @@ def _numbers(data: object, rank: int) -> tuple[int, ...]:
 def broken(b: Builder, promise: Promise) -> Value:
     """Which lanes break a promise: a lane whose value is another than the promise implies."""
     value, step = _number(b, promise.value)
-    type = value.type
+    type, divisors = value.type, _judged_divisors(promise)
     if not isinstance(type, TensorType):
-        return _indivisible(b, value, promise.divisibility[0])
+        return _indivisible(b, value, divisors[0])
     # Elements are looked up in a copy, so that the value itself may stay an expression.
     copy = b.binary("addi", value, b.constant(type, 0))
     found, starts = [], []
@@ -107,12 +111,18 @@ def broken(b: Builder, promise: Promise) -> Value:
             inside = b.binary("remsi", position, b.constant(position.type, constant))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
             found.append(b.compare("ne", value, first))
-        if any(n > 1 for n in promise.divisibility):
+        if any(n > 1 for n in divisors):
             starts.append(_starts(b, copy, position, axis, contiguous, step))
-    for divisor in sorted({n for n in promise.divisibility if n > 1}):
+    for divisor in sorted({n for n in divisors if n > 1}):
         indivisible = _indivisible(b, value, divisor)
         found.append(reduce(lambda x, y: b.binary("andi", x, y), starts, indivisible))
     return b.any_of(found)
+
+
+def _judged_divisors(promise: Promise) -> tuple[int, ...]:
+    if not isinstance(element_type(promise.value.type), PointerType):
+        return promise.divisibility
+    return tuple(gcd(n, _STORAGE_ALIGNMENT) for n in promise.divisibility)
 
 
 def _starts(
