@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from race_launches import Launch, unordered_pairs
 
@@ -66,7 +66,8 @@ launches = st.builds(play, st.lists(event, max_size=30), st.sampled_from([(), (8
 def test_a_byte_is_reported_exactly_if_a_pair_on_it_is_unordered(launch):
     """The frontier may leave out pairs of sites once a byte has a conflict, and invents none."""
     accesses, syncs = launch.records()
-    assume(len(Clocks(syncs).syncs))
+    if not len(Clocks(syncs).syncs):
+        return  # nothing is ordered, which is another module's business
     for byte in (0, 4):
         here = accesses[accesses["start"] == byte]
         reported = found(find_conflicts(here, launch.sites, syncs))
