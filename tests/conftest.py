@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -36,7 +37,7 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How fast examples are made depends on what else the machine does.
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "deadline": None,
     "print_blob": True,
     "suppress_health_check": [hypothesis.HealthCheck.too_slow],
