@@ -10,6 +10,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.compiler.errors import CompilationError
 
 from ttools.core.errors import KernelError, UnsupportedError, UsageError
 from ttools.interpreter import interpret
@@ -98,3 +99,24 @@ def test_what_is_observed_cannot_run_eagerly() -> None:
         interpret(engine="eager", observer=object())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="must be one of native, eager"):
         interpret(engine="other")  # type: ignore[arg-type]
+
+
+@triton.jit
+def mixes(v, w):
+    return v & w
+
+
+@triton.jit
+def mistaken(x_ptr, N: tl.constexpr):
+    v = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(x_ptr + tl.arange(0, N), mixes(v, 1.5))
+
+
+def test_what_the_compiler_would_refuse_is_its_error_at_the_line() -> None:
+    with pytest.raises(CompilationError, match="invalid operands of type") as raised:
+        mistaken[(1,)](torch.zeros(4), N=4)
+    assert f"test_errors.py:{line_of(mixes, 'return v & w')}" in str(raised.value)
+    # The traceback ends in the user's code.
+    last = raised.traceback[-1]
+    assert (str(last.path), last.lineno + 1) == (__file__, line_of(mixes, "return v & w"))
+    assert "triton" not in [entry.path.parent.name for entry in raised.traceback[-2:]]

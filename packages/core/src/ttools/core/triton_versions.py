@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, TypeAlias
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.location import SourceLocation, excerpt
 
 #: A kernel's signature: a Triton type per parameter, `constexpr`, or a tuple of such.
 Signature: TypeAlias = "str | tuple[Signature, ...]"
@@ -402,12 +403,12 @@ def argument_type(argument: Any) -> str:
     return str(mangle_type(argument))
 
 
-def static_assertion_failure(place: str, message: str) -> Exception:
+def static_assertion_failure(place: SourceLocation | None, message: str) -> Exception:
     """What Triton raises where a `static_assert` fails, and its autotuner survives."""
     from triton.compiler.errors import CompileTimeAssertionFailure
 
-    text = f"{place}: static_assert failed" + (f": {message}" if message else "")
-    return CompileTimeAssertionFailure(None, None, text)  # type: ignore[no-any-return]
+    text = "static_assert failed" + (f": {message}" if message else "")
+    return _located(CompileTimeAssertionFailure, place, text)
 
 
 def is_type_mismatch(error: Exception) -> bool:
@@ -417,7 +418,7 @@ def is_type_mismatch(error: Exception) -> bool:
     return isinstance(error, IncompatibleTypeErrorImpl)
 
 
-def compilation_error(place: str, cause: Exception) -> Exception:
+def compilation_error(place: SourceLocation | None, cause: Exception) -> Exception:
     """Triton's error for a mistake in a kernel's source.
 
     Args:
@@ -426,7 +427,22 @@ def compilation_error(place: str, cause: Exception) -> Exception:
     """
     from triton.compiler.errors import CompilationError
 
+    if isinstance(cause, CompilationError):
+        return cause  # type: ignore[no-any-return]
     text = str(getattr(cause, "message", "")) or str(cause) or type(cause).__name__
-    known = isinstance(cause, CompilationError)
-    error: Exception = cause if known else CompilationError(None, None, f"{place}: {text}")
-    return error
+    return _located(CompilationError, place, text)
+
+
+def _located(kind: Any, place: SourceLocation | None, text: str) -> Exception:
+    error: Any = kind(None, None, text)
+    # Made without a syntax tree it would say that there is no source.
+    lines = [f"{place}: {text}", excerpt(place)] if place is not None else [text]
+    error.message = "\n".join(filter(None, lines))
+    return error  # type: ignore[no-any-return]
+
+
+def launch_metadata(values: dict[str, Any]) -> Any:
+    """What a launch hook is given: values that it asks for with `get()`."""
+    from triton.compiler.compiler import LazyDict
+
+    return LazyDict(values)

@@ -130,7 +130,7 @@ def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
 def static_assert(condition: Any, message: Any = "") -> None:
     """`tl.static_assert`, which fails as while compiling."""
     if not condition:
-        raise static_assertion_failure(f"{frames.location()}", str(unwrapped(message)))
+        raise static_assertion_failure(frames.location(), str(unwrapped(message)))
 
 
 _said: set[tuple[object, ...]] = set()

@@ -6,49 +6,18 @@ how kernels run.
 
 from __future__ import annotations
 
-import functools
 import os
 import pdb
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ttools.interpreter.eager.frames import is_kernel_frame
+from ttools.interpreter.eager.frames import is_hidden, module_of
 from ttools.interpreter.eager.session import failed_session
 
-_OURS = frozenset({"ttools", "triton", "bdb", "pdb"})
 _RUNS_SCRIPTS = "ttools.core.script"
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_installed(file: str) -> bool:
-    """Whether a file belongs to Python or an installed package."""
-    paths = sysconfig.get_paths()
-    return file.startswith(("<frozen", *(paths[name] for name in ("stdlib", "purelib", "platlib"))))
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
-
-
-def is_hidden(frame: FrameType | None) -> bool:
-    """Whether a frame is machinery: ours, Triton's, or a library's that one of these called."""
-    while frame is not None:
-        if is_kernel_frame(frame):
-            return False
-        if _module(frame).partition(".")[0] in _OURS:
-            return True
-        file = frame.f_code.co_filename
-        # Code made from text belongs to whoever calls it (the methods of named tuples are such),
-        # but for a script given as text.
-        made = file.startswith("<") and _module(frame) != "__main__"
-        if not made and not _is_installed(file):
-            return False
-        frame = frame.f_back
-    return False
 
 
 class Debugger(pdb.Pdb):
@@ -94,7 +63,7 @@ class Debugger(pdb.Pdb):
         stack, index = super().get_stack(f, t)
         # What started the script is ours up to the last frame that runs scripts.
         start = max(
-            (n for n, (frame, _) in enumerate(stack) if _module(frame) == _RUNS_SCRIPTS),
+            (n for n, (frame, _) in enumerate(stack) if module_of(frame) == _RUNS_SCRIPTS),
             default=-1,
         )
         stack, index = stack[start + 1 :], max(index - start - 1, 0)

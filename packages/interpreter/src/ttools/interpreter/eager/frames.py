@@ -5,8 +5,10 @@ Kernels run in globals that carry a mark, so that their frames are told from our
 
 from __future__ import annotations
 
+import functools
 import sys
-from types import FrameType
+import sysconfig
+from types import FrameType, TracebackType
 
 from ttools.core.location import SourceLocation
 
@@ -71,3 +73,51 @@ def _column(frame: FrameType) -> int:
         if index == frame.f_lasti // 2:
             return 0 if column is None else int(column) + 1
     return 0
+
+
+# ---- machinery
+
+_OURS = frozenset({"ttools", "triton", "bdb", "pdb"})
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or an installed package."""
+    paths = sysconfig.get_paths()
+    return file.startswith(("<frozen", *(paths[name] for name in ("stdlib", "purelib", "platlib"))))
+
+
+def module_of(frame: FrameType) -> str:
+    """The name of the module that a frame runs code of."""
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def is_hidden(frame: FrameType | None) -> bool:
+    """Whether a frame is machinery: ours, Triton's, or a library's that one of these called."""
+    while frame is not None:
+        if is_kernel_frame(frame):
+            return False
+        if module_of(frame).partition(".")[0] in _OURS:
+            return True
+        file = frame.f_code.co_filename
+        # Code made from text belongs to whoever calls it (the methods of named tuples are such),
+        # but for a script given as text.
+        made = file.startswith("<") and module_of(frame) != "__main__"
+        if not made and not _is_installed(file):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback that ends in the user's code: what a kernel called of ours is left out."""
+    entries: list[TracebackType] = []
+    while traceback is not None:
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    begin = next((n for n, e in enumerate(entries) if is_kernel_frame(e.tb_frame)), len(entries))
+    kept = entries[:begin] + [e for e in entries[begin:] if not is_hidden(e.tb_frame)]
+    made: TracebackType | None = None
+    for entry in reversed(kept):
+        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made

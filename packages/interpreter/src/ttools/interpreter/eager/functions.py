@@ -57,7 +57,7 @@ class EagerFunction:
                 what = (
                     f"`{self.__name__}` is marked noinline, but `{name}` is no scalar: {value.type}"
                 )
-                raise compilation_error(f"{location() or ''}", TypeError(what))
+                raise compilation_error(location(), TypeError(what))
 
     @property
     def python(self) -> FunctionType:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.triton_versions import is_descriptor, language_type
+from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
 from ttools.interpreter.address_sources import AddressSources
 from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.backend.benchmark import is_timed
@@ -25,6 +25,7 @@ from ttools.interpreter.eager.builder import EagerBuilder
 from ttools.interpreter.eager.combine import eager_semantic_class
 from ttools.interpreter.eager.descriptors import Descriptor
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.frames import without_machinery
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Session, running
@@ -58,7 +59,7 @@ class EagerKernel:
         self._codegen = codegen
         self.name = str(function.fn.__name__)
         self.function = self
-        self.asm: dict[str, Any] = {}
+        self.asm: dict[str, Any] = _NotCompiled()
         self.n_regs, self.n_spills, self.n_max_threads = 32, 0, 1024
         self.metadata = SimpleNamespace(name=self.name, shared=1024, **vars(options))
         self.packed_metadata = (options.num_warps, options.num_ctas, 1024)
@@ -70,9 +71,9 @@ class EagerKernel:
         """The kernel itself, as of a finished compilation."""
         return self
 
-    def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> dict[str, Any]:
+    def launch_metadata(self, grid: Any, stream: Any, *arguments: Any) -> Any:
         """What launch hooks get."""
-        return {"name": self.name, "function": self, "stream": stream}
+        return launch_metadata({"name": self.name, "function": self, "stream": stream})
 
     def run(
         self,
@@ -126,6 +127,8 @@ class EagerKernel:
         memory = Memory()
         for slot in sorted(plan.pointers):
             memory.add(plan.names[slot], given[slot], values[slot], raw[slot])
+        if run is not None:
+            run.kernel_stats(self.name)  # it was launched, whatever becomes of it
         session = new_session(self.name, grid, memory, self._options, self._codegen)
         started = time.perf_counter()
         try:
@@ -136,9 +139,10 @@ class EagerKernel:
                     for value, type in zip(arguments, self._signature.values(), strict=True)
                 ]
                 count = self._programs(session, lifted, run)
-        except TtoolsError as error:
-            error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
-            raise
+        except Exception as error:  # noqa: BLE001 - raised again, without our frames
+            if isinstance(error, TtoolsError):
+                error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
+            raise error.with_traceback(without_machinery(error.__traceback__))  # noqa: B904 - itself
         finally:
             if copies is not None:
                 copies.write_back(_ANY_EFFECT)
@@ -159,6 +163,13 @@ class EagerKernel:
             session.program = program % x, program // x % y, program // (x * y)
             function(*arguments)
         return len(chosen)
+
+
+class _NotCompiled(dict[str, Any]):
+    """The stages of a kernel that has none."""
+
+    def __missing__(self, stage: str) -> Any:
+        raise KeyError(f"there is no `{stage}`: the kernel ran eagerly and was not compiled")
 
 
 def new_session(
