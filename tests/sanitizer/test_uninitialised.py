@@ -231,3 +231,12 @@ def test_half_words_need_company_in_large_storages() -> None:
     words[7:9, 1] = pattern[1]
     assert uninitialised._unwritten(memory).sum() == 12
     assert sys.byteorder == "little"
+
+
+def test_great_storages_are_forgotten_when_the_next_one_is_handed_out() -> None:
+    with UninitialisedMemory() as memory:
+        for _ in range(5):
+            torch.empty(1 << 20, dtype=torch.uint8)
+        kept = torch.empty(1 << 20, dtype=torch.uint8)
+        assert list(memory.knowledge()) == [kept.data_ptr()]
+        assert memory.is_watched(kept.data_ptr())

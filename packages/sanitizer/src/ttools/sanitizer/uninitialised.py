@@ -30,6 +30,8 @@ _PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
 _WORD = len(_PATTERN)
 #: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
 _SMALLEST, _LARGEST = 4, 1 << 30
+#: Storages from this size on are forgotten as soon as another such one is handed out.
+_GREAT = 1 << 20
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
 #: where there are several.
 _FEW_BYTES, _SEVERAL = 1 << 22, 3
@@ -179,7 +181,8 @@ class UninitialisedMemory:
         _fill(watched.memory(), first)
         with self._lock:
             self._storages[start] = watched
-            if len(self._storages) > self._limit:
+            # What is left of a dead storage may keep the allocator from using its place again.
+            if nbytes >= _GREAT or len(self._storages) > self._limit:
                 self._forget_dead()
 
     def _forget_dead(self) -> None:
