@@ -214,3 +214,100 @@ def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) ->
     done = ttools("tune", "-c", "print('hello')")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "no Triton kernel was launched" in done.stderr
+
+
+# ---- a kernel of a file
+KERNEL = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, SHIFT: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x + SHIFT // 3, mask=offs < n)
+"""
+SPACE = """\
+[parameters]
+BLOCK = { powers_of_two = [64, 512] }
+SHIFT = [0, 1, 9]
+num_warps = [4]
+[conditions]
+few = "BLOCK >= 256 or SHIFT == 0"
+"""
+INPUTS = """\
+import torch
+import triton
+
+
+def inputs():
+    for n in (1000, 5000):
+        x, out = torch.rand(n), torch.empty(n)
+        yield {"x_ptr": x, "out_ptr": out, "n": n}, lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, ...]:
+    for name, text in (("kernels.py", KERNEL), ("space.toml", SPACE), ("inputs.py", INPUTS)):
+        (tmp_path / name).write_text(text)
+    return ("tune", "kernels.py:add_kernel", "--space", "space.toml", "--inputs", "inputs.py")
+
+
+def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
+    done = ttools(*files, "--format", "json")
+    small, large = problems(done)
+    assert done.stderr.startswith(
+        "note: space.toml: 8 of 12 combinations meet the conditions\nnote: add_kernel for n=1000"
+    )
+    assert (small["key"]["n"], large["key"]["n"]) == (1000, 5000)
+    for each in (small, large):
+        status = {(t["config"]["BLOCK"], t["config"]["SHIFT"]): t["status"] for t in each["trials"]}
+        assert status == {
+            (64, 0): "ok",
+            (128, 0): "ok",
+            **{(block, shift): "ok" for block in (256, 512) for shift in (0, 1)},
+            **{(block, 9): "wrong" for block in (256, 512)},
+        }
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"space.toml": "[parameters]\nBLOCK = [64]\n"}, "`add_kernel` needs SHIFT: in the space"),
+        ({"space.toml": SPACE.replace("SHIFT", "SHIF")}, "has no parameter `SHIF`"),
+        ({"space.toml": SPACE + 'none = "BLOCK > 512"\n'}, "meets the condition `none`"),
+        ({"inputs.py": "inputs = 3\n"}, "defines no function `inputs()`"),
+        ({"inputs.py": "def inputs(): return 3\n"}, "must return ({name: argument}, grid)"),
+        ({"inputs.py": "def inputs(): 1 / 0\n"}, "`inputs.py` fails: ZeroDivisionError"),
+    ],
+)
+def test_files_that_make_no_sense(
+    ttools: Run, files: tuple[str, ...], tmp_path: Path, change: dict[str, str], told: str
+) -> None:
+    for name, text in change.items():
+        (tmp_path / name).write_text(text)
+    done = ttools(*files)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["kernels.py:add_kernel"], "needs --inputs FILE.py"),
+        (
+            ["kernels.py:add_kernel", "--inputs", "inputs.py"],
+            "has no autotuner, so it needs --space",
+        ),
+        (["--space", "space.toml", "-c", "pass"], "--space is for FILE.py:KERNEL"),
+    ],
+)
+def test_a_kernel_needs_a_space_and_inputs(
+    ttools: Run, files: tuple[str, ...], arguments: list[str], told: str
+) -> None:
+    done = ttools("tune", *arguments)
+    assert done.returncode == 2
+    assert told in done.stderr

@@ -17,6 +17,17 @@ def load_kernel(word: str) -> Any:
     Raises:
         UsageError: there is no such file or kernel, or the file cannot be loaded.
     """
+    from ttools.core.compilation.kernel_source import kernel_within
+
+    return kernel_within(load_decorated(word))
+
+
+def load_decorated(word: str) -> Any:
+    """The kernel that a word names, with the decorators around it.
+
+    Raises:
+        UsageError: there is no such file or kernel, or the file cannot be loaded.
+    """
     file, _, name = word.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -24,7 +35,7 @@ def load_kernel(word: str) -> Any:
     module = _load(path)
     from ttools.core.compilation.kernel_source import kernel_within
 
-    kernels = {n: k for n in dir(module) if (k := kernel_within(getattr(module, n))) is not None}
+    kernels = {n: k for n in dir(module) if kernel_within(k := getattr(module, n)) is not None}
     if name not in kernels:
         close = get_close_matches(name, kernels) or sorted(kernels)
         hint = f"; it has {', '.join(close)}" if close else "; it has no kernel"

@@ -11,7 +11,8 @@ import typer
 from ttools.cli import options, tune_options, tune_report
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
-from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, read_target
+from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
+from ttools.cli.tune_kernel import read_configs, run_kernel
 from ttools.cli.tune_options import TuneFormat
 from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
@@ -33,6 +34,8 @@ def tune_command(
     words: tune_options.TunedArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
+    space: tune_options.SpaceOption = None,
+    inputs: tune_options.InputsOption = None,
     search: tune_options.SearchOption = tune_options.Search.EXHAUSTIVE,
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
@@ -55,7 +58,8 @@ def tune_command(
 
     Options before SCRIPT are ours, all that follows it is the script's. Each key of each autotuned
     kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is not here; a
-    configuration that fails or whose outputs differ cannot win. `ttools tune show FILE` shows a
+    configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL
+    is tuned over --space on --inputs without a script. `ttools tune show FILE` shows a
     store, `ttools tune export FILE` writes it as CSV. The exit status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
@@ -63,7 +67,10 @@ def tune_command(
         return
     if form in (TuneFormat.CSV, TuneFormat.LOCK):
         raise UsageError(f"--format {form.value} is for `ttools tune export FILE`")
-    work = _work(words or [], module, code)
+    named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
+    _require_both(named, words or [], space, inputs)
+    work = None if named else _work(words or [], module, code)
+    configs = read_configs(space)
     require_folder(output, store, lock)
     take_over_from_upstream("ttools tunes")
     from ttools.tuner.bench import Checks
@@ -87,10 +94,32 @@ def tune_command(
         threads=threads,
         announce=lambda text: say("note", text),
     )
+    failure = None
     with progress(lambda: _state(run)), run:
-        status = run_work(work, device_map, quiet=True)
-    _report(run, form, output, str(work), status, store)
+        if work is not None:
+            status = run_work(work, device_map, quiet=True)
+        else:
+            assert words  # see `named`
+            assert inputs is not None
+            status, failure = run_kernel(words[0], configs, inputs, device_map)
+    _report(run, form, output, str(work or (words or [""])[0]), status, store)
+    if failure is not None:
+        raise failure
     raise typer.Exit(status)
+
+
+def _require_both(
+    named: bool, words: Sequence[str], space: Path | None, inputs: Path | None
+) -> None:
+    """A kernel of a file needs inputs; a script has its own."""
+    if not named:
+        for option, given in (("--space", space), ("--inputs", inputs)):
+            if given is not None:
+                raise UsageError(f"{option} is for FILE.py:KERNEL; a script launches its own")
+    elif len(words) > 1:
+        raise UsageError(f"`{words[0]}` takes no arguments, but got `{words[1]}`")
+    elif inputs is None:
+        raise UsageError(f"`{words[0]}` needs --inputs FILE.py, which defines inputs()")
 
 
 def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:

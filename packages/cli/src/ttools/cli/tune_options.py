@@ -34,9 +34,29 @@ class Search(str, Enum):
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SCRIPT [ARGS]... | show FILE | export FILE",
+        metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show FILE | export FILE",
         show_default=False,
-        help="A script and its arguments, or `show` or `export` and a store.",
+        help="A script and its arguments, a kernel of a file, or `show` or `export` and a store.",
+    ),
+]
+SpaceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--space",
+        metavar="FILE.toml",
+        help="The space of FILE.py:KERNEL; by default the configs of its autotuner.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+InputsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE.py",
+        help="Defines inputs(), which returns the arguments and grid of FILE.py:KERNEL.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
     ),
 ]
 SearchOption = Annotated[

@@ -69,7 +69,7 @@ def run_work(
     """
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
-    with _devices(device_map):
+    with devices_for(device_map):
         if not debug:
             return run_target(work)
         from ttools.interpreter.eager.debugger import debug_script
@@ -88,7 +88,7 @@ def take_over_from_upstream(instead: str) -> None:
 
 
 @contextmanager
-def _devices(choice: DeviceMap | None) -> Iterator[None]:
+def devices_for(choice: DeviceMap | None) -> Iterator[None]:
     """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU."""
     if choice is DeviceMap.OFF or (choice is None and gpu_usable()):
         yield

@@ -1,0 +1,117 @@
+"""A kernel tuned apart from any program: over a space from a file, on inputs from a function.
+
+Owns what a file of inputs must define. Must not know how a space is written nor how it is searched.
+
+The file defines `inputs()`, which returns the arguments by name and the grid, or a list (or
+generator) of several such pairs, each tuned apart:
+
+    def inputs():
+        x, out = torch.rand(4096), torch.empty(4096)
+        return {"x_ptr": x, "out_ptr": out, "n": 4096}, lambda meta: (4096 // meta["BLOCK"],)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isgenerator
+from pathlib import Path
+from typing import Any
+
+from ttools.core import triton_versions
+from ttools.core.errors import UsageError
+
+Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
+_FUNCTION = "inputs"
+_RETURNS = "must return ({name: argument}, grid), or a list of such pairs"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Arguments of a launch by name, and its grid."""
+
+    arguments: Mapping[str, Any]
+    grid: Grid
+
+
+def load_inputs(path: Path) -> list[Inputs]:
+    """Calls `inputs()` of a file.
+
+    Raises:
+        UsageError: it is not there, has no such function, or that returns something else.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file `{path}`")
+    spec = importlib.util.spec_from_file_location(f"ttools_inputs_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"`{path}` is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        function = getattr(module, _FUNCTION, None)
+        if not callable(function):
+            raise UsageError(f"`{path}` defines no function `{_FUNCTION}()`")
+        returned = function()
+        several = list(returned) if isgenerator(returned) or isinstance(returned, list) else None
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"`{path}` fails: {type(error).__name__}: {error}") from error
+    found = [_pair(path, each) for each in ([returned] if several is None else several)]
+    if not found:
+        raise UsageError(f"`{path}`: `{_FUNCTION}()` returned no inputs")
+    return found
+
+
+def _pair(path: Path, given: Any) -> Inputs:
+    if isinstance(given, tuple) and len(given) == 2:
+        arguments, grid = given
+        if isinstance(arguments, Mapping) and (callable(grid) or isinstance(grid, (tuple, list))):
+            return Inputs(arguments, grid if callable(grid) else tuple(grid))
+    raise UsageError(f"`{path}`: `{_FUNCTION}()` {_RETURNS}")
+
+
+def autotuned(kernel: Any, configs: Sequence[Any], inputs: Iterable[Inputs]) -> Any:
+    """An autotuner over configurations; numbers among the inputs are its key.
+
+    Args:
+        kernel: as decorated; an autotuner around it gives way.
+        configs: of the space.
+        inputs: what it will be launched with.
+
+    Raises:
+        UsageError: inputs or space name what the kernel has not, or leave parameters out.
+    """
+    inner = kernel.fn if isinstance(kernel, triton_versions.autotuner_class()) else kernel
+    function = triton_versions.innermost_jit_function(inner)
+    names = list(function.arg_names)
+    given = [set(each.arguments) for each in inputs]
+    tuned = {name for config in configs for name in config.kwargs}
+    computed = set(getattr(inner, "values", {}))
+    for name in sorted({*tuned, *set().union(*given)} - set(names)):
+        raise UsageError(f"`{function.__name__}` has no parameter `{name}`: {', '.join(names)}")
+    defaults = {param.name for param in function.params if param.has_default}
+    for known in given:
+        both = sorted(known & tuned)
+        if both:
+            raise UsageError(f"`{both[0]}` is in the space and among the inputs")
+        missing = [n for n in names if n not in known | tuned | computed | defaults]
+        if missing:
+            raise UsageError(
+                f"`{function.__name__}` needs {', '.join(missing)}: in the space or from inputs()"
+            )
+    key = [n for n in names if any(_is_number(each.arguments.get(n)) for each in inputs)]
+    import triton
+
+    return triton.autotune(configs=list(configs), key=key)(inner)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str))
+
+
+def launch_all(tuner: Any, inputs: Iterable[Inputs]) -> None:
+    """Launches a kernel once with each of the inputs."""
+    for each in inputs:
+        tuner[each.grid](**each.arguments)
