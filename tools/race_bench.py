@@ -217,7 +217,11 @@ def main(words: Sequence[str] | None = None) -> int:
         specs = load(options.checkout, options.corpus)
     except ModuleNotFoundError as error:
         parser.error(f"{options.checkout} has no corpus `{options.corpus}`: {error}")
-    rows = [run(spec, options.seed) for spec in specs if options.only in spec.name]
+    rows = []
+    for spec in specs:
+        if options.only in spec.name:
+            rows.append(run(spec, options.seed))
+            print(f"{spec.name}: {rows[-1].verdict}", file=sys.stderr, flush=True)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     print(table(rows) + "\n\n" + summary(rows))
