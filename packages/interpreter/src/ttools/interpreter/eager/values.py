@@ -193,10 +193,10 @@ def called(function: Any, semantic: Any, arguments: Sequence[Any], named: Mappin
     try:
         return lift(function(*lowered, _semantic=semantic, **extra(function), **keywords))
     except (TypeError, ValueError, AssertionError, IndexError, NotImplementedError) as error:
-        raise compilation_error(frames.location(), error) from None
+        raise compilation_error(frames.location(), error) from error
     except Exception as error:
         if is_type_mismatch(error):
-            raise compilation_error(frames.location(), error) from None
+            raise compilation_error(frames.location(), error) from error
         raise
 
 
