@@ -313,3 +313,26 @@ def test_the_last_block_reads_all(used: bool, barrier: bool, scope: str) -> None
         own = set() if barrier else {"intra_program_race"}
         assert found - own == expected(ordered=ordered, barrier=barrier) - own, order
         assert bool(found) == (not (ordered and barrier)), order
+
+
+@triton.jit
+def met(count_ptr, part_ptr, o_ptr, N: tl.constexpr, B: tl.constexpr):
+    p = tl.program_id(0)
+    tl.store(part_ptr + p, p * 1.0)
+    tl.debug_barrier()
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < N:
+        pass
+    tl.debug_barrier()
+    tl.store(o_ptr + p, tl.sum(tl.load(part_ptr + tl.arange(0, N)), 0))
+
+
+@pytest.mark.parametrize("programs", [2, 4])
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_what_needs_many_programs_at_once_is_found_on_any_host(threads: int, programs: int) -> None:
+    arguments = flags(), torch.zeros(programs), torch.zeros(programs)
+    with sanitize(threads=threads) as report:
+        met[(programs,)](*arguments, N=programs, B=B)
+    found = {(finding.kind, finding.severity) for finding in report.findings}
+    # Two neighbours run together on any GPU.
+    assert found == (set() if programs == 2 else {("deadlock", "warning")})

@@ -319,7 +319,10 @@ class _Supervisor:
 
     def _stuck(self, snapshot: _Snapshot) -> None:
         """No running program can go on: only one that has not started could let it."""
-        unstarted = self._crew.count - self._crew.started()
+        started = self._crew.started()
+        if started < min(len(self._crew), self._crew.count):
+            return  # a thread is about to take its first program
+        unstarted = self._crew.count - started
         if unstarted and self._start(self._at_once):
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
             for site, program in self._waits(snapshot):

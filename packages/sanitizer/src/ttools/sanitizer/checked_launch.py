@@ -31,6 +31,9 @@ from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 _NONE: frozenset[int] = frozenset()
+#: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
+#: may count on each other, and who needs more of them is found on every machine.
+_SIDE_BY_SIDE = 2
 
 
 @lru_cache(maxsize=1024)
@@ -140,8 +143,11 @@ class CheckedLaunch:
         """
         before = snapshot_before(self.launch) if self.instruments.synchronised else None
         options, hangs = self.launch.run.launch_options, False
+        natural = options
+        if "deadlock" in self.options.checks and self.planner.waits(self.launch):
+            natural = replace(options, threads=_SIDE_BY_SIDE)
         try:
-            self._execute(options)
+            self._execute(natural)
             report = self._report
         except KernelError as error:
             if error.kind != "deadlock" or "deadlock" not in self.options.checks:

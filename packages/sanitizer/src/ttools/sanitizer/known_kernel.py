@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
@@ -53,6 +54,11 @@ class KnownKernel:
     def is_hinted(self) -> bool:
         """Whether it promises something to the compiler."""
         return hints.may_report(self.module)
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether its programs may wait for each other."""
+        return any(op.name == "scf.while" and waits(op) for op in self.module.kernel.walk())
 
     @cached_property
     def tables(self) -> Mapping[Place, int]:

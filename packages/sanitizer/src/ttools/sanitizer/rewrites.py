@@ -87,6 +87,10 @@ class Planner:
         """The parameters through which the launch's kernel may read memory."""
         return self._kernel(launch).reads
 
+    def waits(self, launch: ObservedLaunch) -> bool:
+        """Whether the programs of the launch may wait for each other."""
+        return self._kernel(launch).waits
+
     def promises(self, launch: ObservedLaunch) -> Sequence[ArgumentPromise]:
         """What the launch's kernel says of its arguments."""
         function = getattr(launch.function, "fn", None)
