@@ -276,7 +276,7 @@ def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
     ("change", "told"),
     [
         ({"space.toml": "[parameters]\nBLOCK = [64]\n"}, "`add_kernel` needs SHIFT: in the space"),
-        ({"space.toml": SPACE.replace("SHIFT", "SHIF")}, "has no parameter `SHIF`"),
+        ({"space.toml": SPACE.replace("SHIFT", "SHIFTED")}, "has no parameter `SHIFTED`"),
         ({"space.toml": SPACE + 'none = "BLOCK > 512"\n'}, "meets the condition `none`"),
         ({"inputs.py": "inputs = 3\n"}, "defines no function `inputs()`"),
         ({"inputs.py": "def inputs(): return 3\n"}, "must return ({name: argument}, grid)"),
