@@ -16,7 +16,7 @@ from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _HELP = {
-    "uninit_read": "give the load an `other`, or write the memory before it is read",
+    "uninit_read": "give the load an `other` (or a `padding_option`), or write the memory first",
     "int_overflow": "widen one of the operands before, for example with `.to(tl.int64)`",
     "bad_hint": "remove the hint, or pass data that keep its promise",
     "nan": "look at the operands: which of them may be so?",
