@@ -78,7 +78,7 @@ def test_equal_configurations_are_one_candidate() -> None:
 
 
 def test_unknown_strategies_are_named() -> None:
-    with pytest.raises(UsageError, match="no search `clever`; choose from exhaustive"):
+    with pytest.raises(UsageError, match="no search `clever`; choose from guided, exh"):
         TuneOptions(search="clever")
     with pytest.raises(UsageError, match="at least one"):
         TuneOptions(trials=0)

@@ -36,7 +36,7 @@ def tune_command(
     code: options.CodeOption = None,
     space: tune_options.SpaceOption = None,
     inputs: tune_options.InputsOption = None,
-    search: tune_options.SearchOption = tune_options.Search.EXHAUSTIVE,
+    search: tune_options.SearchOption = tune_options.Search.GUIDED,
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
     target: tune_options.GpuOption = None,

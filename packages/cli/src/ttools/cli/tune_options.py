@@ -26,6 +26,7 @@ class TuneFormat(str, Enum):
 class Search(str, Enum):
     """In which order configurations are tried."""
 
+    GUIDED = "guided"
     EXHAUSTIVE = "exhaustive"
     RANDOM = "random"
     DESCENT = "descent"
@@ -69,7 +70,8 @@ TrialsOption = Annotated[
         "--trials",
         min=1,
         metavar="N",
-        help="Try at most so many configurations for each key.",
+        help="Try at most so many configurations for each key; by default all, of a guided search "
+        "a quarter of more than 128, but at least 32.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),

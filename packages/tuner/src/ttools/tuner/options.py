@@ -8,6 +8,10 @@ from ttools.core.errors import UsageError
 from ttools.tuner.bench import Checks
 from ttools.tuner.search import read_strategy
 
+DEFAULT_SEARCH = "guided"
+#: Up to so many configurations a guided search tries all; of more a quarter, but at least as many.
+SMALL_SPACE, SHARE = 32, 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions:
@@ -15,19 +19,27 @@ class TuneOptions:
 
     Attributes:
         search: a strategy of `search.STRATEGIES`.
-        trials: at most so many configurations of a key; all by default.
+        trials: at most so many configurations of a key; by default all, of `guided` see `budget`.
         seconds: no configuration of a key is begun later.
         seed: of random choices.
         fresh: try anew what the store knows.
         checks: how outputs are judged.
     """
 
-    search: str = "exhaustive"
+    search: str = DEFAULT_SEARCH
     trials: int | None = None
     seconds: float | None = None
     seed: int = 0
     fresh: bool = False
     checks: Checks = field(default_factory=Checks)
+
+    def budget(self, space: int) -> int:
+        """How many configurations of a space of this size are tried at most."""
+        if self.trials is not None:
+            return min(self.trials, space)
+        if self.search != DEFAULT_SEARCH or self.seconds is not None:
+            return space
+        return min(space, max(SMALL_SPACE, -(-space // SHARE)))
 
     def __post_init__(self) -> None:
         read_strategy(self.search)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
+from ttools.tuner.guided import guided
 from ttools.tuner.trial import Candidate
 
 Search: TypeAlias = Generator[Candidate, "float | None", None]
@@ -74,6 +75,7 @@ def _without(candidate: Candidate, name: str) -> dict[str, Any]:
 
 
 STRATEGIES: dict[str, Strategy] = {
+    "guided": guided,
     "exhaustive": exhaustive,
     "random": shuffled,
     "descent": descent,

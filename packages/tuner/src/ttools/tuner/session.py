@@ -110,7 +110,7 @@ class Session:
         result = Result(problem=problem, space=len(space), place=(told["file"], told["line"]))
         self.results.append(result)
         known = self._store.entry(problem) if self._store else Entry(problem=problem)
-        self._announce(f"{problem}: {len(space)} configurations, search {self._options.search}")
+        self._announce(f"{problem}: {_plan(self._options, len(space))}")
         bench = self._bench(launch)
         save = self._saver(result)
         try:
@@ -156,6 +156,13 @@ class Session:
         except StoreError as error:
             self.notes.append(str(error))
             self._store = None
+
+
+def _plan(options: TuneOptions, size: int) -> str:
+    most = options.budget(size)
+    limits = [f"at most {most} of them"] if most < size else []
+    limits += [] if options.seconds is None else [f"none begun after {options.seconds:g} s"]
+    return ", ".join([f"{size} configurations, search {options.search}", *limits])
 
 
 def _run_chosen(launch: TunedLaunch, chosen: Candidate) -> Any:

@@ -117,11 +117,10 @@ class Tuning:
 
     def _exhausted(self) -> bool:
         tried = len(self._result.trials)
-        limits = self._options
-        if tried and limits.seconds is not None:
-            spent = time.monotonic() - self._began
-            return spent >= limits.seconds or tried >= (limits.trials or tried + 1)
-        return limits.trials is not None and tried >= limits.trials
+        seconds = self._options.seconds
+        if tried and seconds is not None and time.monotonic() - self._began >= seconds:
+            return True
+        return tried >= self._options.budget(len(self._space))
 
     # ---- one of them
     def _evaluate(self, candidate: Candidate) -> float | None:

@@ -1,0 +1,107 @@
+"""The guided search finds good candidates early, and tries each of them once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import triton
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.tuner.guided import Axes, spread
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.search import STRATEGIES
+from ttools.tuner.trial import Candidate, candidates
+
+
+def space_of(blocks: int, warps: int) -> list[Candidate]:
+    return candidates(
+        [
+            triton.Config({"BM": 16 << m, "BN": 16 << n}, num_warps=1 << w)
+            for m in range(blocks)
+            for n in range(blocks)
+            for w in range(warps)
+        ]
+    )
+
+
+def cost(candidate: Candidate) -> float | None:
+    """Like a matrix product: best in the middle, too large tiles fail."""
+    values = candidate.values
+    m, n, w = (math.log2(values[name]) for name in ("BM", "BN", "num_warps"))
+    if m + n > 15:
+        return None
+    return 1 + 0.3 * (m - 7) ** 2 + 0.2 * (n - 6) ** 2 + 0.1 * (w - (m + n - 9) / 2) ** 2
+
+
+def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") -> list[Candidate]:
+    search = STRATEGIES[name](space, seed)
+    order = [next(search)]
+    while len(order) < trials:
+        try:
+            order.append(search.send(cost(order[-1])))
+        except StopIteration:
+            break
+    return order
+
+
+def regret(name: str, seed: int) -> float:
+    """How much slower than the best candidate is the best of a quarter of them."""
+    space = space_of(6, 5)
+    found = [cost(each) for each in tried(space, len(space) // 4, seed, name)]
+    best = min(c for each in space if (c := cost(each)) is not None)
+    return min(c for c in found if c is not None) / best - 1
+
+
+def test_a_quarter_of_the_space_is_nearly_enough() -> None:
+    seeds = range(5)
+    assert max(regret("guided", seed) for seed in seeds) < 0.11
+    mean = sum(regret("guided", seed) for seed in seeds) / len(seeds)
+    assert mean < sum(regret("random", seed) for seed in seeds) / len(seeds) / 3
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
+def test_each_candidate_is_tried_once_and_equal_seeds_agree(
+    blocks: int, warps: int, seed: int
+) -> None:
+    space = space_of(blocks, warps)
+    order = tried(space, len(space) + 1, seed)
+    assert sorted(each.place for each in order) == list(range(len(space)))
+    assert [each.place for each in tried(space, len(space), seed)] == [e.place for e in order]
+
+
+def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
+    configs = [triton.Config({"A": a, "MODE": m}) for a, m in ((64, "x"), (16, "y"), (32, "x"))]
+    space = candidates(configs)
+    axes = Axes(space)
+    assert axes.values == {"A": [16, 32, 64], "MODE": ["x", "y"]}
+    assert axes.places(space[0]) == {"A": 2, "MODE": 0}
+    assert axes.distance({"A": 0, "MODE": 0}, space[0]) == 1.0
+    assert axes.distance({"A": 1, "MODE": 1}, space[2]) == 1.0
+
+
+def test_spread_candidates_begin_with_the_first() -> None:
+    space = space_of(6, 5)
+    chosen = [each.place for each in spread(space, 8)]
+    assert chosen[0] == 0
+    assert chosen == sorted(set(chosen))
+    assert len(chosen) == 8
+    assert len(spread(space[:5], 8)) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "space", "most"),
+    [
+        (TuneOptions(), 20, 20),
+        (TuneOptions(), 100, 32),
+        (TuneOptions(), 1000, 250),
+        (TuneOptions(trials=5), 1000, 5),
+        (TuneOptions(trials=50), 20, 20),
+        (TuneOptions(seconds=3.0), 1000, 1000),
+        (TuneOptions(search="exhaustive"), 1000, 1000),
+    ],
+)
+def test_budgets(options: TuneOptions, space: int, most: int) -> None:
+    assert options.budget(space) == most
