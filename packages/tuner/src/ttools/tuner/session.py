@@ -82,7 +82,7 @@ class Session:
             Exception: what the first configuration raises, if none of them runs.
         """
         space = candidates(launch.configs)
-        if len(space) == 1 and self._lock is None:
+        if len(space) == 1:
             self.single[launch.kernel] = None
             return run_first(launch)
         problem = problem_of(launch, self._device)

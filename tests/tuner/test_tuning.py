@@ -1,0 +1,184 @@
+"""Tuning in the process: memory, budgets, what cannot be tuned, failures of the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.errors import UsageError
+from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.bench import Checks, winner
+from ttools.tuner.store import Store
+from ttools.tuner.trial import candidates
+
+
+def config(block: int, wrong: bool = False) -> triton.Config:
+    return triton.Config({"BLOCK": block, "WRONG": wrong})
+
+
+def kernel_of(*configs: triton.Config, **options):
+    @triton.autotune(list(configs), key=["n"], **options)
+    @triton.jit
+    def add_to_kernel(x_ptr, total_ptr, n, BLOCK: tl.constexpr, WRONG: tl.constexpr):
+        offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offs, mask=offs < n) + (1 if WRONG else 0)
+        total = tl.load(total_ptr + offs, mask=offs < n)
+        tl.store(total_ptr + offs, total + x, mask=offs < n)
+
+    return add_to_kernel
+
+
+def launch(kernel, n: int = 100) -> torch.Tensor:
+    x, total = torch.arange(float(n)), torch.ones(n)
+    kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, total, n)
+    assert torch.equal(total, x + 1) or kernel.best_config.kwargs["WRONG"]
+    return total
+
+
+def test_memory_is_as_if_the_winner_alone_had_run() -> None:
+    with TuningRun() as run:
+        kernel = kernel_of(config(16), config(32), config(64))
+        launch(kernel)
+        launch(kernel)
+        launch(kernel, 50)
+    assert [len(each.trials) for each in run.session.results] == [3, 3]
+    assert kernel.best_config is run.session.results[1].winner.config
+
+
+def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() -> None:
+    with TuningRun() as run:
+        launch(kernel_of(config(16), config(128, wrong=True)))
+    (result,) = run.session.results
+    assert [each.status for each in result.trials.values()] == ["ok", "wrong"]
+    assert result.notes == []
+    with TuningRun() as run:
+        launch(kernel_of(config(16, wrong=True), config(32), config(64)))
+    (result,) = run.session.results
+    assert [each.status for each in result.trials.values()] == ["ok", "wrong", "wrong"]
+    assert "differs from the reference" in result.notes[0]
+
+
+def test_scratch_memory_is_not_compared() -> None:
+    options = TuneOptions(checks=Checks(scratch=("total_ptr",)))
+    with TuningRun(options) as run:
+        launch(kernel_of(config(128, wrong=True), config(64, wrong=True), config(16, wrong=True)))
+    assert {each.status for each in run.session.results[0].trials.values()} == {"ok"}
+
+
+def test_budgets() -> None:
+    kernel = kernel_of(*(config(1 << n) for n in range(4, 10)))
+    with TuningRun(TuneOptions(trials=2)) as run:
+        launch(kernel)
+    assert len(run.session.results[0].trials) == 2
+    with TuningRun(TuneOptions(seconds=0.0)) as run:
+        launch(kernel_of(*(config(1 << n) for n in range(4, 10))))
+    assert len(run.session.results[0].trials) == 1
+
+
+def test_the_first_exception_is_raised_if_nothing_runs() -> None:
+    with TuningRun() as run, pytest.raises(triton.CompilationError, match="power of 2"):
+        launch(kernel_of(config(48), config(33)))
+    (result,) = run.session.results
+    assert [each.status for each in result.trials.values()] == ["failed", "failed"]
+    assert result.winner is None
+
+
+def test_stores_through_pointers_from_memory_cannot_be_put_back() -> None:
+    @triton.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=[])
+    @triton.jit
+    def scatter_kernel(table_ptr, BLOCK: tl.constexpr):
+        out = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+        offs = tl.arange(0, BLOCK)
+        tl.store(out + offs, tl.load(out + offs, mask=offs < 8) + 1, mask=offs < 8)
+
+    for checks in (Checks(), Checks(sanitize=True)):
+        out = torch.zeros(8)
+        with TuningRun(TuneOptions(checks=checks)) as run:
+            scatter_kernel[(1,)](torch.tensor([out.data_ptr()]))
+        assert out.tolist() == [1.0] * 8, "it ran once, in its first configuration"
+        (note,) = run.session.results[0].notes
+        assert note.startswith("not tuned: `scatter_kernel` stores through pointers")
+
+
+def test_hooks_and_resets_are_off_the_clock() -> None:
+    import time
+
+    slow = triton.Config(
+        {"BLOCK": 128, "WRONG": False}, pre_hook=lambda arguments: time.sleep(0.02)
+    )
+    with TuningRun() as run:
+        launch(kernel_of(config(1), slow))
+    trials = list(run.session.results[0].trials.values())
+    assert all(0 < (each.seconds or 0) < 0.02 for each in trials)
+    assert [each.status for each in trials] == ["ok", "ok"]
+
+
+def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    run = TuningRun(store=path)
+    store = run.session._store
+    assert store is not None
+    store._base.execute("PRAGMA max_page_count = 1")
+    (pages,) = store._base.execute("PRAGMA page_count").fetchone()
+    store._base.execute(f"PRAGMA max_page_count = {pages}")
+    with run:
+        launch(
+            kernel_of(
+                *(
+                    triton.Config({"BLOCK": 64, "WRONG": False}, num_warps=1 << w, num_stages=s)
+                    for w in range(4)
+                    for s in range(1, 9)
+                )
+            )
+        )
+    (result,) = run.session.results
+    assert len(result.trials) == 32
+    assert result.winner is not None
+    (note,) = run.session.notes
+    assert "full; what it held before is still there" in note
+    kept = Store(path).entries()
+    assert len(kept) <= 1
+    assert sum(len(each.trials) for each in kept) < 32
+
+
+def test_equal_medians_go_to_the_first() -> None:
+    first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
+    assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.005] * 3)]) is first
+    assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.02] * 3)]) is second
+
+
+def test_a_single_configuration_needs_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    with TuningRun(lock=path):
+        launch(kernel_of(config(16), config(64)))
+    with TuningRun(lock=path, locked=True) as run:
+        launch(kernel_of(config(32)))
+    assert list(run.session.single) == ["add_to_kernel"]
+
+
+def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
+    def interrupt(arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    path, second = tmp_path / "store.sqlite", config(64)
+    kernel = kernel_of(config(16), second, config(32))
+    second.pre_hook = interrupt
+    with pytest.raises(KeyboardInterrupt), TuningRun(store=path) as run:
+        launch(kernel)
+    (result,) = run.session.results
+    assert (len(result.trials), result.complete) == (1, False)
+    assert result.winner is not None
+    second.pre_hook = None
+    with TuningRun(store=path) as run:
+        launch(kernel)
+    (result,) = run.session.results
+    assert (len(result.trials), len(result.new), result.complete) == (3, 2, True)
+
+
+def test_locked_needs_a_file() -> None:
+    with pytest.raises(UsageError, match="--locked needs the lock file"):
+        TuningRun(locked=True)
