@@ -22,7 +22,7 @@ ROUNDS = 3
 #: How a program's tiles a and b (and m, what memory held) change in the two branches. Values of
 #: whole-tile operations, in every constellation: new, from outside, swapped, twice, nested.
 BRANCHES = {
-    "made in both": ("a = tl.cumsum(a, 0)\nb = tl.cumsum(b, 0)", "a = tl.flip(a)\nb = a + b"),
+    "made in both": ("a = tl.cumsum(a, 0)\nb = tl.cumsum(b, 0)", "a = tl.flip(a, 0)\nb = a + b"),
     "made in one": ("a = tl.cumsum(a, 0)", "b = tl.cumsum(b, 0)"),
     "from outside": ("a = before", "a = tl.cumsum(before, 0)\nbefore = b"),
     "swapped": ("a, b = b, a", "a, b = tl.cumsum(b, 0), a"),
@@ -58,11 +58,11 @@ BRANCHES = {
         "for i in range(turn):\n    b = tl.cumsum(b, 0) & 127 + a",
     ),
     "nested": (
-        "if turn == 1:\n    a, b = tl.flip(a), before\nelse:\n    b = tl.flip(a)\na = a + b",
+        "if turn == 1:\n    a, b = tl.flip(a, 0), before\nelse:\n    b = tl.flip(a, 0)\na = a + b",
         "if turn == 0:\n    a, b = tl.cumsum(b, 0), tl.cumsum(a, 0)\nelse:\n    a = b",
     ),
     "nested, yielded twice": (
-        "if turn == 0:\n    a = tl.cumsum(a, 0)\n    b = a\nelse:\n    b = tl.flip(b)\nbefore = b",
+        "if turn<1:\n    a = tl.cumsum(a, 0)\n    b = a\nelse:\n    b = tl.flip(b, 0)\nbefore = b",
         "if turn == 1:\n    before = tl.cumsum(b, 0)\nb = before\na = before",
     ),
 }  # fmt: skip
@@ -117,8 +117,8 @@ class _Language:
     def cumsum(self, x: Array, axis: int) -> Array:
         return x.cumsum(axis)
 
-    def flip(self, x: Array) -> Array:
-        return x[::-1]
+    def flip(self, x: Array, dim: int) -> Array:
+        return np.flip(x, dim)
 
     def debug_barrier(self) -> None:
         """The programs of this oracle have one thread."""

@@ -174,14 +174,15 @@ def _is_part_of(value: Value, user: Operation) -> bool:
     """Whether a value is only part of what the statement of its user assigns.
 
     Triton names all that an assignment computes after its target; a part is used by the rest of the
-    expression, which begins where the part does or before it.
+    expression. Its column differs between versions of Triton: where the expression begins, or where
+    its operator stands.
     """
     part, whole = value.location, user.location
     return (
         part is not None
         and whole is not None
         and (part.file, part.name, part.callers) == (whole.file, whole.name, whole.callers)
-        and (whole.line, whole.column) <= (part.line, part.column)
+        and whole.line <= part.line
     )
 
 
