@@ -19,6 +19,7 @@ PYTEST_ARGS ?=
 # Processes that share the tests; each takes up to 4 GB of memory. 0 for this one only, as --pdb
 # needs it.
 TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
+SHARED = -n $(TEST_JOBS) --dist loadfile
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
 
@@ -62,13 +63,13 @@ demo: $(STAMP) ## Run examples on the CPU; sets up everything first
 	  [ $$status -eq 1 ] || { echo "the defect was not found (exit status $$status)"; exit 1; }
 
 test: $(STAMP) ## Run the tests; sets up everything first
-	@$(PY) -m pytest -m "not slow" -n $(TEST_JOBS) --dist loadfile $(PYTEST_ARGS) tests
+	@$(PY) -m pytest -m "not slow" $(SHARED) $(PYTEST_ARGS) tests
 
 smoke: $(STAMP) ## Run the engine's smoke tests only
 	@$(PY) -m pytest -m smoke $(PYTEST_ARGS) tests
 
 engine: $(STAMP) ## Run the engine's tests only
-	@$(PY) -m pytest -m "not slow" $(PYTEST_ARGS) $(ENGINE_TESTS)
+	@$(PY) -m pytest -m "not slow" $(SHARED) $(PYTEST_ARGS) $(ENGINE_TESTS)
 
 lint: $(STAMP) ## Check style, layers, spelling and dependencies
 	@$(PY) -m ruff check --quiet .
@@ -95,9 +96,9 @@ ci: lint typecheck test ## Everything a change must pass
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
 ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
-	@$(PY) -m pytest -m slow $(PYTEST_ARGS) tests
+	@$(PY) -m pytest -m slow $(SHARED) $(PYTEST_ARGS) tests
 	@$(PY) -m tools.engine_matrix --torch '$(TORCH)' --triton '$(TRITON)' \
-	  --range '$(TRITON_RANGE)' $(MATRIX_ARGS)
+	  --range '$(TRITON_RANGE)' --jobs $(TEST_JOBS) $(MATRIX_ARGS)
 
 test-gpu: $(STAMP) ## Run the tests that need an NVIDIA GPU
 	@$(PY) -m pytest -m gpu $(PYTEST_ARGS) tests

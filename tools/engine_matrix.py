@@ -151,35 +151,36 @@ def _resolve(python: str, *requirements: str) -> tuple[list[str] | None, str]:
     return [item["metadata"]["name"] for item in json.loads(done.stdout)["install"]], ""
 
 
-def run(combination: Combination, pytest_arguments: str) -> Result:
+def run(combination: Combination, jobs: int, pytest_arguments: str) -> Result:
     """Runs one combination; the tests' output goes straight through."""
     print(f"=== engine: {combination.name}", flush=True)
     begin = time.monotonic()
     test = _run_bare if combination.without_torch else _run_make
-    passed = test(combination, pytest_arguments)
+    passed = test(combination, jobs, pytest_arguments)
     took = f"{time.monotonic() - begin:.0f} s"
     remark = f"{took}; {combination.without_torch}" if combination.without_torch else took
     return Result(combination.name, "passed" if passed else "FAILED", remark)
 
 
-def _run_make(combination: Combination, pytest_arguments: str) -> bool:
+def _run_make(combination: Combination, jobs: int, pytest_arguments: str) -> bool:
     settings = [f"{name}={value}" for name, value in combination.variables.items()]
-    command = ["make", "engine", f"PYTEST_ARGS={pytest_arguments}", *settings]
+    command = ["make", "engine", f"TEST_JOBS={jobs}", f"PYTEST_ARGS={pytest_arguments}", *settings]
     return _succeeds(command, combination.environment)
 
 
-def _run_bare(combination: Combination, pytest_arguments: str) -> bool:
+def _run_bare(combination: Combination, jobs: int, pytest_arguments: str) -> bool:
     """Installs all that the members need but torch, which no installer would leave out."""
     venv = ROOT / combination.variables["VENV"]
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
     needed = [r for r in of_members() if not r.startswith(("torch", "triton", "ttools"))]
     members = [f"-e{path.parent}" for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+    shared = ["-n", str(jobs), "--dist", "loadfile"]
     steps: list[Sequence[str]] = [
         [combination.variables["PYTHON"], "-m", "venv", str(venv)],
         [*pip, combination.variables["TRITON"], *needed, *group("test")],
         [*pip, "--no-deps", *members],
-        [*pip[:1], "-m", "pytest", "-m", "not slow", *pytest_arguments.split(), *_TESTS],
+        [*pip[:1], "-m", "pytest", "-m", "not slow", *shared, *pytest_arguments.split(), *_TESTS],
     ]
     return all(_succeeds(step, combination.environment) for step in steps)
 
@@ -226,6 +227,7 @@ def main() -> int:
     parser.add_argument(
         "--only", default="", help="combinations whose names contain one of these: 3.7,python,cpu"
     )
+    parser.add_argument("--jobs", type=int, default=0, help="processes that share the tests")
     parser.add_argument("--pytest-args", default="", help="more arguments for pytest")
     options = parser.parse_args()
 
@@ -233,7 +235,7 @@ def main() -> int:
     if not combinations and not results:
         print(f"no combination is called like {options.only}", file=sys.stderr)
         return 2
-    results += [run(combination, options.pytest_args) for combination in combinations]
+    results += [run(combination, options.jobs, options.pytest_args) for combination in combinations]
     for result in results:
         print(f"=== engine: {result.name}: {result.outcome} ({result.remark})")
     return 1 if any(result.outcome == "FAILED" for result in results) else 0
