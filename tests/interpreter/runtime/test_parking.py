@@ -7,31 +7,66 @@ from collections.abc import Sequence
 
 import pytest
 from handmade_kernels import HERE, SPIN_SITE, TAKE_TURNS, WAIT, kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.interpreter import parking
 from ttools.interpreter.launch import LaunchOptions, LaunchReport, run
 
+#: What programs are believed to cost: a thread takes one at a time, or many cheap ones at once.
+UNKNOWN, CHEAP = None, 1e-9
 
-def wait_for(targets: Sequence[int], **options: object) -> LaunchReport:
+
+def wait_for(
+    targets: Sequence[int], *, cost: float | None = UNKNOWN, **options: object
+) -> LaunchReport:
     """Launches one program per target: each waits for its target's end, -1 for nobody's."""
     size = len(targets)
     flags = (ctypes.c_int32 * size)()
     table = (ctypes.c_int64 * size)(*targets)
     addresses = [ctypes.addressof(flags), ctypes.addressof(table)]
-    report = run(kernel(WAIT, 2, [SPIN_SITE]), addresses, (size,), LaunchOptions(**options))  # type: ignore[arg-type]
+    waiting = kernel(WAIT, 2, [SPIN_SITE])
+    waiting.cost = cost
+    report = run(waiting, addresses, (size,), LaunchOptions(**options))  # type: ignore[arg-type]
     assert list(flags) == [1] * size
     return report
 
 
+@pytest.mark.parametrize("cost", [UNKNOWN, CHEAP])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_nobody_waits(threads: int) -> None:
-    assert wait_for([-1] * 500, threads=threads).warnings == ()
+def test_nobody_waits(threads: int, cost: float | None) -> None:
+    assert wait_for([-1] * 500, threads=threads, cost=cost).warnings == ()
 
 
+@pytest.mark.parametrize("cost", [UNKNOWN, CHEAP])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_waiting_for_earlier_programs_needs_no_co_residency(threads: int) -> None:
-    assert wait_for([-1, *range(2999)], threads=threads).warnings == ()
+def test_waiting_for_earlier_programs_needs_no_co_residency(
+    threads: int, cost: float | None
+) -> None:
+    assert wait_for([-1, *range(2999)], threads=threads, cost=cost).warnings == ()
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_a_program_may_wait_for_one_that_its_thread_took_in_advance(threads: int) -> None:
+    # Pairs of neighbours: a batch of an odd size even splits some between two threads.
+    targets = [i + 1 if i % 2 == 0 else -1 for i in range(700)]
+    assert wait_for(targets, threads=threads, cost=CHEAP).programs == 700
+
+
+@settings(deadline=None, max_examples=30)
+@given(data=st.data(), threads=st.integers(1, 4), cost=st.sampled_from([UNKNOWN, CHEAP]))
+def test_waits_without_a_cycle_end(data: st.DataObject, threads: int, cost: float | None) -> None:
+    # Each waits for one that is later in a random order of finishing.
+    finishing = data.draw(st.permutations(range(data.draw(st.integers(1, 150)))))
+    targets = [-1] * len(finishing)
+    for position, program in enumerate(finishing[:-1]):
+        if data.draw(st.integers(0, 7)) == 0:
+            later = data.draw(st.integers(position + 1, len(finishing) - 1))
+            targets[program] = finishing[later]
+    order = data.draw(st.sampled_from(["natural", "reverse", "random"]))
+    report = wait_for(targets, threads=threads, cost=cost, order=order)
+    assert report.programs == len(targets)
 
 
 def test_the_first_waits_for_the_last_of_300() -> None:
@@ -58,10 +93,10 @@ def test_a_reversed_order_waits_for_later_starts() -> None:
     assert warning.program == (60, 0, 0)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_deadlock_is_an_error_that_names_who_waits(threads: int) -> None:
+@pytest.mark.parametrize(("threads", "others"), [(1, 0), (3, 0), (2, 500)])
+def test_a_deadlock_is_an_error_that_names_who_waits(threads: int, others: int) -> None:
     with pytest.raises(KernelError) as raised:
-        wait_for([-1, 2, 1, -1], threads=threads)
+        wait_for([-1, 2, 1, -1, *[-1] * others], threads=threads, cost=CHEAP)
     text = str(raised.value)
     assert "kernel.py:12:5: error: deadlock in kernel `handmade`" in text
     assert "every running program waits" in text

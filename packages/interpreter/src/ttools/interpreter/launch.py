@@ -84,6 +84,10 @@ class Kernel:
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
 
+    def add_cost(self, measured: float) -> None:
+        """Takes the seconds per program of another launch into account."""
+        self.cost = measured if self.cost is None else 0.5 * (self.cost + measured)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
@@ -223,17 +227,21 @@ def _execute(
     callbacks: Callbacks | None,
 ) -> LaunchReport:
     emitted = kernel.emitted
+    cost = kernel.cost
     threads = 1 if count == 1 else options.threads or default_threads()
     if callbacks is not None and emitted.spins:
+        if cost is not None and threads > 1:
+            _set_batch(scratch, _batch(count, threads, cost))
         start = time.perf_counter()
         warnings = parking.run_waiting(
             kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
         )
-        return LaunchReport(count, time.perf_counter() - start, threads, warnings)
+        seconds = time.perf_counter() - start
+        kernel.add_cost(seconds * threads / count)
+        return LaunchReport(count, seconds, threads, warnings)
 
-    cost = kernel.cost
     threads = _worthwhile_threads(kernel, count, threads)
-    ctypes.c_int64.from_address(scratch.address + 56).value = _batch(count, threads, cost)
+    _set_batch(scratch, _batch(count, threads, cost))
     patient = cost is not None and cost * count < _PATIENCE_SECONDS * threads
     if threads == 1 and (count == 1 or patient or not _in_main_thread()):
         arena = scratch.arena.reserve(emitted.arena_bytes)
@@ -242,9 +250,12 @@ def _execute(
         seconds = time.perf_counter() - start
     else:
         seconds, threads = _share(kernel, scratch, threads, patient)
-    measured = seconds * threads / count
-    kernel.cost = measured if cost is None else 0.5 * (cost + measured)
+    kernel.add_cost(seconds * threads / count)
     return LaunchReport(count, seconds, threads)
+
+
+def _set_batch(scratch: _Scratch, batch: int) -> None:
+    ctypes.c_int64.from_address(scratch.address + 56).value = batch
 
 
 def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:

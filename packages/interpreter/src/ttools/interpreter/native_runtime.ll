@@ -173,7 +173,75 @@ wait:
   ret i32 %rest
 }
 
-; ---- takes programs one by one and runs each as a launch of its own
+; ---- one of the programs that waiting runners gave back, or -1
+define private i64 @take_returned(ptr %shared) {
+entry:
+  %returned.at = getelementptr i8, ptr %shared, i64 RETURNED
+  %first.at = getelementptr i8, ptr %shared, i64 FIRST_RETURN
+  %first = load atomic ptr, ptr %first.at seq_cst, align 8
+  br label %look
+look:
+  %giver = phi ptr [ %first, %entry ], [ %link, %used_up ]
+  %none = icmp eq ptr %giver, null
+  br i1 %none, label %nothing, label %try
+try:
+  %next.at = getelementptr i8, ptr %giver, i64 RUN_RETURNED_NEXT
+  %position = atomicrmw add ptr %next.at, i64 1 seq_cst
+  %end.at = getelementptr i8, ptr %giver, i64 RUN_RETURNED_END
+  %end = load i64, ptr %end.at
+  %more = icmp slt i64 %position, %end
+  br i1 %more, label %taken, label %used_up
+used_up:
+  %link.at = getelementptr i8, ptr %giver, i64 RUN_RETURNED_LINK
+  %link = load ptr, ptr %link.at
+  br label %look
+taken:
+  %before = atomicrmw sub ptr %returned.at, i64 1 seq_cst
+  ret i64 %position
+nothing:
+  ret i64 -1
+}
+
+; ---- a runner that waits gives back what it took beyond its program: another may need it. From
+; ---- then on programs are taken one by one, so that a runner gives back once at most.
+define private void @give_back(ptr %runner) {
+entry:
+  %shared.at = getelementptr i8, ptr %runner, i64 RUN_SHARED
+  %shared = load ptr, ptr %shared.at
+  %contended.at = getelementptr i8, ptr %shared, i64 CONTENDED
+  store atomic i64 1, ptr %contended.at seq_cst, align 8
+  %next.at = getelementptr i8, ptr %runner, i64 RUN_NEXT
+  %next = load i64, ptr %next.at
+  %end.at = getelementptr i8, ptr %runner, i64 RUN_END
+  %end = load i64, ptr %end.at
+  %any = icmp slt i64 %next, %end
+  br i1 %any, label %give, label %exit
+give:
+  store i64 %end, ptr %next.at
+  %returned.next.at = getelementptr i8, ptr %runner, i64 RUN_RETURNED_NEXT
+  store i64 %next, ptr %returned.next.at
+  %returned.end.at = getelementptr i8, ptr %runner, i64 RUN_RETURNED_END
+  store i64 %end, ptr %returned.end.at
+  %link.at = getelementptr i8, ptr %runner, i64 RUN_RETURNED_LINK
+  %first.at = getelementptr i8, ptr %shared, i64 FIRST_RETURN
+  br label %push
+push:
+  %first = load atomic ptr, ptr %first.at seq_cst, align 8
+  store ptr %first, ptr %link.at
+  %swapped = cmpxchg ptr %first.at, ptr %first, ptr %runner seq_cst seq_cst, align 8
+  %pushed = extractvalue { ptr, i1 } %swapped, 1
+  br i1 %pushed, label %count, label %push
+count:
+  %number = sub i64 %end, %next
+  %returned.at = getelementptr i8, ptr %shared, i64 RETURNED
+  %before = atomicrmw add ptr %returned.at, i64 %number seq_cst
+  br label %exit
+exit:
+  ret void
+}
+
+; ---- takes programs and runs each as a launch of its own: some at once as long as none waits,
+; ---- for neighbours mostly touch neighbouring memory
 define void @run_each(ptr %runner, ptr %arena) {
 entry:
   %shared.at = getelementptr i8, ptr %runner, i64 RUN_SHARED
@@ -192,16 +260,53 @@ entry:
   %order.at = getelementptr i8, ptr %shared, i64 ORDER
   %order = load ptr, ptr %order.at
   %natural = icmp eq ptr %order, null
+  %next.at = getelementptr i8, ptr %runner, i64 RUN_NEXT
+  %end.at = getelementptr i8, ptr %runner, i64 RUN_END
+  %batch.at = getelementptr i8, ptr %shared, i64 BATCH
+  %batch = load i64, ptr %batch.at
+  %contended.at = getelementptr i8, ptr %shared, i64 CONTENDED
+  %returned.at = getelementptr i8, ptr %shared, i64 RETURNED
   br label %take
 take:
   %abort = load atomic i32, ptr %abort.at monotonic, align 4
   %stop = icmp ne i32 %abort, 0
   br i1 %stop, label %exit, label %next
 next:
-  %position = atomicrmw add ptr %shared, i64 1 seq_cst
-  %more = icmp slt i64 %position, %count
-  br i1 %more, label %start, label %exit
+  %own = load i64, ptr %next.at
+  %own.end = load i64, ptr %end.at
+  %owns = icmp slt i64 %own, %own.end
+  br i1 %owns, label %hold, label %ask
+ask:
+  %returned = load atomic i64, ptr %returned.at seq_cst, align 8
+  %some = icmp sgt i64 %returned, 0
+  br i1 %some, label %reuse, label %fetch
+reuse:
+  %reused = call i64 @take_returned(ptr %shared)
+  %found = icmp sge i64 %reused, 0
+  br i1 %found, label %start, label %fetch
+fetch:
+  %contended = load atomic i64, ptr %contended.at seq_cst, align 8
+  %calm = icmp eq i64 %contended, 0
+  %size = select i1 %calm, i64 %batch, i64 1
+  %fetched = atomicrmw add ptr %shared, i64 %size seq_cst
+  %beyond = add i64 %fetched, %size
+  %fetched.end = call i64 @llvm.umin.i64(i64 %beyond, i64 %count)
+  store i64 %fetched.end, ptr %end.at
+  %more = icmp slt i64 %fetched, %count
+  br i1 %more, label %hold, label %late
+late:
+  store i64 %count, ptr %next.at
+  ; One may have been given back since.
+  %late.returned = load atomic i64, ptr %returned.at seq_cst, align 8
+  %again = icmp sgt i64 %late.returned, 0
+  br i1 %again, label %take, label %exit
+hold:
+  %held = phi i64 [ %own, %next ], [ %fetched, %fetch ]
+  %after = add i64 %held, 1
+  store i64 %after, ptr %next.at
+  br label %start
 start:
+  %position = phi i64 [ %held, %hold ], [ %reused, %reuse ]
   br i1 %natural, label %go, label %lookup
 lookup:
   %id.at = getelementptr i64, ptr %order, i64 %position
@@ -245,6 +350,7 @@ python:
   store i64 %cpu.beyond, ptr %python.cpu.at
   ret i32 %verdict
 count:
+  call void @give_back(ptr %runner)
   %calls.at = getelementptr i8, ptr %runner, i64 RUN_CALLS
   %site.at = getelementptr i8, ptr %runner, i64 RUN_SITE
   %iterations.at = getelementptr i8, ptr %runner, i64 RUN_ITERATIONS

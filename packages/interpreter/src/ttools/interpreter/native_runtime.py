@@ -55,19 +55,30 @@ class Runner(ctypes.Structure):
         ("iterations", ctypes.c_int64),
         ("callback", ctypes.c_void_p),  # for prints and asserts
         ("cpu", ctypes.c_int64),  # nanoseconds the thread had run when the last call returned
-        ("_pad", ctypes.c_int64 * 5),
+        ("next", ctypes.c_int64),  # the programs it took and has not started: next to end
+        ("end", ctypes.c_int64),
+        ("returned_next", ctypes.c_int64),  # those it gave back, for anyone to take
+        ("returned_end", ctypes.c_int64),
+        ("returned_link", ctypes.c_void_p),  # who gave back before it
     ]
 
 
 #: Offsets of our own fields in `Launch`: unfinished jobs (i32), nanoseconds a wait may sleep (i64).
 PENDING, LONGEST_SLEEP = 64, 72
+#: Programs given back and not taken again (i64), the runner that gave back last (pointer), whether
+#: any program has waited (i64).
+RETURNED, FIRST_RETURN, CONTENDED = 80, 88, 96
 
 # Offsets of `Launch` (the ABI) and of the structures above, for the text below.
 _OFFSETS = {
     "COUNT": 8,
     "ORDER": 16,
     "ABORT": 36,
+    "BATCH": 56,
     "LONGEST_SLEEP": LONGEST_SLEEP,
+    "RETURNED": RETURNED,
+    "FIRST_RETURN": FIRST_RETURN,
+    "CONTENDED": CONTENDED,
     **{f"BOX_{name.upper()}": getattr(Mailbox, name).offset for name, *_ in Mailbox._fields_},
     **{f"RUN_{name.upper()}": getattr(Runner, name).offset for name, *_ in Runner._fields_},
 }

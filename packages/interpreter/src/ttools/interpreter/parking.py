@@ -1,9 +1,10 @@
 """Kernels whose programs wait for each other: locks, flags, grid barriers.
 
 A GPU runs many programs at once and a waiting one costs nothing; here it holds a thread. So the
-calling thread supervises: programs start in order, one to a thread; when the running ones wait
-and others have not started, more threads start, up to a stated limit. If all wait and nothing is
-left to start, that is a deadlock, reported and never a hang.
+calling thread supervises: programs start in order, a thread taking a few neighbours at once until
+the first program waits, then one at a time, what it had taken in advance being given back. When the
+running ones wait and others have not started, more threads start, up to a stated limit. If all wait
+and nothing is left to start, that is a deadlock, reported and never a hang.
 
 What is known of a thread is what its `Runner` says (see `native_runtime`): the program, the wait
 it is in, and how often that wait has called back, once for every 64 turns of the waiting loop.
@@ -21,7 +22,13 @@ from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.callbacks import ABORT, Callbacks
 from ttools.interpreter.emit.module import EmittedModule
-from ttools.interpreter.native_runtime import LONGEST_SLEEP, PENDING, Runner, native_runtime
+from ttools.interpreter.native_runtime import (
+    LONGEST_SLEEP,
+    PENDING,
+    RETURNED,
+    Runner,
+    native_runtime,
+)
 from ttools.interpreter.pool import Worker, pool
 
 if TYPE_CHECKING:
@@ -172,8 +179,9 @@ class _Crew:
         return np.concatenate([rows[:, index] for rows in self._chunks])
 
     def started(self) -> int:
-        """Programs taken so far."""
-        return min(self.count, ctypes.c_int64.from_address(self._launch).value)
+        """Programs taken so far and not given back; while others run, rather more than fewer."""
+        returned = ctypes.c_int64.from_address(self._launch + RETURNED).value
+        return min(self.count, ctypes.c_int64.from_address(self._launch).value) - returned
 
     def wait(self, nanoseconds: int) -> int:
         """Waits for the end of all threads, not longer than told; returns how many run on."""
