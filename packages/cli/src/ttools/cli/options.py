@@ -310,6 +310,14 @@ BaselineOption = Annotated[
         metavar="FILE",
         help="Findings that are known and do not count.",
         show_default=False,
+PdbOnFindingOption = Annotated[
+    bool,
+    typer.Option(
+        "--pdb-on-finding",
+        help="Drop into pdb at the first finding from --fail-on on: its line, program and state.",
+        rich_help_panel=_CHECKS,
+    ),
+]
         rich_help_panel=_SUPPRESS,
     ),
 ]

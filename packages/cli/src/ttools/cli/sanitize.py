@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import typer
 from ttools.cli import exit_codes, options, sanitize_gpu
 from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
 from ttools.cli.progress import progress
+from ttools.cli.ttir import Launch
 from ttools.cli.work import Work, read_work, run_work, take_over_from_upstream
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
@@ -31,6 +33,7 @@ def sanitize_command(
     all_configs: options.AllConfigsOption = False,
     view_bounds: options.ViewBoundsOption = options.ViewBounds.WARNING,
     max_findings: options.MaxFindingsOption = 100,
+    pdb_on_finding: options.PdbOnFindingOption = False,
     suppressions: options.SuppressionsOption = None,
     baseline: options.BaselineOption = None,
     update_baseline: options.UpdateBaselineOption = False,
@@ -64,6 +67,7 @@ def sanitize_command(
                 "--view-bounds": view_bounds is not options.ViewBounds.WARNING,
                 "--threads": threads,
                 "--device-map": device_map,
+                "--pdb-on-finding": pdb_on_finding,
             },
         )
         checked = sanitize_gpu.prepare(
@@ -74,6 +78,8 @@ def sanitize_command(
     else:
         if timeout is not None:
             raise UsageError("--timeout is for --on gpu")
+        if pdb_on_finding and isinstance(work, Launch):
+            raise UsageError(f"{work} has no Python source for --pdb-on-finding")
         take_over_from_upstream("ttools sanitizes")
         from ttools.sanitizer import sanitize
 
@@ -87,8 +93,9 @@ def sanitize_command(
             max_findings=max_findings,
             suppressions=suppressions or (),
             baseline=None if update_baseline else baseline,
+            pdb_on_finding=fail_on.value if pdb_on_finding else False,
         )
-        status, failure = _run(work, checked, device_map)
+        status, failure = _run(work, checked, device_map, quiet=pdb_on_finding)
         dropped = checked.session.dropped
     for warning in checked.warnings:
         say("warning", warning)
@@ -103,11 +110,12 @@ def sanitize_command(
 
 
 def _run(
-    work: Work, checked: Sanitization, device_map: options.DeviceMap | None
+    work: Work, checked: Sanitization, device_map: options.DeviceMap | None, quiet: bool
 ) -> tuple[int | None, TtoolsError | None]:
     """Runs it; a failure of ours must not lose what was found before it."""
     try:
-        with checked, progress(lambda: _state(checked)):
+        # Nothing may write between the prompts of a debugger.
+        with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
             return run_work(work, device_map, quiet=True), None
     except UsageError:
         raise

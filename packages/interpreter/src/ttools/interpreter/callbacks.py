@@ -106,13 +106,16 @@ class Callbacks:
                 site.location,
             )
         shape = site.operands[0][1] if site.operands else None
+                program=self.coordinates(program),
         if shape is None:
             place += f", lane {lane}"
         elif shape:
             place += f", lane {_unravel(lane, shape)} of {list(shape)}"
         text = f" `{site.text}`" if site.text else ""
         raise KernelError(
-            f"device_assert{text} failed in kernel `{self._emitted.name}`, {place}", site.location
+            f"device_assert{text} failed in kernel `{self._emitted.name}`, {place}",
+            site.location,
+            program=self.coordinates(program),
         )
 
 

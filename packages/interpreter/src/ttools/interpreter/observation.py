@@ -52,6 +52,8 @@ class ObservedLaunch:
         options: how the run emits kernels.
         run: which the launch belongs to.
         config: what the autotuner that makes the launch has chosen; None without one.
+        eagerly: runs the programs that it is told, in the language of `selection`, as Python on
+            `values`; None where there is no Python source.
         monitor: what the last execution observed.
     """
 
@@ -66,6 +68,7 @@ class ObservedLaunch:
     options: EmitOptions
     run: Run
     config: Mapping[str, Any] | None = None
+    eagerly: Callable[[str], None] | None = None
     monitor: Monitor | None = field(default=None, init=False)
 
     @property

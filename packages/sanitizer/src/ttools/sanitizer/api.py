@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from ttools.core.baseline import Baseline
 from ttools.core.errors import FindingsError, UsageError
@@ -19,10 +19,13 @@ from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, summary
-from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
+from ttools.core.suppressions import Ran, Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.options import SanitizeOptions, is_active, parse_checks
 from ttools.sanitizer.session import Session
+
+if TYPE_CHECKING:
+    from ttools.sanitizer.post_mortem import PostMortem
 
 __all__ = ["Sanitization", "sanitize"]
 
@@ -112,6 +115,29 @@ class Sanitization:
         if grave:
             raise FindingsError(write_report(report, "text").rstrip(), grave)
 
+    def debug_first(
+        self, severity: Severity = "error", allowed: Collection[str] = ()
+    ) -> PostMortem:
+        """Lets the first finding of at least this severity be looked at in pdb, as it is found.
+
+        Args:
+            severity: from which on findings count; those that are suppressed never do.
+            allowed: kinds and checks whose findings do not count.
+        """
+        from ttools.sanitizer.post_mortem import PostMortem
+
+        def first(findings: Sequence[Finding]) -> Finding | None:
+            launches = self.launches
+            ran = Ran(
+                launches=launches, active=functools.partial(is_active, self.session.options.checks)
+            )
+            kept, _ = apply(list(findings), self._sources(), ran)
+            graves = [f for f in kept if f in findings and at_least(f.severity, severity)]
+            return next((f for f in graves if not {*names(f)}.intersection(allowed)), None)
+
+        self.session.post_mortem = PostMortem(first)
+        return self.session.post_mortem
+
     def _sources(self) -> list[Source]:
         """Fresh ones for each report: they count what they have been used for."""
         files = [SuppressionFile(path) for path in self._suppressions]
@@ -166,6 +192,7 @@ def sanitize(
     max_findings: int = 100,
     suppressions: str | Path | Sequence[str | Path] = (),
     baseline: str | Path | None = None,
+    pdb_on_finding: bool | Severity = False,
 ) -> Sanitization:
     """Runs Triton kernels on the CPU while the returned context is active, and checks them.
 
@@ -184,6 +211,8 @@ def sanitize(
         max_findings: keep the first so many defect sites; the counts of those stay exact.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
+        pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
+            or a graver one: at its line, in its program, run as Python.
 
     Returns:
         The run: a context manager and a decorator.
@@ -198,6 +227,10 @@ def sanitize(
     """
     if view_bounds not in ("error", "warning", "off"):
         raise UsageError(f"view_bounds={view_bounds!r}: must be one of error, warning, off")
+    if pdb_on_finding not in (True, False, *SEVERITIES):
+        raise UsageError(
+            f"pdb_on_finding={pdb_on_finding!r}: must be a bool or one of {', '.join(SEVERITIES)}"
+        )
     if all_configs and first_config:
         raise UsageError("all_configs and first_config exclude each other")
     options = SanitizeOptions(
@@ -218,9 +251,12 @@ def sanitize(
         tune=session.tune,
     )
     files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
-    return Sanitization(
+    sanitization = Sanitization(
         session,
         interpretation,
         suppressions=[Path(file) for file in files],
         baseline=None if baseline is None else Path(baseline),
     )
+    if pdb_on_finding:
+        sanitization.debug_first("error" if pdb_on_finding is True else pdb_on_finding)
+    return sanitization

@@ -8,7 +8,8 @@ does nothing unless asked to.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         metavar="FILE",
         help="rules for findings that do not count; repeatable",
+    )
+    group.addoption(
+        "--ttools-pdb-on-finding",
+        action="store_true",
+        help="drop into pdb at a test's first finding that fails it: in the kernel, at its line",
     )
     parser.addini("ttools_sanitize", "checks to make of the kernels that tests launch")
     parser.addini("ttools_fail_on", "severity from which on findings fail a test", default="error")
@@ -90,6 +96,7 @@ class _Plugin:
         self.suppressions = config.getoption("--ttools-suppressions") or [
             str(path) for path in config.getini("ttools_suppressions")
         ]
+        self._config = config
         self._launches = 0
         self._tests = 0
         self._interpreter_unset = False
@@ -152,8 +159,28 @@ class _Plugin:
             sanitization = sanitize(checks=checks, suppressions=self.suppressions)
         except UsageError as error:
             pytest.fail(f"{_TITLE}: {error}", pytrace=False)
+        if self._config.getoption("--ttools-pdb-on-finding"):
+            self._debug(item, sanitization)
         item.stash[_run] = sanitization
         return sanitization
+
+    def _debug(self, item: pytest.Item, sanitization: Sanitization) -> None:
+        post_mortem = sanitization.debug_first(self.fail_on, allowed=_allowed(item))
+        post_mortem.around = self._terminal
+
+    @contextmanager
+    def _terminal(self) -> Iterator[None]:
+        """Gives the user the terminal; whoever quits the debugger quits pytest, as with --pdb."""
+        capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
+        if capture is not None:
+            capture.suspend(in_=True)
+        try:
+            yield
+        except SystemExit:
+            pytest.exit("Quitting debugger")
+        finally:
+            if capture is not None:
+                capture.resume()
 
     def _checks_of(self, item: pytest.Item) -> str | None:
         """The checks of the closest marker that names any, else those of the run."""
@@ -217,11 +244,7 @@ def _without_allowed(report: Report, item: pytest.Item) -> Report:
     """Moves the kinds that the markers allow, and notes on the run as a whole, out of the way."""
     from ttools.core.suppressions import CHECK, Suppressed, names
 
-    allowed = {
-        name
-        for marker in item.iter_markers("ttools")
-        for name in _listed(marker.kwargs.get("allow"))
-    }
+    allowed = _allowed(item)
     # Another test may be the one that a suppression is for.
     findings = [finding for finding in report.findings if finding.check != CHECK]
     hidden = [finding for finding in findings if allowed & set(names(finding))]

@@ -9,8 +9,9 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, LaunchEntry, merge
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.launch import LaunchReport
@@ -25,6 +26,9 @@ from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 
+if TYPE_CHECKING:
+    from ttools.sanitizer.post_mortem import PostMortem
+
 
 class Session:
     """Everything one run owns; entered by `ttools.sanitizer.sanitize`.
@@ -33,6 +37,7 @@ class Session:
         options: what is checked.
         findings: merged by site, in order of appearance.
         maps: which programs touched what of the tensors that findings concern.
+        post_mortem: looks at the first finding in a debugger, if it is to be looked at.
     """
 
     def __init__(self, options: SanitizeOptions) -> None:
@@ -40,6 +45,7 @@ class Session:
         self.findings: list[Finding] = []
         self._tallies: dict[object, _Tally] = {}
         self.maps: list[TensorMap] = []
+        self.post_mortem: PostMortem | None = None
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._planner = Planner()
@@ -66,11 +72,20 @@ class Session:
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
         self._configs.before_execution(launch)
+        looker = self.post_mortem
+        before = looker.before(launch, self._memory, self._book) if looker else None
         checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
-        report = checked.run()
+        try:
+            report = checked.run()
+        except KernelError as error:
+            if looker is not None:
+                looker.look_at_failure(checked, before, error)
+            raise
         self._add(checked.findings)
         self._draw(checked)
         self._count(checked.subject, report)
+        if looker is not None:
+            looker.look(checked, before)
         return report
 
     def tune(self, launch: TunedLaunch) -> Any:

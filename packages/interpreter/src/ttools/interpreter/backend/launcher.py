@@ -5,7 +5,7 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
@@ -42,6 +42,8 @@ class CPULauncher:
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
         self._fp_fusion = bool(metadata.enable_fp_fusion)
         self._debug = bool(metadata.debug)
+        self._signature = dict(src.signature)
+        self._metadata = metadata
         self._options: dict[str, EmitOptions] = {}
         self._facts: FactFinder | None = None
 
@@ -111,6 +113,7 @@ class CPULauncher:
                         options=options,
                         run=run,
                         config=autotuner_config(),
+                        eagerly=self._eager_twin(grid, arguments, values),
                     )
                 )
             else:
@@ -128,6 +131,20 @@ class CPULauncher:
             run.count_launch(self._name, report.programs, report.seconds)
             for warning in report.warnings:
                 run.warn(str(warning))
+
+    def _eager_twin(
+        self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any]
+    ) -> Callable[[str], None] | None:
+        if self._function is None:
+            return None
+
+        def run(programs: str) -> None:
+            from ttools.interpreter.eager.launch import eager_twin
+
+            twin = eager_twin(self._function, self._signature, self._metadata)
+            twin.run_programs(grid, arguments, values, programs)
+
+        return run
 
     def _load(self, function: LoadedKernel) -> Variants:
         variants = Variants(self._name, function.ttir)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from operator import index
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,8 @@ from ttools.core.triton_versions import is_descriptor, language_type, launch_met
 from ttools.interpreter.address_sources import AddressSources
 from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.backend.benchmark import is_timed
+from ttools.interpreter.backend.compiler import CPUBackend, CPUOptions
+from ttools.interpreter.backend.device import CPU_TARGET
 from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.backend.notices import announce_implicit_launch
 from ttools.interpreter.eager.builder import EagerBuilder
@@ -123,14 +126,52 @@ class EagerKernel:
             copies = HostCopies(plan, AddressSources(anywhere=True))
             values = copies.replace(given)
             copies.keep(_ANY_EFFECT)
+        if run is not None:
+            run.kernel_stats(self.name)  # it was launched, whatever becomes of it
+        started = time.perf_counter()
+        options = run.launch_options if run is not None else _DEFAULT
+        try:
+            count = self._execute(grid, arguments, plan, given, values, options)
+        finally:
+            if copies is not None:
+                copies.write_back(_ANY_EFFECT)
+        if run is not None:
+            run.count_launch(self.name, count, time.perf_counter() - started)
+
+    def run_programs(
+        self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any], programs: str
+    ) -> None:
+        """Runs chosen programs on memory that is on the host already, without hooks.
+
+        Args:
+            grid: one to three extents.
+            arguments: one per parameter of the function, constants included.
+            values: of those that are no constants, flattened, where the programs find them.
+            programs: which, in the language of `selection`.
+
+        Raises:
+            KernelError: a program failed or left the memory of its arguments.
+        """
+        plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
+        x, y, z = (*map(int, grid), 1, 1, 1)[:3]
+        options = LaunchOptions(programs=programs)
+        self._execute((x, y, z), arguments, plan, plan.flatten(arguments), values, options)
+
+    def _execute(
+        self,
+        grid: tuple[int, int, int],
+        arguments: Sequence[Any],
+        plan: ArgumentPlan,
+        given: Sequence[Any],
+        values: Sequence[Any],
+        options: LaunchOptions,
+    ) -> int:
+        """Runs the programs; returns how many."""
         raw = plan.pack(values)
         memory = Memory()
         for slot in sorted(plan.pointers):
             memory.add(plan.names[slot], given[slot], values[slot], raw[slot])
-        if run is not None:
-            run.kernel_stats(self.name)  # it was launched, whatever becomes of it
         session = new_session(self.name, grid, memory, self._options, self._codegen)
-        started = time.perf_counter()
         try:
             with running(session):
                 taken = _Arguments(plan, raw)
@@ -138,21 +179,15 @@ class EagerKernel:
                     taken.value(value, type)
                     for value, type in zip(arguments, self._signature.values(), strict=True)
                 ]
-                count = self._programs(session, lifted, run)
+                return self._programs(session, lifted, options)
         except Exception as error:  # noqa: BLE001 - raised again, without our frames
             if isinstance(error, TtoolsError):
                 error.add_during(f"running kernel `{self.name}` eagerly with grid {grid}")
             raise error.with_traceback(without_machinery(error.__traceback__))  # noqa: B904 - itself
-        finally:
-            if copies is not None:
-                copies.write_back(_ANY_EFFECT)
-        if run is not None:
-            run.count_launch(self.name, count, time.perf_counter() - started)
 
-    def _programs(self, session: Session, arguments: list[Any], run: Run | None) -> int:
+    def _programs(self, session: Session, arguments: list[Any], options: LaunchOptions) -> int:
         begin_launch()
         function = function_for(self._jit)
-        options = run.launch_options if run is not None else _DEFAULT
         x, y, z = session.grid
         total = x * y * z
         if not total:
@@ -163,6 +198,20 @@ class EagerKernel:
             session.program = program % x, program // x % y, program // (x * y)
             function(*arguments)
         return len(chosen)
+
+
+def eager_twin(function: Any, signature: Mapping[str, Any], metadata: Any) -> EagerKernel:
+    """The eager kernel for one that was compiled.
+
+    Args:
+        function: the `JITFunction`.
+        signature: Triton's type of each parameter.
+        metadata: of the compiled kernel, which holds the options it was compiled with.
+    """
+    backend = CPUBackend(CPU_TARGET)
+    names = [each.name for each in fields(CPUOptions)]
+    options = backend.parse_options({n: getattr(metadata, n, None) for n in names})
+    return EagerKernel(function, signature, options, backend.get_codegen_implementation(options))
 
 
 class _NotCompiled(dict[str, Any]):

@@ -94,7 +94,12 @@ def failed_session() -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
-        _failed.clear()
+        forget_failure()
+
+
+def forget_failure() -> None:
+    """Lets go of the session that failed last: nobody will look at it."""
+    _failed.clear()
 
 
 @contextmanager

@@ -1,0 +1,268 @@
+"""Stops an eager program where something was seen: at a statement, in a turn of its loops.
+
+Owns what "there" means of running Python: which statement a place in the source belongs to, and
+which turn of each enclosing loop a frame is in. Must not know what was seen.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ttools.core.location import SourceLocation, source_lines
+from ttools.interpreter.eager.debugger import Debugger, debugging
+from ttools.interpreter.eager.frames import is_hidden, is_kernel_frame
+from ttools.interpreter.eager.session import failed_session, forget_failure
+
+#: Its loops are unrolled by the compiler, so nobody counts their turns.
+_UNROLLED = "static_range"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program is to stop.
+
+    Attributes:
+        location: the statement, with the calls that lead to it.
+        turns: zero-based turn of each enclosing loop, outermost first, as the compiler counts;
+            none if they are not known.
+    """
+
+    location: SourceLocation
+    turns: tuple[int, ...] = ()
+
+
+class StoppingDebugger(Debugger):
+    """`pdb` that lets programs run until they come to a place.
+
+    Args:
+        place: where to stop; None to stop where a program fails only.
+        said: what to tell the user before the first prompt.
+    """
+
+    def __init__(self, place: Place | None, said: str) -> None:
+        super().__init__()
+        self._place = place
+        self._said = said
+        self._seeks = True
+        self._turns: dict[FrameType, _Turns] = {}
+
+    def debug(self, run: Callable[[], None]) -> bool:
+        """Runs programs and lets the user look; a failure is looked at where it happened.
+
+        Args:
+            run: runs the programs.
+
+        Returns:
+            Whether there was anything to look at: the program came to the place, or failed.
+        """
+        self.reset()
+        with debugging(self):
+            sys.settrace(self.trace_dispatch)
+            try:
+                run()
+            except Exception as error:  # noqa: BLE001 - of the user's kernel, whatever it is
+                if self.left or not self._seeks:
+                    forget_failure()
+                    return True
+                sys.settrace(None)
+                self._look_at(error)
+            finally:
+                if self._seeks:
+                    sys.settrace(None)
+                if sys.gettrace() is None:  # nothing is being stepped through any more
+                    self.botframe = None
+        return not self._seeks
+
+    def _look_at(self, error: Exception) -> None:
+        self._seeks = False
+        frames = error.__traceback__
+        while frames is not None and is_hidden(frames.tb_frame):
+            frames = frames.tb_next
+        self.message(self._said)
+        with failed_session():
+            self.interaction(None, frames or error.__traceback__)
+
+    # ---- what bdb asks
+
+    def stop_here(self, frame: FrameType) -> bool:
+        """Whether stepping stops in a frame."""
+        return not self._seeks and super().stop_here(frame)
+
+    def dispatch_call(self, frame: FrameType, arg: None) -> Any:
+        """Follows kernels until the place is found."""
+        if not self._seeks:
+            return super().dispatch_call(frame, arg)
+        return self.trace_dispatch if is_kernel_frame(frame) else None
+
+    def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
+        """Forgets what was counted in a frame."""
+        self._turns.pop(frame, None)
+        return self.trace_dispatch if self._seeks else super().dispatch_return(frame, arg)
+
+    def dispatch_exception(self, frame: FrameType, arg: Any) -> Any:
+        """Leaves failures to `debug` until the place is found."""
+        return self.trace_dispatch if self._seeks else super().dispatch_exception(frame, arg)
+
+    def dispatch_line(self, frame: FrameType) -> Any:
+        """Stops at the place."""
+        if self._seeks:
+            self._turns.setdefault(frame, _Turns(frame)).came_to(frame.f_lineno)
+            if not self._is_there(frame):
+                return self.trace_dispatch
+            self._seeks = False
+            self._turns.clear()
+            self.message(self._said)
+            self._follow(frame)
+        return super().dispatch_line(frame)
+
+    def _follow(self, frame: FrameType) -> None:
+        """Lets stepping go on in this frame, and in those around it when it is left."""
+        outer: FrameType | None = frame
+        while outer is not None:
+            outer.f_trace = self.trace_dispatch
+            self.botframe = outer
+            outer = outer.f_back
+        self.set_step()
+
+    def _is_there(self, frame: FrameType) -> bool:
+        if self._place is None:
+            return False
+        frames = list(_kernel_frames(frame))
+        if not _is_chain(frames, self._place.location):
+            return False
+        turns = [turn for each in reversed(frames) for turn in self._turns_of(each)]
+        return _agree(turns, self._place.turns)
+
+    def _turns_of(self, frame: FrameType) -> list[int]:
+        known = self._turns.get(frame)
+        return known.at(frame.f_lineno) if known else []
+
+
+def _kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the user's kernel, innermost first."""
+    while frame is not None:
+        if is_kernel_frame(frame):
+            yield frame
+        frame = frame.f_back
+
+
+def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:
+    """Whether the frames are at a place and at the calls that lead to it."""
+    files = {frame.f_code.co_filename for frame in frames}
+    wanted = [each for each in (location, *location.callers) if _is_one_of(each.file, files)]
+    return len(wanted) == len(frames) and all(
+        _is_one_of(place.file, {frame.f_code.co_filename})
+        and frame.f_lineno in _statement(frame.f_code.co_filename, place.line)
+        for frame, place in zip(frames, wanted, strict=True)
+    )
+
+
+def _is_one_of(file: str, files: set[str]) -> bool:
+    return file in files or Path(file).absolute() in {Path(each).absolute() for each in files}
+
+
+def _agree(here: Sequence[int], wanted: Sequence[int]) -> bool:
+    """Whether turns are those wanted; where those are not known, the first time will do.
+
+    Loops of one turn may be unknown to the compiler.
+    """
+    if not wanted or len(here) < len(wanted):
+        return True
+    if here[0] == 0 and len(here) > len(wanted) and _agree(here[1:], wanted):
+        return True
+    return here[0] == wanted[0] and _is_only_zeros_or(here[1:], wanted[1:])
+
+
+def _is_only_zeros_or(here: Sequence[int], wanted: Sequence[int]) -> bool:
+    return _agree(here, wanted) if wanted else not any(here)
+
+
+# ---- the source
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop: the line of its head, and those of its body."""
+
+    head: int
+    body: range
+
+
+class _Turns:
+    """Counts the turns of a frame's loops by the lines that it comes to."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._loops = _loops(frame.f_code.co_filename, frame.f_code.co_firstlineno)
+        self._counts = dict.fromkeys(self._loops, 0)
+        self._before = 0
+
+    def came_to(self, line: int) -> None:
+        """Notes the next line."""
+        for loop in self._loops:
+            if loop.head == line:
+                self._counts[loop] = self._counts[loop] + 1 if self._before in loop.body else 0
+        self._before = line
+
+    def at(self, line: int) -> list[int]:
+        """The turn of each loop around a line, outermost first."""
+        return [self._counts[loop] for loop in self._loops if line in loop.body]
+
+
+@lru_cache(maxsize=64)
+def _tree(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(source_lines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+@lru_cache(maxsize=256)
+def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
+    """The loops of a function whose turns the compiler counts, outer before inner.
+
+    Args:
+        file: of the function.
+        first_line: its own first line, or that of its first decorator.
+    """
+    functions = [node for node in ast.walk(_tree(file)) if isinstance(node, ast.FunctionDef)]
+    starts = {
+        line: node
+        for node in functions
+        for line in (node.lineno, *(each.lineno for each in node.decorator_list))
+    }
+    found = starts.get(first_line)
+    if found is None:
+        return ()
+    loops = [
+        _Loop(node.lineno, range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1))
+        for node in ast.walk(found)
+        if isinstance(node, ast.While) or (isinstance(node, ast.For) and not _is_unrolled(node))
+    ]
+    return tuple(sorted(loops, key=lambda loop: (loop.head, -len(loop.body))))
+
+
+def _is_unrolled(loop: ast.For) -> bool:
+    return isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func).endswith(_UNROLLED)
+
+
+@lru_cache(maxsize=256)
+def _statement(file: str, line: int) -> range:
+    """The lines of the innermost statement that a line belongs to; of a block, its head."""
+    best = range(line, line + 1)
+    size: int | None = None
+    for node in ast.walk(_tree(file)):
+        if not isinstance(node, ast.stmt):
+            continue
+        body = getattr(node, "body", None)
+        end = body[0].lineno if body else (node.end_lineno or node.lineno) + 1
+        lines = range(node.lineno, max(end, node.lineno + 1))
+        if line in lines and (size is None or len(lines) < size):
+            best, size = lines, len(lines)
+    return best

@@ -1,0 +1,137 @@
+"""Looks at the first finding of a run in pdb: at its line, in its program, with what it saw.
+
+The launch is made again on the memory that it found: the programs before the finding's own as
+native code, that one eagerly. What the launch left is put back afterwards. Must not know how
+findings are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from ttools.core.errors import KernelError, TtoolsError
+from ttools.core.findings import Finding
+from ttools.core.reports.text import finding_text
+from ttools.interpreter.eager.stopping import Place, StoppingDebugger
+from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.sanitizer.addresses import AddressBook
+from ttools.sanitizer.checked_launch import CheckedLaunch
+from ttools.sanitizer.launch_state import LaunchState
+from ttools.sanitizer.uninitialised import UninitialisedMemory
+
+_GUARDED = Instruments(guards=True)
+_QUIT = 1
+_NO_SOURCE = "there is no Python source of this launch to debug"
+_NOT_REACHED = "The program ended without coming to this line when it ran as Python."
+
+
+class PostMortem:
+    """Waits for the first finding that counts, and debugs it.
+
+    Args:
+        chooses: the finding to look at among those of a launch; None if none of them counts.
+        around: what to enter while the user looks, to give them the terminal.
+
+    Attributes:
+        done: whether there was one.
+    """
+
+    def __init__(
+        self,
+        chooses: Callable[[Sequence[Finding]], Finding | None],
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self.chooses = chooses
+        self.around = around
+        self.done = False
+
+    def before(
+        self, launch: ObservedLaunch, memory: UninitialisedMemory, book: AddressBook
+    ) -> LaunchState | None:
+        """What the launch is about to find, as long as nobody has looked."""
+        if self.done:
+            return None
+        state = LaunchState(launch.values, memory)
+        if launch.written_storages is None:
+            state.add(book.on_host())
+        return state
+
+    def look(self, checked: CheckedLaunch, before: LaunchState | None) -> None:
+        """Debugs the first of a launch's findings that counts.
+
+        Raises:
+            SystemExit: the user left the debugger.
+        """
+        finding = None if self.done or before is None else self.chooses(checked.findings)
+        if finding is None or before is None:
+            return
+        said = finding_text(finding, Path.cwd())
+        place = None if finding.location is None else Place(finding.location, finding.iteration)
+        self._debug(checked, before, finding.program or (0, 0, 0), place, said)
+
+    def look_at_failure(
+        self, checked: CheckedLaunch, before: LaunchState | None, error: KernelError
+    ) -> None:
+        """Debugs a launch that ended in an error, such as a failed `device_assert`.
+
+        Raises:
+            SystemExit: the user left the debugger.
+        """
+        if not self.done and before is not None:
+            self._debug(checked, before, error.program or (0, 0, 0), None, str(error))
+
+    def _debug(
+        self,
+        checked: CheckedLaunch,
+        before: LaunchState,
+        program: tuple[int, int, int],
+        place: Place | None,
+        said: str,
+    ) -> None:
+        self.done = True
+        launch = checked.launch
+        x, y, _ = checked.subject.grid
+        linear = program[0] + x * (program[1] + y * program[2])
+        after, monitor = before.again(), launch.monitor
+        before.restore()
+        try:
+            _run_those_before(checked, linear)
+            with self.around():
+                _interact(launch.eagerly, str(linear), place, said)
+        finally:
+            launch.monitor = monitor
+            after.restore()
+
+
+def _interact(
+    run: Callable[[str], None] | None, program: str, place: Place | None, said: str
+) -> None:
+    # Made where the user has the terminal: it keeps the streams that it finds.
+    debugger = StoppingDebugger(place, f"\n{said}\n")
+    if run is None:
+        debugger.message(f"{said}\n{_NO_SOURCE}")
+    elif not debugger.debug(lambda: run(program)):
+        debugger.message(f"{said}\n{_NOT_REACHED}")
+    if debugger.left:
+        raise SystemExit(_QUIT)
+
+
+def _run_those_before(checked: CheckedLaunch, linear: int) -> None:
+    """Does what earlier programs did to memory; what they need later ones for is left out."""
+    launch = checked.launch
+    if not linear or checked.planner.waits(launch):
+        return
+    options = replace(launch.run.launch_options, programs=f"0:{linear}")
+    try:
+        launch.execute(
+            _GUARDED,
+            regions=checked.regions,
+            allocations=checked.addresses.allocations,
+            options=options,
+        )
+    except TtoolsError:
+        return  # one of them fails too: the memory is as far as they came
