@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ttools.cli import options, statistics
+from ttools.cli import options, statistics, watch_options, watching
 from ttools.cli.console import require_folder, say
 from ttools.cli.ttir import Launch
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
@@ -30,6 +30,9 @@ def interpret_command(
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
     dump_outputs: options.DumpOutputsOption = None,
+    watch: watch_options.WatchOption = None,
+    trace: watch_options.TraceOption = None,
+    trace_limit: watch_options.TraceLimitOption = None,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
@@ -48,7 +51,10 @@ def interpret_command(
         engine = options.Engine.EAGER
     if engine is options.Engine.EAGER and isinstance(work, Launch):
         raise UsageError("a .ttir file has no Python source for --engine eager or --pdb")
-    require_folder(output, dump_outputs)
+    watches = bool(watch or trace)
+    if watches and engine is options.Engine.EAGER:
+        raise UsageError("--watch and --trace are for native code; leave --engine eager and --pdb")
+    require_folder(output, dump_outputs, trace)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
 
@@ -60,13 +66,21 @@ def interpret_command(
         programs=programs,
         first_config=first_config,
         engine=engine.value,
+        watch=watch or None,
+        trace=trace,
+        trace_limit=watching.limit_of(trace_limit),
     ) as run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     for warning in run.warnings:
-        say("warning", warning)
+        if warning not in run.unmatched:
+            say("warning", warning)
     if not run.stats and not pdb:
         say("note", "no Triton kernel was launched, so nothing was interpreted")
-    if stats or output or form is options.ReportFormat.JSON:
+    if watches and run.stats:
+        watching.report(run, watched=bool(watch), trace=trace, form=form.value, output=output)
+        watching.refuse_unmatched(run)
+    if stats or (not watches and (output or form is options.ReportFormat.JSON)):
         name = str(work)
-        statistics.report(run.stats, form=form.value, output=output, target=name, exit_code=status)
+        kept = None if watches else output
+        statistics.report(run.stats, form=form.value, output=kept, target=name, exit_code=status)
     raise typer.Exit(status)

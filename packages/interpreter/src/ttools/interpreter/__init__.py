@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ttools.interpreter.api import interpret
     from ttools.interpreter.eager.program import eager_program
+    from ttools.interpreter.watching.recording import open_trace
 
-__all__ = ["eager_program", "interpret"]
+__all__ = ["eager_program", "interpret", "open_trace"]
 
-_MODULES = {"eager_program": "eager.program", "interpret": "api"}
+_MODULES = {
+    "eager_program": "eager.program",
+    "interpret": "api",
+    "open_trace": "watching.recording",
+}
 
 
 def __getattr__(name: str) -> object:

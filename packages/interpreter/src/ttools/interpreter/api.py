@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -17,6 +18,8 @@ from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.observation import Observer
 from ttools.interpreter.stats import KernelStats
 from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.watching.recording import Recording
+from ttools.interpreter.watching.watch import DEFAULT_LIMIT, Watching
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
@@ -32,8 +35,9 @@ class Interpretation:
     entered.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, watching: Watching | None = None) -> None:
         self._run = run
+        self._watching = watching
 
     @property
     def stats(self) -> list[KernelStats]:
@@ -44,6 +48,22 @@ class Interpretation:
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
         return self._run.warnings
+
+    @property
+    def watched(self) -> Recording:
+        """The values of watched variables so far, as NumPy arrays.
+
+        Raises:
+            UsageError: nothing is watched.
+        """
+        if self._watching is None:
+            raise UsageError("nothing is watched: interpret(watch=[...]) names what to watch")
+        return self._watching.recording
+
+    @property
+    def unmatched(self) -> list[str]:
+        """A sentence for each entry of `watch` that no kernel that ran could answer."""
+        return [] if self._watching is None else self._watching.recorder.complaints()
 
     def __enter__(self) -> Interpretation:
         from ttools.core.triton_versions import take_over_triton_interpret
@@ -66,6 +86,9 @@ class Interpretation:
 
         leave(self._run)
         INTERCEPTION.release()
+        if self._watching is not None:
+            for sentence in self._watching.finish():
+                self._run.warn(sentence)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, during whose calls the run is active."""
@@ -90,6 +113,9 @@ def interpret(
     observer: Observer | None = None,
     tune: Callable[[TunedLaunch], Any] | None = None,
     engine: Literal["native", "eager"] = "native",
+    watch: Sequence[str] | None = None,
+    trace: str | Path | None = None,
+    trace_limit: int | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -109,9 +135,14 @@ def interpret(
             first configuration.
         engine: `native` code, or `eager`: the kernel's own source as Python, for debuggers, in
             this thread; autotuners then take their first configuration.
+        watch: variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded, for
+            the run's `watched`. All programs run then, and `programs` are those that are recorded;
+            autotuners take their first configuration.
+        trace: a file to record in, for `open_trace`; everything, unless `watch` says what.
+        trace_limit: how many bytes of values are recorded at most, 256 MiB by default.
 
     Returns:
-        The run: a context manager and a decorator, with `stats` and `warnings`.
+        The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
 
     Raises:
         UsageError: an argument makes no sense; on entry, if Triton's own interpreter was
@@ -129,6 +160,12 @@ def interpret(
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
         selection.parse(programs)
+    watching = None
+    if watch is not None or trace is not None:
+        watching = _watching(watch, trace, trace_limit, programs, seed, engine, observer)
+        observer, programs = watching.recorder, None
+    elif trace_limit is not None:
+        raise UsageError("trace_limit is for a trace: name a file with trace=, or watch something")
     return Interpretation(
         Run(
             selects=_selector(only),
@@ -136,12 +173,32 @@ def interpret(
                 threads=threads, order=order, seed=seed, programs=programs
             ),
             schedule=schedule,
-            first_config=first_config or engine == "eager",
+            first_config=first_config or engine == "eager" or watching is not None,
             observer=observer,
             tune=tune,
             engine=engine,
-        )
+        ),
+        watching,
     )
+
+
+def _watching(
+    watch: Sequence[str] | None,
+    trace: str | Path | None,
+    limit: int | None,
+    programs: str | None,
+    seed: int,
+    engine: str,
+    observer: Observer | None,
+) -> Watching:
+    if isinstance(watch, str):
+        raise UsageError(f"watch={watch!r}: must be a list of variables, as in watch=[{watch!r}]")
+    if engine == "eager":
+        raise UsageError("engine='eager': only native code is watched; eager kernels can print")
+    if observer is not None:
+        raise UsageError("watch= and observer= exclude each other")
+    size = DEFAULT_LIMIT if limit is None else limit
+    return Watching(watch or (), trace=trace, programs=programs, seed=seed, limit=size)
 
 
 def _check(name: str, value: str, choices: Sequence[str]) -> None:

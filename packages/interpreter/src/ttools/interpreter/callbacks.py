@@ -68,6 +68,8 @@ class Callbacks:
                 self._monitor.witness(program, site, payload)
             elif self._monitor is not None and kind == CallbackKind.DRAIN:
                 self._monitor.drain()
+            elif self._monitor is not None and kind == CallbackKind.WATCH:
+                self._monitor.watched(program, site, payload)
             return 0
         except BaseException as error:  # noqa: BLE001 - raised again when the launch has ended
             with self._lock:
@@ -104,9 +106,9 @@ class Callbacks:
                 f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {place}: "
                 "it belongs to no tensor whose data_ptr() was taken during this run",
                 site.location,
+                program=self.coordinates(program),
             )
         shape = site.operands[0][1] if site.operands else None
-                program=self.coordinates(program),
         if shape is None:
             place += f", lane {lane}"
         elif shape:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
+from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown, Site
 from ttools.interpreter.emit.probe_layout import (
     CLASSES,
     COUNTER_BYTES,
@@ -64,6 +64,19 @@ class Witness:
     address: int
     turns: tuple[int, ...]
     values: tuple[tuple[str, Any], ...]
+
+
+class Watch(Protocol):
+    """Who takes the values of watched variables; any thread may call it.
+
+    Attributes:
+        table_address: of one byte per program of the grid, not 0 where it is watched.
+    """
+
+    table_address: int
+
+    def take(self, program: int, site: Site, payload: int) -> None:
+        """Takes a value; the payload is as `CallbackKind.WATCH` says."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +148,7 @@ class Monitor:
         allocations: first address and end of all memory that pointers of unknown origin may lead
             to.
         logs: whether the kernel logs accesses.
+        watch: takes the values of watched variables.
 
     Attributes:
         address: what the kernel gets as its last parameter.
@@ -149,8 +163,10 @@ class Monitor:
         allocations: Sequence[tuple[int, int]] = (),
         *,
         logs: bool = True,
+        watch: Watch | None = None,
     ) -> None:
         self._emitted = emitted
+        self._watch = watch
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[NDArray[np.uint8]] = []
@@ -171,6 +187,8 @@ class Monitor:
         _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)
         _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at)
         block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
+        if watch is not None:
+            struct.pack_into("<Q", block, MONITOR["WATCHED"], watch.table_address)
 
     def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
         """Writes what stays the same in launches with these bounds."""
@@ -234,6 +252,11 @@ class Monitor:
                 known = self._witnesses.get((probe.leader, n))
                 if bits and (known is None or program < known.program):
                     self._witnesses[probe.leader, n] = _decode(probe, n, program, bits, data)
+
+    def watched(self, program: int, site: int, payload: int) -> None:
+        """Hands on the value of a watched variable."""
+        if self._watch is not None:
+            self._watch.take(program, self._emitted.sites[site], payload)
 
     def drain(self) -> None:
         """Takes over the launch's log; its lock is held by the caller or nobody writes it."""

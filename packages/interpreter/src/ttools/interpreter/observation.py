@@ -15,7 +15,7 @@ from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.launch import run as run_launch
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.monitor import Monitor, Watch
 from ttools.interpreter.region import NOWHERE, Region
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class ObservedLaunch:
         rewrite: Callable[[Module], None] | None = None,
         hidden: Sequence[int] = (),
         options: LaunchOptions | None = None,
+        watch: Watch | None = None,
     ) -> LaunchReport:
         """Runs all programs once; what they observed is then in `monitor`.
 
@@ -112,6 +113,7 @@ class ObservedLaunch:
             rewrite: applies `instruments.rewrites`, which name it completely.
             hidden: raw values of the parameters that the rewrite appends.
             options: how programs run; as the run says by default.
+            watch: takes the values of variables that the rewrite watches.
 
         Raises:
             TtoolsError: see `launch.run`.
@@ -123,7 +125,9 @@ class ObservedLaunch:
             regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
             known = allocations() if kernel.probes.searches else ()
             logs = instruments.logs
-            self.monitor = Monitor(kernel.emitted, kernel.probes, regions, known, logs=logs)
+            self.monitor = Monitor(
+                kernel.emitted, kernel.probes, regions, known, logs=logs, watch=watch
+            )
             params.append(self.monitor.address)
         return run_launch(
             kernel, params, self.grid, options or self.run.launch_options, self.monitor

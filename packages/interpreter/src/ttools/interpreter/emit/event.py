@@ -74,7 +74,7 @@ def report(
             wide = b.emit(f"zext i32 {axis.base} to i64")
             _store(e, offset, "i64", wide)
             offset += 8
-        for turn in _turns(e):
+        for turn in turns(e):
             _store(e, offset, "i64", turn)
             offset += 8
         shown = []
@@ -98,7 +98,7 @@ def _store(e: Emitter, offset: int, type: str, value: str) -> None:
     e.b.do(f"store {type} {value}, ptr {cell}, align 8")
 
 
-def _turns(e: Emitter) -> Iterator[str]:
+def turns(e: Emitter) -> Iterator[str]:
     """How often each enclosing loop has gone round before."""
     b = e.b
     for type, counter, lower, step in e.turns:

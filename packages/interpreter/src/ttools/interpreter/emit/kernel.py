@@ -16,6 +16,7 @@ from ttools.interpreter.emit import (  # noqa: F401 - they register their rules 
     lower_program,
     lower_reduce,
     lower_shape,
+    lower_watch,
 )
 from ttools.interpreter.emit.callback import (
     ABORT,

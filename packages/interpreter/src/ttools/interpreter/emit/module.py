@@ -113,7 +113,8 @@ class CallbackKind(IntEnum):
     PRINT: an array of pointers, one per operand, to row-major data in memory representation.
     ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
     number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
-    payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full.
+    payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
+    the value and, if it has one, its mask; an i64 count of turns; the turns.
     """
 
     PRINT = 1
@@ -122,6 +123,7 @@ class CallbackKind(IntEnum):
     BAD_ADDRESS = 4
     EVENT = 5
     DRAIN = 6
+    WATCH = 7
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,10 @@ class Site:
 
     Attributes:
         kind: see `CallbackKind`.
-        text: prefix of a print, message of an assert, what an access does, empty for a spin.
-        operands: for a print, per operand (element type as MLIR text, shape, hex?, signed?); for
-            an assert, its condition.
+        text: prefix of a print, message of an assert, what an access does, what is told of a
+            watched variable, empty for a spin.
+        operands: for a print or a watch, per operand (element type as MLIR text, shape, hex?,
+            signed?); for an assert, its condition.
     """
 
     kind: int

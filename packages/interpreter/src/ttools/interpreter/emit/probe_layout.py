@@ -27,7 +27,8 @@ FUNCTIONS = (
     "synchronise",
 )
 
-#: Offsets in a monitor. SEQUENCE counts synchronising accesses.
+#: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per
+#: program, not 0 where it is watched.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
     "MUTEX": 80,
@@ -41,6 +42,7 @@ MONITOR = {
     "LOG_MUTEX": 144,
     "LOG_USED": 152,
     "LOG": 160,
+    "WATCHED": 168,
 }
 MONITOR_BYTES = 192
 #: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.

@@ -1,0 +1,41 @@
+"""The options of `interpret` that look into kernels: their names, values and help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_LOOK = "Looking inside"
+
+WatchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--watch",
+        metavar="NAME | FILE:LINE",
+        help="Show what a variable, or those assigned at a line, held; repeatable. All programs "
+        "run, and --programs chooses whose values are shown.",
+        rich_help_panel=_LOOK,
+    ),
+]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        metavar="FILE",
+        help="Keep the values of all variables, or of those that --watch names, in a file.",
+        show_default=False,
+        rich_help_panel=_LOOK,
+    ),
+]
+TraceLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trace-limit",
+        metavar="SIZE",
+        help="Record at most so many bytes of values, as in 500M or 2G; 256M by default.",
+        show_default=False,
+        rich_help_panel=_LOOK,
+    ),
+]

@@ -1,0 +1,1 @@
+"""Watching: what named variables hold, recorded while a kernel runs as native code."""

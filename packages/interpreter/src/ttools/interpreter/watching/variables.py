@@ -1,0 +1,233 @@
+"""Which of the user's variables the values of a module are, and where they are assigned.
+
+Triton names every operation of an assignment after its target and keeps, of inlined functions, the
+call sites with names of their own: one value may be `z` of a function and `y` of its caller. Owns
+the judgement which value is the whole of what a statement assigns. Must not know who asks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttools.core.location import SourceLocation, source_lines
+from ttools.interpreter.ir import (
+    Block,
+    FloatType,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.interpreter.rewriting import BOOLEAN
+
+#: Names of what has none in the source: what a statement stores.
+STORED = {"tt.store": "tl.store", "tt.atomic_rmw": "tl.atomic", "tt.atomic_cas": "tl.atomic"}
+#: Of these, the operand that is the mask.
+_STORE_MASKS = {"tt.store": 2, "tt.atomic_rmw": 2}
+_STRUCTURED = {"scf.for", "scf.while", "scf.if"}
+_ENDS = {"scf.yield", "scf.condition"}
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One assignment of a variable.
+
+    Attributes:
+        name: of the variable; for what is stored, of the function that stores it.
+        place: file and line, and the calls that led there.
+        value: what is assigned.
+        block: in which it is known.
+        operation: after (before, if it stores) which it is known; from the block's start if None.
+        mask: of the lanes that are defined, or take part; None if all are.
+        is_parameter: it is the kernel's.
+    """
+
+    name: str
+    place: SourceLocation
+    value: Value
+    block: Block
+    operation: Operation | None
+    mask: Value | None = None
+    is_parameter: bool = False
+
+
+def find_variables(module: Module, parameters: Sequence[str]) -> list[Variable]:
+    """All assignments that can be told in a module, in the order of the program.
+
+    Args:
+        module: to look at; calls may have been inlined or not.
+        parameters: names of the kernel's.
+    """
+    found: list[Variable] = []
+    for function in module.functions.values():
+        if function is module.kernel:
+            found += _parameters(function, parameters)
+        for block in function.regions[0].blocks:
+            found += _in_block(block)
+    return found
+
+
+def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
+    block = kernel.regions[0].entry
+    for name, value in zip(names, block.arguments, strict=False):
+        place = value.location or kernel.location
+        if place is not None and _is_plain(value):
+            yield Variable(name, place, value, block, None, is_parameter=True)
+
+
+def _in_block(block: Block) -> Iterator[Variable]:
+    positions = {op: n for n, op in enumerate(block.operations)}
+    for op in block.operations:
+        if op.name in STORED:
+            yield from _stored(op, block)
+        yield from _assigned(op, block, positions)
+        if op.name == "scf.for":
+            yield from _counter(op)
+        if op.name in _STRUCTURED:
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _in_block(inner)
+
+
+def _stored(op: Operation, block: Block) -> Iterator[Variable]:
+    place = _users_place(op.location)
+    if place is None:
+        return
+    position = _STORE_MASKS.get(op.name, len(op.operands))
+    mask = op.operands[position] if len(op.operands) > position else None
+    if op.name == "tt.store" or mask is None or element_type(mask.type) == BOOLEAN:
+        value = op.operands[-1 if op.name == "tt.atomic_cas" else 1]
+        yield Variable(STORED[op.name], place, value, block, op, mask)
+
+
+def _counter(loop: Operation) -> Iterator[Variable]:
+    body = loop.regions[0].entry
+    place = _users_place(loop.location)
+    name = _loop_variable(place.file, place.line) if place is not None else None
+    if place is not None and name is not None:
+        yield Variable(name, place, body.arguments[0], body, None)
+
+
+@lru_cache(maxsize=64)
+def _loop_variables(file: str, source: str) -> dict[int, str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For))
+    return {node.lineno: node.target.id for node in loops if isinstance(node.target, ast.Name)}
+
+
+def _loop_variable(file: str, line: int) -> str | None:
+    """The variable of the `for` at a line; Triton's locations name another one."""
+    return _loop_variables(file, "".join(source_lines(file))).get(line)
+
+
+# ---- what is assigned
+
+
+def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> Iterator[Variable]:
+    for value in op.results:
+        if not _is_plain(value) or value.location is None:
+            continue
+        chain = chain_of(value.location)
+        # The location of a loop or branch names any of its results; its callers' are right.
+        first = 1 if op.name in _STRUCTURED else 0
+        if first and not value.uses:
+            continue
+        for level in range(first, len(chain)):
+            place = chain[level]
+            if not place.name or is_library(place.file):
+                continue
+            if not _is_part(value, chain[level:], positions):
+                where = SourceLocation(place.file, place.line, place.column, None, place.callers)
+                yield Variable(place.name, where, value, block, op, _undefined_mask(op))
+
+
+def chain_of(location: SourceLocation) -> list[SourceLocation]:
+    """A place and those of the calls that led there, each with the calls that led to it."""
+    bare = (location, *location.callers)
+    return [
+        SourceLocation(place.file, place.line, place.column, place.name, bare[n + 1 :])
+        for n, place in enumerate(bare)
+    ]
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of Triton's own functions."""
+    return "/triton/language/" in file.replace("\\", "/")
+
+
+def _users_place(location: SourceLocation | None) -> SourceLocation | None:
+    """The innermost place outside Triton's own functions."""
+    chain = chain_of(location) if location is not None else []
+    return next((place for place in chain if place.line and not is_library(place.file)), None)
+
+
+def _is_plain(value: Value) -> bool:
+    element = element_type(value.type)
+    if isinstance(element, PointerType):
+        return isinstance(element.pointee, (IntegerType, FloatType, PointerType))
+    return isinstance(element, (IntegerType, FloatType))
+
+
+def _is_part(
+    value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
+) -> bool:
+    """Whether a value is only part of what the statement at `chain[0]` assigns."""
+    place = chain[0]
+    for user, first in _consumers(value):
+        if user.location is None:
+            continue
+        for whole in chain_of(user.location)[first:]:
+            same = (whole.file, whole.name, whole.callers) == (
+                place.file,
+                place.name,
+                place.callers,
+            )
+            if same and whole.line <= place.line and not _apart(value, user, place, positions):
+                return True
+    return False
+
+
+def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
+    """Who uses a value, and from which level of its location on that is told."""
+    for user, _ in value.uses:
+        if user.name not in _ENDS:
+            yield user, 0
+            continue
+        region = user.parent.parent if user.parent is not None else None
+        if region is not None and region.parent is not None:
+            yield region.parent, 1
+
+
+def _apart(
+    value: Value, user: Operation, place: SourceLocation, positions: dict[Operation, int]
+) -> bool:
+    """Whether another statement stands between them: then this is a loop that was unrolled."""
+    op = value.defining_op
+    if op is None or op.parent is None or op.name == "arith.constant":
+        return False  # constants come first whatever they are part of
+    if op not in positions or user not in positions:
+        return False
+    for between in op.parent.operations[positions[op] + 1 : positions[user]]:
+        if between.location is None:
+            continue
+        for other in chain_of(between.location):
+            inside = (other.file, other.callers) == (place.file, place.callers)
+            if inside and other.name != place.name and other.line != place.line:
+                return True
+    return False
+
+
+def _undefined_mask(op: Operation) -> Value | None:
+    """The mask of a load that says nothing of the other lanes."""
+    if op.name != "tt.load" or len(op.operands) != 2:
+        return None
+    mask = op.operands[1]
+    return mask if element_type(mask.type) == BOOLEAN else None

@@ -1,0 +1,153 @@
+"""`ttools interpret --watch` and `--trace` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ttools.interpreter import open_trace
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+SCRIPT = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def halve(value):
+    result = value * 0.5
+    return result
+
+
+@triton.jit
+def row_sum(out_ptr, x_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, columns, BLOCK):
+        offs = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * columns + offs, mask=offs < columns)
+        acc += halve(x)
+    tl.store(out_ptr + row, tl.sum(acc))
+
+
+x = torch.arange(60.0).reshape(3, 20)
+x[2, 5] = float("nan")
+out = torch.zeros(3)
+row_sum[(3,)](out, x, 20, BLOCK=16)
+print("done", out[1].item())
+"""
+
+
+SUMMARY = """\
+done 295.0
+row_sum, launch 0, grid (3, 1, 1)
+  program (1, 0, 0)
+    rows.py:16      start   iteration 0  int32        = 0
+    rows.py:18      x       iteration 0  float32[16]  min 20  max 35  mean 27.5  FIRST
+    rows.py:8 < 19  result  iteration 0  float32[16]  min 10  max 17.5  mean 13.75  FIRST
+    rows.py:16      start   iteration 1  int32        = 16
+    rows.py:18      x       iteration 1  float32[16]  min 36  max 39  mean 37.5  \
+masked off 12 of 16  FIRST
+    rows.py:8 < 19  result  iteration 1  float32[16]  min 0  max 19.5  mean 4.6875  FIRST
+  program (2, 0, 0)
+    rows.py:16      start   iteration 0  int32        = 0
+    rows.py:18      x       iteration 0  float32[16]  min 40  max 55  mean 47.6667  \
+nan 1 of 16  FIRST
+    rows.py:8 < 19  result  iteration 0  float32[16]  min 20  max 27.5  mean 23.8333  \
+nan 1 of 16  FIRST
+    rows.py:16      start   iteration 1  int32        = 16
+    rows.py:18      x       iteration 1  float32[16]  min 56  max 59  mean 57.5  \
+masked off 12 of 16  FIRST
+    rows.py:8 < 19  result  iteration 1  float32[16]  min 0  max 29.5  mean 7.1875  FIRST
+"""
+FIRST = (
+    "20 21 22 23 24 25",
+    "10 10.5 11 11.5 12 12.5",
+    "36 37 38 39 - -",
+    "18 18.5 19 19.5 0 0",
+    "40 41 42 43 44 nan",
+    "20 20.5 21 21.5 22 nan",
+    "56 57 58 59 - -",
+    "28 28.5 29 29.5 0 0",
+)
+for _first in FIRST:
+    SUMMARY = SUMMARY.replace("FIRST", f"[{_first} …]", 1)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    (tmp_path / "rows.py").write_text(SCRIPT)
+    return "rows.py"
+
+
+def test_a_summary_by_program_line_and_iteration(ttools: Run, script: str) -> None:
+    done = ttools(
+        *("interpret", "--watch", "x", "--watch", "rows.py:8", "--watch", "start"),
+        *("--programs", "1,2", script),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == SUMMARY
+
+
+def test_json_in_a_file(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools(
+        *("interpret", "--watch", "acc", "--programs", "2", "--format", "json"),
+        *("--output", "watched.json", script),
+    )
+    assert (done.returncode, done.stdout) == (0, "done 295.0\n"), done.stderr
+    report = json.loads((tmp_path / "watched.json").read_text())
+    assert (report["schema"], report["complete"]) == ("ttools.watched/1", True)
+    assert report["launches"] == [{"index": 0, "kernel": "row_sum", "grid": [3, 1, 1]}]
+    first, turn, last = report["values"]
+    assert (first["line"], first["iteration"], first["max"]) == (15, [], 0)
+    assert (turn["line"], turn["iteration"], turn["nan"]) == (19, [0], 1)
+    assert (last["iteration"], last["type"], last["program"]) == ([1], "float32[16]", [2, 0, 0])
+    assert last["first"][:2] == [48.0, 49.0]
+    assert last["first"][5] == "nan"
+
+
+def test_a_trace_for_python(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools("interpret", "--trace", "rows.trace", "--programs", "0", script)
+    assert done.returncode == 0
+    assert done.stdout == "done 295.0\n"
+    assert "values of 1 launch are in rows.trace" in done.stderr
+    recording = open_trace(tmp_path / "rows.trace")
+    assert [r.values[0] for r in recording["acc"]] == [0, 0, 8]
+    assert recording.complete
+
+
+def test_a_trace_that_reaches_its_limit(ttools: Run, script: str) -> None:
+    done = ttools("interpret", "--trace", "t", "--trace-limit", "0.5K", script)
+    assert done.returncode == 0
+    assert "warning: the trace reached its limit of 512 bytes" in done.stderr
+
+
+def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
+    wishes = ("ac", "rows.py:99", "other.py:8")
+    done = ttools("interpret", *(word for wish in wishes for word in ("--watch", wish)), script)
+    assert done.returncode == 2
+    assert "there is no variable `ac` to watch in the kernels that ran; there are" in done.stderr
+    assert "no variable is assigned at `rows.py:99`; lines of that file" in done.stderr
+    assert "there is no line `other.py:8` to watch" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--watch", "a b"), "cannot watch `a b`: it must be a variable's name or FILE:LINE"),
+        (("--trace", "no/such/t"), "there is no folder `no/such`"),
+        (("--trace", "t", "--trace-limit", "much"), "`much` is no size"),
+        (("--watch", "acc", "--engine", "eager"), "--watch and --trace are for native code"),
+    ],
+)
+def test_misuse(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:
+    done = ttools("interpret", *arguments, script)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
