@@ -71,6 +71,44 @@ def test_csv(ttools: Run, script: str) -> None:
     ]
 
 
+def test_html(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools("profile", "--format", "html", "--output", "p.html", script)
+    assert (done.returncode, done.stdout) == (0, "right: True\n"), done.stderr
+    page = (tmp_path / "p.html").read_text("utf-8")
+    assert "<h1>3 launches on the CPU</h1>" in page
+    assert "of <code>scale.py</code>" in page
+    assert "tl.store(x_ptr + offs, x * factor, mask=offs &lt; n)" in page
+
+
+def test_chrome(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools("profile", "--format", "chrome", "--output", "p.trace", script)
+    assert done.returncode == 0, done.stderr
+    events = json.loads((tmp_path / "p.trace").read_text())["traceEvents"]
+    launches = [event for event in events if event["ph"] == "X"]
+    assert [event["name"] for event in launches] == ["scale_kernel"] * 3
+    assert launches[0]["args"]["bytes"] == 8000
+
+
+SCOPED = SCRIPT.replace(
+    "for _ in range(3):",
+    "import triton.profiler as proton\n"
+    "for n in range(3):\n"
+    "  with proton.scope(f'step {n}', {'flops': 1e6}):",
+)
+
+
+def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "scoped.py").write_text(SCOPED)
+    done = ttools("profile", "--tree", "--target", "gfx942", "scoped.py", COLUMNS="160")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Compiled for gfx942" in done.stdout
+    assert "At least" not in done.stdout
+    (step,) = [line for line in done.stdout.splitlines() if "step 2" in line]
+    assert "1 launches, 1 Mflop, flops=1e+06" in step
+    done = ttools("profile", "--context", "python", "--tree", "scoped.py")
+    assert "<module> (scoped.py:17)" in done.stdout
+
+
 def test_a_script_without_kernels(ttools: Run) -> None:
     done = ttools("profile", "-c", "print('hello')")
     assert (done.returncode, done.stdout) == (0, "hello\n")
@@ -81,6 +119,7 @@ def test_a_script_without_kernels(ttools: Run) -> None:
     ("words", "sentence"),
     [
         (("--device", "h300", "scale.py"), "there is no device `h300` in the table"),
+        (("--target", "sm_1", "scale.py"), "there is no target `sm_1`"),
         (("gone.py",), "there is no file `gone.py`"),
         (("--output", "gone/p.txt", "scale.py"), "there is no folder `gone`"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,16 @@ import pytest
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.gpu.counted_launches import GpuLaunch
-from ttools.profiler.gpu.proton import KernelTime, kernel_times
-from ttools.profiler.gpu.session import join
+from ttools.profiler.frames import kernel_frame
+from ttools.profiler.gpu.counted_launches import GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
+from ttools.profiler.gpu.session import join, join_sums
 
 
-def launch(kernel: str, programs: int) -> GpuLaunch:
+def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeLaunch:
     counts = LaunchCounts(programs, LineCounts(None), ())
-    return GpuLaunch(kernel=kernel, grid=(programs,), counts=counts)
+    return MadeLaunch(GpuLaunch(kernel=kernel, grid=(programs,), counts=counts), stack)
 
 
 def times(*kernels: str) -> list[KernelTime]:
@@ -41,7 +44,7 @@ def test_times_of_a_trace_are_in_order(tmp_path: Path) -> None:
 def test_files_that_are_no_trace(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.chrome_trace"
     path.write_text(text)
-    with pytest.raises(UsageError, match="cannot read the trace"):
+    with pytest.raises(UsageError, match="cannot read"):
         kernel_times(path)
 
 
@@ -60,7 +63,7 @@ def test_replayed_launches_share_equal_counts() -> None:
     notes: dict[str, str] = {}
     one = launch("a", 4)
     found = join(times("a", "a", "a"), [one], notes)
-    assert [s.counts for s in found] == [one.counts] * 3
+    assert [s.counts for s in found] == [one.launch.counts] * 3
     assert notes == {}
 
 
@@ -69,6 +72,81 @@ def test_counts_that_cannot_be_joined_are_left_out() -> None:
     found = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes)
     assert [s.counts for s in found] == [None] * 3
     assert notes == {"a": "2 launches but 3 times, so counts are left out"}
+
+
+def tree(name: str, *children: object, **metrics: object) -> dict[str, object]:
+    named = {key.replace("time", "time (ns)"): value for key, value in metrics.items()}
+    return {"frame": {"name": name}, "metrics": named, "children": list(children)}
+
+
+def test_times_of_a_tree(tmp_path: Path) -> None:
+    own = tree("__proton_launch_metadata", tree("helper", time=5, count=1))
+    scope = tree("outer", own, tree("a", time=3000, count=3, device_id="0"))
+    root = tree("ROOT", scope, tree("b", time=500, count=1), time=0, count=0)
+    path = tmp_path / "t.hatchet"
+    path.write_text(json.dumps([root, {"CUDA": {"0": {"arch": "90"}}}]))
+    found = kernel_times(path)
+    assert [(each.kernel, each.stack, each.launches) for each in found] == [
+        *(("a", ("outer",), 3), ("b", (), 1))
+    ]
+    assert found[0].seconds == pytest.approx(3e-6)
+
+
+def test_sums_take_the_counts_of_equal_launches() -> None:
+    notes: dict[str, str] = {}
+    times = [
+        KernelTime("a", 0.0, 4e-6, stack=("s",), launches=2),
+        KernelTime("b", 0.0, 2e-6, launches=2),
+    ]
+    made = [launch("a", 4, ("s",)), launch("b", 1), launch("a", 4, ("s",)), launch("b", 2)]
+    a, b = join_sums(times, made, notes)
+    assert (a.launches, a.counts, a.stack) == (2, made[0].launch.counts, ("s",))
+    assert (b.launches, b.counts) == (2, None)
+    assert list(notes) == ["b"]
+    row = kernel_frame([a, b], None).set_index("kernel").loc["a"]
+    assert (row["launches"], row["mean_s"]) == (2, 2e-6)
+    assert math.isnan(row["median_s"])
+    assert row["programs"] == 4
+
+
+def test_replays_of_graphs_are_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Graph:
+        """Stands for torch's, which needs a GPU."""
+
+        def capture_begin(self) -> None:
+            """Begins."""
+
+        def capture_end(self) -> None:
+            """Ends."""
+
+        def replay(self) -> str:
+            return "replayed"
+
+    monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
+    graph = Graph()
+    kept: GraphLaunches[str] = GraphLaunches()
+    with kept.watching():
+        kept.add("before")
+        graph.capture_begin()
+        assert kept.capturing
+        kept.add("first")
+        kept.add("second")
+        kept.replace_latest("SECOND")
+        graph.capture_end()
+        assert kept.launches == ["before"]
+        assert graph.replay() == "replayed"
+        kept.add("between")
+        graph.replay()
+    assert kept.launches == ["before", "first", "SECOND", "between", "first", "SECOND"]
+    graph.replay()
+    assert len(kept.launches) == 6
+
+
+def test_proton_is_only_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="mode is Proton's"):
+        profile(on="cpu", mode="pcsampling")
+    with pytest.raises(UsageError, match="measures cycles inside kernels"):
+        profile(backend="instrumentation")
 
 
 def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

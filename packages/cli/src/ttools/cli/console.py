@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, UsageError
 
@@ -98,7 +99,7 @@ def write_findings(text: str) -> None:
     console.print(coloured, soft_wrap=True, end="")
 
 
-def write_tables(tables: Sequence[Table], output: Path | None, fallback: Console) -> None:
+def write_tables(tables: Sequence[Table | Tree], output: Path | None, fallback: Console) -> None:
     """Writes tables to a file as plain text, or to `fallback` when there is none."""
     if output is None:
         for table in tables:

@@ -67,6 +67,22 @@ class ProfileFormat(str, Enum):
     TEXT = "text"
     JSON = "json"
     CSV = "csv"
+    CHROME = "chrome"
+    HTML = "html"
+
+
+class ProfileContext(str, Enum):
+    """What launches are told apart by."""
+
+    SHADOW = "shadow"
+    PYTHON = "python"
+
+
+class ProfileData(str, Enum):
+    """What Proton keeps of launches."""
+
+    TRACE = "trace"
+    TREE = "tree"
 
 
 class InspectionFormat(str, Enum):
@@ -294,6 +310,14 @@ MaxFindingsOption = Annotated[
         rich_help_panel=_CHECKS,
     ),
 ]
+PdbOnFindingOption = Annotated[
+    bool,
+    typer.Option(
+        "--pdb-on-finding",
+        help="Drop into pdb at the first finding from --fail-on on: its line, program and state.",
+        rich_help_panel=_CHECKS,
+    ),
+]
 SuppressionsOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -310,14 +334,6 @@ BaselineOption = Annotated[
         metavar="FILE",
         help="Findings that are known and do not count.",
         show_default=False,
-PdbOnFindingOption = Annotated[
-    bool,
-    typer.Option(
-        "--pdb-on-finding",
-        help="Drop into pdb at the first finding from --fail-on on: its line, program and state.",
-        rich_help_panel=_CHECKS,
-    ),
-]
         rich_help_panel=_SUPPRESS,
     ),
 ]
@@ -455,6 +471,67 @@ DeviceOption = Annotated[
         show_default=False,
         rich_help_panel=_REPORT,
     ),
+]
+ProfileTargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="GPU",
+        help="Compile for sm_80, sm_90, gfx942, …: registers, spills, occupancy. By default the "
+        "device's.",
+        show_default=False,
+        rich_help_panel=_REPORT,
+    ),
+]
+ContextOption = Annotated[
+    ProfileContext,
+    typer.Option(
+        "--context",
+        help="Tell launches apart by Proton's scopes (shadow) or by Python's call stack.",
+        rich_help_panel=_REPORT,
+    ),
+]
+DataOption = Annotated[
+    ProfileData,
+    typer.Option(
+        "--data",
+        help="Let Proton trace every launch, or keep sums in a tree, which costs less.",
+        rich_help_panel=_GPU,
+    ),
+]
+ProtonBackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="Proton's source of times: cupti, rocprofiler, roctracer. By default the GPU's own.",
+        show_default=False,
+        rich_help_panel=_GPU,
+    ),
+]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mode",
+        metavar="MODE",
+        help="Of Proton's backend: periodic_flushing, pcsampling.",
+        show_default=False,
+        rich_help_panel=_GPU,
+    ),
+]
+ProtonFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--proton-file",
+        metavar="FILE",
+        help="Keep the file that Proton writes.",
+        show_default=False,
+        rich_help_panel=_GPU,
+    ),
+]
+TreeOption = Annotated[
+    bool,
+    typer.Option("--tree", help="Show scopes with the kernels in them.", rich_help_panel=_REPORT),
 ]
 LinesOption = Annotated[
     bool,

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import typer
 
 from ttools.cli import options, profile_report
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
-
-if TYPE_CHECKING:
-    from ttools.profiler import Profile
 
 
 def profile_command(
@@ -22,9 +16,16 @@ def profile_command(
     code: options.CodeOption = None,
     on: options.ProfiledOnOption = options.ProfiledOn.AUTO,
     device: options.DeviceOption = None,
+    target: options.ProfileTargetOption = None,
+    context: options.ContextOption = options.ProfileContext.SHADOW,
     counts: options.CountsOption = True,
+    data: options.DataOption = options.ProfileData.TRACE,
+    backend: options.ProtonBackendOption = None,
+    mode: options.ModeOption = None,
+    proton_file: options.ProtonFileOption = None,
     only: options.OnlyOption = None,
     lines: options.LinesOption = False,
+    tree: options.TreeOption = False,
     form: options.ProfileFormatOption = options.ProfileFormat.TEXT,
     output: options.OutputOption = None,
     threads: options.ThreadsOption = None,
@@ -36,38 +37,38 @@ def profile_command(
 
     On a GPU Proton times kernels, elsewhere the CPU runs and times them. Operations and bytes are
     counted by line of source, without annotations. With --device the roofline of that GPU bounds
-    each launch, and its compiler tells registers and occupancy. Options before SCRIPT are ours,
-    all that follows it is the script's. The exit status is the script's own.
+    each launch, and its compiler tells registers and occupancy. Options before SCRIPT are ours, all
+    that follows it is the script's. The exit status is the script's own.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
-    require_folder(output)
+    require_folder(output, proton_file)
     take_over_from_upstream("ttools profiles")
     from ttools.profiler import profile
 
     profiled = profile(
-        on=on.value, device=device, only=only or None, threads=threads, counts=counts
+        on=on.value,
+        device=device,
+        target=target,
+        only=only or None,
+        threads=threads,
+        counts=counts,
+        context=context.value,
+        data=data.value,
+        backend=backend,
+        mode=mode,
+        proton_file=proton_file,
     )
     with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
         status = run_work(work, device_map, quiet=True)
     if not profiled.launches:
         say("note", "no Triton kernel was launched, so nothing was profiled")
-    _report(profiled, lines, form, output, str(work), status)
-    raise typer.Exit(status)
-
-
-def _report(
-    profiled: Profile,
-    lines: bool,
-    form: options.ProfileFormat,
-    output: Path | None,
-    target: str,
-    status: int,
-) -> None:
-    if form is options.ProfileFormat.JSON:
-        profile_report.write_as_json(profiled, output, target, status)
-    elif form is options.ProfileFormat.CSV:
-        profile_report.write_as_csv(profiled, output, lines)
-    elif profiled.launches:
-        profile_report.write_as_text(profiled, output, lines)
+    if form is options.ProfileFormat.TEXT:
+        if profiled.launches:
+            profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
+    else:
+        profile_report.write(
+            profiled, form.value, output, lines=lines, target=str(work), status=status
+        )
     for kernel, note in profiled.notes.items():
         say("note", f"{kernel}: {note}")
+    raise typer.Exit(status)

@@ -1,4 +1,4 @@
-"""A profile as tables, JSON or CSV.
+"""A profile as tables and in the formats that other programs read.
 
 Owns headings, units and rounding. What the numbers mean is `ttools.profiler.frames`' to say.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 from ttools.cli.console import stdout, write_tables, write_text
 from ttools.core.reports.report import shown_path
@@ -20,17 +22,52 @@ from ttools.core.reports.report import shown_path
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.profiler import Profile
+    from ttools.profiler.call_tree import Node
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def write_as_text(profiled: Profile, output: Path | None, lines: bool) -> None:
-    """Tables of kernels, of the device if one was named, and of lines if they are wanted."""
-    write_tables(list(_tables(profiled, lines)), output, stdout())
+def write_as_text(profiled: Profile, output: Path | None, *, lines: bool, tree: bool) -> None:
+    """Tables of kernels, of the device if one was named, and of lines and scopes if wanted."""
+    write_tables(list(_tables(profiled, lines, tree)), output, stdout())
 
 
-def write_as_json(profiled: Profile, output: Path | None, target: str, status: int) -> None:
+def write(
+    profiled: Profile, form: str, output: Path | None, lines: bool, target: str, status: int
+) -> None:
+    """Any other format: `json`, `csv`, `chrome` or `html`.
+
+    Args:
+        profiled: a run that has ended.
+        form: one of those.
+        output: a file; standard output by default.
+        lines: whether CSV is of lines rather than kernels.
+        target: what was run, as the user wrote it.
+        status: its exit status.
+    """
+    makers: dict[str, Callable[[], str]] = {
+        "json": lambda: _json(profiled, target, status),
+        "csv": lambda: (profiled.lines if lines else profiled.frame).to_csv(index=False),
+        "chrome": lambda: _chrome(profiled),
+        "html": lambda: _page(profiled, target),
+    }
+    write_text(makers[form](), output)
+
+
+def _chrome(profiled: Profile) -> str:
+    from ttools.profiler.chrome import chrome_trace
+
+    return json.dumps(chrome_trace(profiled.samples)) + "\n"
+
+
+def _page(profiled: Profile, target: str) -> str:
+    from ttools.profiler.html import write_page
+
+    return write_page(profiled, target=target)
+
+
+def _json(profiled: Profile, target: str, status: int) -> str:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
     seconds_of = profiled.seconds
     data = {
@@ -38,21 +75,17 @@ def write_as_json(profiled: Profile, output: Path | None, target: str, status: i
         "script": {"target": target, "exit_code": status},
         "timed_on": profiled.place.removeprefix("the "),
         "device": asdict(profiled.device) if profiled.device else None,
+        "target": profiled.target.name if profiled.target else None,
         "kernels": [
-            {**_plain(row), "seconds": seconds_of[row["kernel"], row["config"]]}
+            {**_plain(row), "seconds": seconds_of.get((row["kernel"], row["config"]), [])}
             for row in profiled.frame.to_dict("records")
         ],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
+        "tree": profiled.tree.as_dict(),
         "compiled": [each.as_dict() for each in profiled.inspections],
         "notes": profiled.notes,
     }
-    write_text(json.dumps(data, indent=2, default=str) + "\n", output)
-
-
-def write_as_csv(profiled: Profile, output: Path | None, lines: bool) -> None:
-    """The frame of kernels, or of lines."""
-    frame = profiled.lines if lines else profiled.frame
-    write_text(frame.to_csv(index=False), output)
+    return json.dumps(data, indent=2, default=str) + "\n"
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -63,13 +96,30 @@ def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _tables(profiled: Profile, lines: bool) -> Iterator[Table]:
+def _tables(profiled: Profile, lines: bool, tree: bool) -> Iterator[Table | Tree]:
     yield _kernels(profiled)
     if profiled.device is not None:
         yield _bounds(profiled)
+    if profiled.target is not None:
         yield _compiled(profiled)
+    if tree:
+        yield _tree(profiled)
     if lines:
         yield _lines(profiled)
+
+
+def _tree(profiled: Profile) -> Tree:
+    def add(node: Node, below: Tree | None) -> Tree:
+        facts = [seconds(node.seconds), f"{node.launches:,} launches", amount(node.flops, "flop")]
+        text = f"{node.name}  {', '.join(fact for fact in facts if fact)}"
+        told = "".join(f", {name}={value:g}" for name, value in node.metrics.items())
+        label = Text(text + told)
+        branch = Tree(label) if below is None else below.add(label)
+        for child in node.children.values():
+            add(child, branch)
+        return branch
+
+    return add(profiled.tree, None)
 
 
 def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
@@ -128,9 +178,9 @@ def _bounds(profiled: Profile) -> Table:
 
 
 def _compiled(profiled: Profile) -> Table:
-    assert profiled.device is not None
+    assert profiled.target is not None
     table = _table(
-        f"Compiled for {profiled.device.architecture}",
+        f"Compiled for {profiled.target.name}",
         ("kernel", "occupancy limited by", "narrow accesses", "matrix units"),
         ("registers", "spilled", "shared", "occupancy"),
     )

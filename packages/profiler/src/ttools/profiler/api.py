@@ -8,19 +8,25 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.specialisation import captured
 from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.profiler.call_tree import Node, call_tree
 from ttools.profiler.devices import Device, device_of_machine, read_device
 from ttools.profiler.frames import config_text, kernel_frame, line_frame
+from ttools.profiler.gpu.proton import Data, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
-from ttools.profiler.session import CpuSession, Session
+from ttools.profiler.graph_frame import graph_frame
+from ttools.profiler.origin import Context
+from ttools.profiler.session import CpuSession, Sample, Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,20 +40,51 @@ class Profile:
 
     Attributes:
         device: whose roofline bounds launches.
+        target: what kernels are compiled for, to tell registers and the like.
         place: where kernels are timed: `the CPU`, `the GPU`.
     """
 
-    def __init__(self, session: Session, device: Device | None, only: Sequence[str] | None) -> None:
-        self._session, self.device, self._only = session, device, only
+    def __init__(
+        self,
+        session: Session,
+        device: Device | None,
+        target: Target | None,
+        only: Sequence[str] | None,
+    ) -> None:
+        self._session, self.device, self.target, self._only = session, device, target, only
         self.place = session.place
         self._sources: list[KernelSource] = []
+        self._inspections: list[Inspection] = []
+        self._compiled = 0
         self._active: list[ExitStack] = []
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per kernel and configuration; see `frames.kernel_frame` for the columns."""
-        on_device = self.place == "the GPU"
-        return kernel_frame(self._session.samples, self.device, on_device=on_device)
+        """A row per kernel and configuration; see `frames.kernel_frame` for the columns.
+
+        Where there is a target, kernels are compiled for it when a frame is first asked for.
+        """
+        return kernel_frame(
+            self._session.samples,
+            self.device,
+            on_device=self.place == "the GPU",
+            compiled=self.inspections if self.target else None,
+        )
+
+    @property
+    def tree(self) -> Node:
+        """Scopes, or Python's functions, with the kernels launched in them."""
+        return call_tree(self._session.samples, self._session.scopes)
+
+    @property
+    def graphframe(self) -> Any:
+        """The same tree as a `hatchet.GraphFrame` (llnl-hatchet), times in seconds."""
+        return graph_frame([self.tree.as_literal()])
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        """Every launch, in their order."""
+        return tuple(self._session.samples)
 
     @property
     def lines(self) -> pd.DataFrame:
@@ -59,6 +96,8 @@ class Profile:
         """The time of each launch, by kernel and configuration."""
         found: dict[tuple[str, str], list[float]] = {}
         for sample in self._session.samples:
+            if sample.launches != 1:
+                continue  # not timed apart
             found.setdefault((sample.kernel, config_text(sample.config)), []).append(sample.seconds)
         return found
 
@@ -70,26 +109,28 @@ class Profile:
     @property
     def launches(self) -> int:
         """How many kernels were launched so far."""
-        return len(self._session.samples)
+        return sum(sample.launches for sample in self._session.samples)
 
-    @functools.cached_property
+    @property
     def inspections(self) -> list[Inspection]:
-        """What the device's compiler makes of each specialisation; compiled when first asked for.
+        """What the target's compiler makes of each specialisation; compiled when first asked for.
 
-        Kernels that do not compile for the device are left out and named in `notes`.
+        Kernels that do not compile for the target are left out and named in `notes`.
         """
-        found = []
-        for source in self._sources if self.device else ():
-            assert self.device is not None
+        if self.target is None:
+            return []
+        for source in self._sources[self._compiled :]:
+            self._compiled += 1
             try:
-                found.append(Inspection(compile_for(source, self.device.target)))
+                self._inspections.append(Inspection(compile_for(source, self.target)))
             except CompilationError as error:
                 self._session.notes.setdefault(source.name, str(error))
-        return found
+        return self._inspections
 
     def __enter__(self) -> Profile:
         with ExitStack() as stack:
-            self._sources = stack.enter_context(captured(names=self._only or ()))
+            new = stack.enter_context(captured(names=self._only or ()))
+            stack.callback(lambda: self._sources.extend(new))
             stack.enter_context(self._session.running())
             self._active.append(stack.pop_all())
         return self
@@ -117,9 +158,15 @@ def profile(
     *,
     on: Literal["auto", "cpu", "gpu"] = "auto",
     device: str | None = None,
+    target: str | None = None,
     only: Sequence[str] | None = None,
     threads: int | None = None,
     counts: bool = True,
+    context: Context = "shadow",
+    data: Data = "trace",
+    backend: str | None = None,
+    mode: str | None = None,
+    proton_file: Path | None = None,
 ) -> Profile:
     """Tells what kernels do, how long that takes, and what bounds it.
 
@@ -128,11 +175,19 @@ def profile(
             where there is one.
         device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
             machine's own, if it is in the table.
+        target: a GPU's architecture, as `sm_90`: kernels are compiled for it, which tells
+            registers, spills, shared memory and occupancy. By default the device's.
         only: names of the kernels to profile; all others run as they would without.
         threads: how many threads run the programs of a launch on the CPU; as many as torch uses by
             default.
         counts: whether to count what launches on a GPU do, which copies the tensors of the first of
             equal launches to the host.
+        context: what launches are told apart by in the tree, as Proton has it: `shadow` are the
+            program's scopes, `python` its call stack.
+        data: on a GPU, `trace` times every launch; `tree` keeps sums of equal ones, and costs less.
+        backend: on a GPU, Proton's source of times; the GPU's own by default.
+        mode: on a GPU, the backend's mode, as Proton has it: `periodic_flushing`, `pcsampling`.
+        proton_file: on a GPU, where to keep the file that Proton writes.
 
     Raises:
         UsageError: an argument is not one of those, or there is no GPU.
@@ -146,13 +201,30 @@ def profile(
         raise UsageError(f"only={only!r}: give a list of names")
     if on not in ("auto", "cpu", "gpu"):
         raise UsageError(f"on={on!r}: must be auto, cpu or gpu")
+    if context not in ("shadow", "python"):
+        raise UsageError(f"context={context!r}: must be shadow or python")
+    if data not in ("trace", "tree"):
+        raise UsageError(f"data={data!r}: must be trace or tree")
+    if backend == "instrumentation":
+        raise UsageError(
+            "backend='instrumentation' measures cycles inside kernels, no times of launches; run "
+            "it with proton.start and open its file with `ttools profile view`"
+        )
     has_gpu = gpu_usable()
     if on == "gpu" and not has_gpu:
         raise UsageError("on='gpu': there is no GPU here that torch can use")
     known = device_of_machine() if device is None else read_device(device)
     session: Session
     if on == "cpu" or not has_gpu:
-        session = CpuSession(only, threads)
+        given = {"data": data != "trace", "backend": backend, "mode": mode, "file": proton_file}
+        if wrong := [name for name, value in given.items() if value]:
+            raise UsageError(
+                f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
+                "every launch is timed"
+            )
+        session = CpuSession(only, threads, context)
     else:
-        session = GpuSession(only, counts=counts)
-    return Profile(session, known, only)
+        options = ProtonOptions(context=context, data=data, backend=backend, mode=mode)
+        session = GpuSession(only, counts=counts, options=options, keep=proton_file)
+    wanted = read_target(target) if target else known.target if known else None
+    return Profile(session, known, wanted, only)

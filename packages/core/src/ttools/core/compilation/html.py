@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ttools.core.compilation.annotation import StageLine, annotate
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.text import comparison_rows, title, write
 from ttools.core.location import source_lines
+from ttools.core.reports.page_template import page_template
 
 _PAGE = Path(__file__).parent / "page"
 #: The stage that is shown first, where there is one of these.
@@ -35,23 +33,11 @@ def write_page(
         stages: that are wanted; all that there are by default.
         compared: two whose figures stand beside each other.
     """
-    return _template().render(
+    return page_template(_PAGE).render(
         heading=", ".join(dict.fromkeys(map(title, inspections))),
         comparison=comparison_rows(*compared) if compared else None,
         kernels=[_kernel(each, index, stages) for index, each in enumerate(inspections)],
     )
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(_PAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.jinja")
 
 
 def _kernel(inspection: Inspection, index: int, wanted: Sequence[str]) -> dict[str, Any]:

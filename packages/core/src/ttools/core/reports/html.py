@@ -5,18 +5,14 @@ Owns what the page shows; `page/` owns its markup, style and script.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
-
 from ttools.core.findings import SEVERITIES, Finding, LaunchEntry
 from ttools.core.location import SourceLocation, extent, source_lines
+from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import Report, counted, launches_summary, summary
 from ttools.core.reports.tensor_map import COLLISION, TensorMap
 from ttools.core.reports.text import argument_text, detail_lines, headline, place_text
@@ -31,7 +27,7 @@ def write(report: Report) -> str:
     """The report as an HTML document."""
     findings = [_finding(f, index, report.root) for index, f in enumerate(report.findings)]
     sources = _sources(report)
-    return _template().render(
+    return page_template(_PAGE).render(
         summary=summary(report),
         target=report.target,
         exit_code=report.exit_code,
@@ -44,7 +40,7 @@ def write(report: Report) -> str:
             if not _is_shown(finding.location, sources)
         ],
         maps=[_map(tensor) for tensor in report.maps],
-        map_data=_script_json([_map_data(tensor) for tensor in report.maps]),
+        map_data=script_json([_map_data(tensor) for tensor in report.maps]),
         suppressed=[
             {**_finding(entry.finding, index, report.root), "reason": entry.reason}
             for index, entry in enumerate(report.suppressed)
@@ -52,18 +48,6 @@ def write(report: Report) -> str:
         launches=[_launch(entry, report) for entry in report.launches],
         ran=launches_summary(report.launches),
     )
-
-
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(_PAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.jinja")
 
 
 def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
@@ -214,9 +198,3 @@ def _launch(entry: LaunchEntry, report: Report) -> list[str]:
     config = ", ".join(f"{name}={value}" for name, value in (entry.config or {}).items())
     grid = " x ".join(map(str, entry.grid))
     return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", place, config]
-
-
-def _script_json(data: object) -> Markup:
-    """JSON that may stand in a script element: nothing in it ends the element."""
-    text = json.dumps(data, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

@@ -7,18 +7,25 @@ counted once. Must not know how launches are timed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
 from ttools.interpreter import interpret
+from ttools.interpreter.backend.tuned_config import autotuner_config
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.profiler import launch_metrics
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.tuned_launches import known_configs
+from ttools.profiler.origin import Origin, kernel_source
 
 #: Set while a launch is counted, which goes through the same function as the launch itself.
 _counting: ContextVar[bool] = ContextVar("ttools_profiler_counts", default=False)
@@ -32,11 +39,29 @@ class GpuLaunch:
         kernel: its name.
         grid: its extents.
         counts: what it does; None where that cannot be counted or was not asked for.
+        source: file and first line of the kernel.
     """
 
     kernel: str
     grid: tuple[int, ...]
     counts: LaunchCounts | None
+    source: tuple[str, int] | None = None
+
+
+class MadeLaunch(NamedTuple):
+    """A launch with what is its own; others may do the same.
+
+    Attributes:
+        launch: what it does.
+        stack: scopes or functions around it.
+        config: of the autotuner that made it.
+        metrics: what its kernel tells of it.
+    """
+
+    launch: GpuLaunch
+    stack: tuple[str, ...] = ()
+    config: Mapping[str, Any] | None = None
+    metrics: Mapping[str, float] = MappingProxyType({})
 
 
 class _CountOnly:
@@ -59,25 +84,40 @@ class CountedLaunches:
     Args:
         only: names of the kernels to watch; all by default.
         counts: whether to count what launches do.
+        origin: tells where launches are made.
 
     Attributes:
-        launches: in their order.
         notes: what could not be counted, by kernel.
     """
 
-    def __init__(self, only: Sequence[str] | None, *, counts: bool) -> None:
-        self.launches: list[GpuLaunch] = []
+    def __init__(self, only: Sequence[str] | None, *, counts: bool, origin: Origin) -> None:
+        self._made: GraphLaunches[MadeLaunch] = GraphLaunches()
+        self._origin = origin
         self.notes: dict[str, str] = {}
         self._only, self._counts = only, counts
         self._counter = LaunchCounter()
         self._known: dict[object, GpuLaunch] = {}
         self._lock = threading.Lock()
 
+    @property
+    def launches(self) -> Sequence[MadeLaunch]:
+        """In their order; a replayed graph's are its."""
+        return self._made.launches
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Replaces `JITFunction.run` while the context lasts."""
-        from triton.runtime.jit import JITFunction
+        with ExitStack() as stack:
+            stack.enter_context(self._origin.scopes.listening())
+            stack.enter_context(launch_metrics.told(self._take))
+            stack.enter_context(known_configs())
+            stack.enter_context(self._made.watching())
+            stack.enter_context(self._replaced())
+            yield
 
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        JITFunction = triton_versions.jit_function_class()
         original = JITFunction.run
 
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,14 +137,20 @@ class CountedLaunches:
         name = function.__name__
         if self._only is not None and name not in self._only:
             return
-        key = _key(function, args, kwargs)
+        # Without counts all launches of a kernel are the same to us.
+        key = _key(function, args, kwargs) if self._counts else function
         with self._lock:
             known = self._known.get(key) if key is not None else None
             if known is None:
                 known = self._first(function, name, args, kwargs, run)
-                if key is not None:
+                if key is not None and not (self._counts and self._made.capturing):
                     self._known[key] = _for_later(known)
-            self.launches.append(known)
+            self._made.add(MadeLaunch(known, self._origin.stack(), autotuner_config()))
+
+    def _take(self, metrics: dict[str, float]) -> None:
+        """What the kernel being launched tells of the launch that was noted last."""
+        if metrics and not _counting.get() and self._made.latest is not None:
+            self._made.replace_latest(self._made.latest._replace(metrics=metrics))
 
     def _first(
         self,
@@ -114,8 +160,12 @@ class CountedLaunches:
         kwargs: dict[str, Any],
         run: Callable[..., Any],
     ) -> GpuLaunch:
-        if not self._counts:
-            return GpuLaunch(kernel=name, grid=(), counts=None)
+        source = kernel_source(function)
+        if self._counts and self._made.capturing:
+            # Copying its tensors would end the capture.
+            self.notes.setdefault(name, "captured before it ran once, so it is not counted")
+        if not self._counts or self._made.capturing:
+            return GpuLaunch(kernel=name, grid=(), counts=None, source=source)
         observer = _CountOnly(self._counter)
         token = _counting.set(True)
         try:
@@ -128,7 +178,7 @@ class CountedLaunches:
         if observer.counts is not None:
             for note in observer.counts.notes:
                 self.notes.setdefault(name, note)
-        return GpuLaunch(kernel=name, grid=observer.grid, counts=observer.counts)
+        return GpuLaunch(kernel=name, grid=observer.grid, counts=observer.counts, source=source)
 
 
 def _for_later(launch: GpuLaunch) -> GpuLaunch:

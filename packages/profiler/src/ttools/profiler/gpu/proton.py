@@ -1,83 +1,122 @@
-"""A session of Proton, Triton's profiler, and the times of kernels in the trace it writes.
+"""A session of Proton, Triton's profiler, beside those of the program that it profiles.
 
-Must not know what is made of the times.
+Owns starting and ending it, and sparing it when the program ends all sessions. Must not know what
+is made of the file that it writes.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ttools.core.errors import UsageError
+from ttools.profiler.origin import Context
+
+Data = Literal["trace", "tree"]
+_SUFFIXES: dict[Data, str] = {"trace": ".chrome_trace", "tree": ".hatchet"}
 
 
-@dataclass(frozen=True)
-class KernelTime:
-    """How long one launch took on the GPU.
+@dataclass(frozen=True, kw_only=True)
+class ProtonOptions:
+    """What Proton's `start` takes.
 
     Attributes:
-        kernel: its name.
-        begin: seconds on the trace's clock.
-        seconds: it took.
+        context: what launches are told apart by.
+        data: `trace` times every launch, `tree` keeps sums and costs less.
+        backend: Proton's source of times; the GPU's own by default.
+        mode: of the backend: `pcsampling`, `periodic_flushing`.
     """
 
-    kernel: str
-    begin: float
-    seconds: float
+    context: Context = "shadow"
+    data: Data = "trace"
+    backend: str | None = None
+    mode: str | None = None
 
 
 @contextmanager
-def tracing(path: Path) -> Iterator[None]:
-    """Traces what runs on the GPU while the context lasts; the trace is then in `path`.
+def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
+    """Profiles what runs on the GPU while the context lasts; then the file yielded is written.
+
+    The program's own sessions go on beside it, and ending all of them spares it.
 
     Raises:
         UsageError: Proton is not there, or cannot start here.
     """
     try:
-        import triton.profiler as proton
+        proton = importlib.import_module("triton.profiler")
+        module = importlib.import_module("triton.profiler.profile")
+        flags = importlib.import_module("triton.profiler.flags").flags
     except ImportError as error:
         raise UsageError(f"this Triton has no Proton: {error}") from error
-    stem = path.with_suffix("")
     try:
-        session = proton.start(str(stem), data="trace")
+        number = proton.start(
+            str(stem),
+            context=options.context,
+            data=options.data,
+            backend=options.backend,
+            mode=options.mode,
+        )
     except Exception as error:
         raise UsageError(f"Proton cannot start: {type(error).__name__}: {error}") from error
+    if number is None:
+        raise UsageError("Proton is disabled by TRITON_PROTON_DISABLE")
     try:
-        yield
+        with _spared(module.libproton, number):
+            yield stem.with_name(stem.name + _SUFFIXES[options.data])
     finally:
         import torch
 
         torch.cuda.synchronize()
-        proton.finalize(session)
+        others = flags.profiling_on
+        proton.finalize(number)
+        flags.profiling_on = others and bool(_running(module.libproton))
 
 
-def trace_path(folder: Path) -> Path:
-    """Where the trace of a session in a folder is written."""
-    return folder / "profile.chrome_trace"
+#: Sessions that the program has started and not ended, while ours runs.
+_others: dict[int, list[int]] = {}
 
 
-def kernel_times(path: Path) -> list[KernelTime]:
-    """The launches in a trace, in the order in which they began.
+def _running(native: Any) -> list[int]:
+    return _others.get(id(native), [])
 
-    Raises:
-        UsageError: the file is no trace.
-    """
+
+@contextmanager
+def _spared(native: Any, own: int) -> Iterator[None]:
+    """Lets Proton's functions for all sessions mean all but ours."""
+    others = _others.setdefault(id(native), [])
+    before = {name: getattr(native, name) for name in ("start", "finalize", *_ALL)}
+
+    def start(*words: Any, **given: Any) -> Any:
+        number = before["start"](*words, **given)
+        others.append(number)
+        return number
+
+    def finalize(number: int, *words: Any) -> None:
+        before["finalize"](number, *words)
+        if number in others:
+            others.remove(number)
+
+    def of_all(single: str) -> Callable[..., None]:
+        def each(*words: Any) -> None:
+            for number in list(others):
+                if number != own:
+                    getattr(native, single)(number, *words)
+
+        return each
+
+    native.start, native.finalize = start, finalize
+    for name, single in _ALL.items():
+        setattr(native, name, of_all(single))
     try:
-        data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read the trace `{path}`: {error}") from error
-    events = data.get("traceEvents", []) if isinstance(data, dict) else data
-    found = [
-        KernelTime(str(event["name"]), _seconds(event["ts"]), _seconds(event["dur"]))
-        for event in events
-        if isinstance(event, dict) and event.get("ph") == "X" and event.get("cat") == "kernel"
-    ]
-    return sorted(found, key=lambda each: each.begin)
+        yield
+    finally:
+        for name, original in before.items():
+            setattr(native, name, original)
 
 
-def _seconds(microseconds: Any) -> float:
-    return float(microseconds) / 1e6
+#: Proton's functions for all sessions, and those for one.
+_ALL = {"finalize_all": "finalize", "activate_all": "activate", "deactivate_all": "deactivate"}

@@ -5,14 +5,19 @@ Owns the joining of the two. Must not know how samples are summed up or shown.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch
-from ttools.profiler.gpu.proton import KernelTime, kernel_times, trace_path, tracing
+from ttools.profiler.gpu import proton
+from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.proton import ProtonOptions
+from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
+from ttools.profiler.origin import Origin
 from ttools.profiler.session import Sample
 
 
@@ -22,72 +27,131 @@ class GpuSession:
     Args:
         only: names of the kernels to profile; all by default.
         counts: whether to count what launches do.
+        options: Proton's.
+        keep: where to keep the file that Proton writes.
 
     Attributes:
         samples: in the order of the launches, once the run has ended.
         notes: what could not be counted or joined, by kernel.
+        scopes: what the program told of its scopes.
     """
 
     place = "the GPU"
 
-    def __init__(self, only: Sequence[str] | None, *, counts: bool = True) -> None:
+    def __init__(
+        self,
+        only: Sequence[str] | None,
+        *,
+        counts: bool = True,
+        options: ProtonOptions | None = None,
+        keep: Path | None = None,
+    ) -> None:
         self.samples: list[Sample] = []
-        self._only = only
-        self._watch = CountedLaunches(only, counts=counts)
+        self._only, self._keep = only, keep
+        self._options = options or ProtonOptions()
+        origin = Origin(self._options.context)
+        self.scopes = origin.told
+        self._watch = CountedLaunches(only, counts=counts, origin=origin)
         self.notes = self._watch.notes
+        self._seen = 0
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Profiles what is launched while the context lasts."""
         with tempfile.TemporaryDirectory() as folder:
-            path = trace_path(Path(folder))
-            with tracing(path), self._watch.watching():
+            session = proton.session(Path(folder) / "profile", self._options)
+            with session as path, self._watch.watching():
                 yield
             times = kernel_times(path) if path.exists() else []
+            if self._keep is not None and path.exists():
+                shutil.copyfile(path, self._keep)
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
-        self.samples += join(times, self._watch.launches, self.notes)
+        made = self._watch.launches[self._seen :]
+        self._seen += len(made)
+        join_all = join if self._options.data == "trace" else join_sums
+        self.samples += join_all(times, made, self.notes)
 
 
 def join(
-    times: Sequence[KernelTime], launches: Sequence[GpuLaunch], notes: dict[str, str]
+    times: Sequence[KernelTime], launches: Sequence[MadeLaunch], notes: dict[str, str]
 ) -> list[Sample]:
     """Gives each time the counts of its launch: of one name, the first belongs to the first.
 
-    Where a kernel has more or fewer times than launches (a graph that was captured once and
-    replayed, launches on several streams), its counts are used only if they are all the same.
+    Where a kernel has more or fewer times than launches (launches on several streams, graphs that
+    torch does not know), its counts are used only if they are all the same.
 
     Args:
         times: of all kernels that ran on the GPU, those of libraries included.
         launches: that Triton made.
         notes: takes a sentence for each kernel whose counts could not be joined.
     """
-    by_name: defaultdict[str, list[GpuLaunch]] = defaultdict(list)
+    by_name: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
     for made in launches:
-        by_name[made.kernel].append(made)
+        by_name[made.launch.kernel].append(made)
     numbers = Counter(each.kernel for each in times)
     seen: Counter[str] = Counter()
     samples = []
+    first = times[0].begin if times else 0.0
     for each in times:
         own = by_name[each.kernel]
-        launch: GpuLaunch | None = None
+        made = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None), each.stack)
         if len(own) == numbers[each.kernel]:
-            launch = own[seen[each.kernel]]
-        elif own and all(other == own[0] for other in own):
-            launch = own[0]
+            made = own[seen[each.kernel]]
+        elif own and all(other.launch == own[0].launch for other in own):
+            made = own[0]._replace(stack=each.stack)
         elif own:
             notes.setdefault(
                 each.kernel,
                 f"{len(own)} launches but {numbers[each.kernel]} times, so counts are left out",
             )
         seen[each.kernel] += 1
-        samples.append(
-            Sample(
-                kernel=each.kernel,
-                config=None,
-                grid=launch.grid if launch else (),
-                seconds=each.seconds,
-                counts=launch.counts if launch else None,
-            )
-        )
+        samples.append(_sample(replace(each, begin=each.begin - first), made))
     return samples
+
+
+def join_sums(
+    times: Sequence[KernelTime], launches: Sequence[MadeLaunch], notes: dict[str, str]
+) -> list[Sample]:
+    """The same for times that are sums: launches of a kernel in one scope count as their mean does.
+
+    Where they do different things, or more of them were made than timed, counts are left out.
+    """
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeLaunch]] = defaultdict(list)
+    for made in launches:
+        groups[made.launch.kernel, made.stack].append(made)
+    samples = []
+    for each in times:
+        own = groups.get((each.kernel, each.stack), [])
+        alike = bool(own) and all(
+            (other.launch, other.config) == (own[0].launch, own[0].config) for other in own
+        )
+        if own and not alike:
+            notes.setdefault(
+                each.kernel,
+                "its launches differ and were timed together, so counts are left out; "
+                "data='trace' times them apart",
+            )
+        plain = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None), each.stack)
+        made = own[0] if alike else plain
+        metrics: Counter[str] = Counter()
+        for other in own if len(own) == each.launches else ():
+            metrics.update(other.metrics)
+        samples.append(_sample(each, made._replace(metrics=dict(metrics))))
+    return samples
+
+
+def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
+    return Sample(
+        kernel=time.kernel,
+        config=made.config,
+        grid=made.launch.grid,
+        seconds=time.seconds,
+        counts=made.launch.counts,
+        begin=time.begin,
+        lane=time.lane,
+        stack=made.stack,
+        metrics=made.metrics,
+        source=made.launch.source,
+        launches=time.launches,
+    )

@@ -1,0 +1,95 @@
+"""Times of kernels in the files that Proton writes: traces, and trees of sums.
+
+Must not know how a file came to be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+#: What Proton calls the outermost node of a tree, and frames of its own doing.
+_ROOT = "ROOT"
+_OWN = "__proton_launch_metadata"
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How long a launch took on the GPU, or several that were not timed apart.
+
+    Attributes:
+        kernel: its name.
+        begin: seconds on the file's clock.
+        seconds: it took.
+        lane: the device and stream that ran it.
+        stack: scopes or functions around it, outermost first, as far as the file tells.
+        launches: how many launches these are together.
+    """
+
+    kernel: str
+    begin: float
+    seconds: float
+    lane: str = ""
+    stack: tuple[str, ...] = ()
+    launches: int = 1
+
+
+def kernel_times(path: Path) -> list[KernelTime]:
+    """The launches in a trace in the order in which they began, or the kernels of a tree.
+
+    Raises:
+        UsageError: the file is neither.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read `{path}`: {error}") from error
+    if isinstance(data, dict):
+        return sorted(_of_trace(data.get("traceEvents", [])), key=lambda each: each.begin)
+    if isinstance(data, list):
+        return [found for root in data[:1] for found in _of_tree(root, ())]
+    raise UsageError(f"`{path}` is neither a trace nor a tree of Proton's")
+
+
+def _of_trace(events: Any) -> Iterator[KernelTime]:
+    named = {
+        (event.get("pid"), event.get("tid")): str(event["args"]["name"])
+        for event in events
+        if isinstance(event, dict) and event.get("name") == "thread_name"
+    }
+    for event in events:
+        if not isinstance(event, dict) or event.get("ph") != "X" or event.get("cat") != "kernel":
+            continue
+        name = str(event["name"])
+        track = (event.get("pid"), event.get("tid"))
+        told = event.get("args") or {}
+        stack = [str(frame) for frame in told.get("call_stack", ())]
+        # The stack is told innermost first or last, the kernel itself in it or not.
+        yield KernelTime(
+            name,
+            float(event["ts"]) / 1e6,
+            float(event["dur"]) / 1e6,
+            named.get(track) or " ".join(str(part) for part in track if part is not None),
+            tuple(frame for frame in stack if frame not in (_ROOT, name)),
+        )
+
+
+def _of_tree(node: Any, stack: tuple[str, ...]) -> Iterator[KernelTime]:
+    if not isinstance(node, Mapping):
+        return
+    name = str(node.get("frame", {}).get("name", ""))
+    if name.startswith(_OWN):
+        return
+    metrics: Mapping[str, Any] = node.get("metrics", {})
+    seconds, count = metrics.get("time (ns)"), metrics.get("count")
+    if seconds and count:
+        lane = f"device {metrics['device_id']}" if "device_id" in metrics else ""
+        yield KernelTime(name, 0.0, float(seconds) / 1e9, lane, stack, int(count))
+    below = stack if name == _ROOT else (*stack, name)
+    for child in node.get("children", ()):
+        yield from _of_tree(child, below)

@@ -1,0 +1,42 @@
+// The flame graph: scopes around kernels, as wide as their time; a click makes one the whole width.
+function drawTree(section, root) {
+  const svg = section.querySelector("svg");
+  const output = section.querySelector("output");
+  const [width, height] = [1200, 24];
+  const depth = (node) => 1 + Math.max(0, ...node.children.map(depth));
+  function about(node) {
+    const facts = [time(node.seconds), `${node.launches} launches`];
+    if (node.flops) facts.push(`${amount(node.flops, "flop")}`);
+    if (node.bytes) facts.push(`${amount(node.bytes, "B")}`);
+    for (const [name, value] of Object.entries(node.metrics)) facts.push(`${name}=${value}`);
+    return `${node.name}: ${facts.join(", ")}`;
+  }
+  function place(node, left, room, level) {
+    if (room < 0.5) return;
+    const group = draw(svg, "g", { "data-name": node.name });
+    draw(group, "rect", { x: left, y: level * height, width: room, height: height - 1, fill: colour(node.name, node.kind), rx: 2 });
+    draw(group, "title", {}, about(node));
+    const letters = Math.floor((room - 10) / 7);
+    if (letters > 2) {
+      const name = node.name.length > letters ? `${node.name.slice(0, letters - 1)}…` : node.name;
+      draw(group, "text", { x: left + 5, y: level * height + 16 }, name);
+    }
+    group.addEventListener("mouseenter", () => { output.textContent = about(node); });
+    group.addEventListener("click", () => show(node));
+    let at = left;
+    for (const child of node.children) {
+      const own = node.seconds ? (room * child.seconds) / node.seconds : 0;
+      place(child, at, own, level + 1);
+      at += own;
+    }
+  }
+  function show(node) {
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${depth(node) * height}`);
+    svg.dataset.root = node.name;
+    place(node, 0, width, 0);
+  }
+  section.querySelector("#reset").addEventListener("click", () => show(root));
+  show(root);
+}
+drawTree(document.getElementById("tree"), data.tree);
