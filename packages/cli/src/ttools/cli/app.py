@@ -16,6 +16,7 @@ from ttools.cli.inspect import inspect_command
 from ttools.cli.interpret import interpret_command
 from ttools.cli.profile import profile_command
 from ttools.cli.profile_compare import profile_compare_command
+from ttools.cli.profile_view import profile_view_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune import TuneCommand, tune_command
@@ -31,6 +32,7 @@ app.command("interpret", cls=TargetCommand)(interpret_command)
 app.command("sanitize", cls=TargetCommand)(sanitize_command)
 app.command("profile", cls=TargetCommand)(profile_command)
 app.command("profile compare")(profile_compare_command)
+app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
 app.command("doctor")(doctor_command)

@@ -1,0 +1,203 @@
+"""`ttools profile view`: files that Proton wrote, as a tree with metrics."""
+
+from __future__ import annotations
+
+import csv
+import io
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ttools.cli import options
+from ttools.cli.console import require_folder, say, stdout, write_json, write_tables, write_text
+
+if TYPE_CHECKING:
+    from ttools.profiler.view.file import Number, ProtonProfile
+    from ttools.profiler.view.rows import Row
+
+
+class ViewFormat(str, Enum):
+    """How a view is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...", help="Trees or traces that Proton wrote.", show_default=False
+    ),
+]
+ListOption = Annotated[bool, typer.Option("--list", "-l", help="List the metrics instead.")]
+MetricsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-m",
+        "--metrics",
+        metavar="METRIC,…",
+        help="time/ms, avg_time/us, count, tflop16/s, gbyte/s, util, time/%, or the file's own; "
+        "repeatable.",
+        show_default=False,
+    ),
+]
+IncludeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--include",
+        "-i",
+        metavar="REGEX",
+        help="Only parts of this name, with what is around and in them.",
+        show_default=False,
+    ),
+]
+ExcludeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--exclude", "-e", metavar="REGEX", help="Leave parts of this name out.", show_default=False
+    ),
+]
+DepthOption = Annotated[
+    int | None,
+    typer.Option("--depth", "-d", min=0, metavar="N", help="Levels to show.", show_default=False),
+]
+ThresholdOption = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        "-t",
+        min=0.0,
+        max=100.0,
+        metavar="PERCENT",
+        help="Leave out what has less of the first metric than this share of the whole.",
+    ),
+]
+FormatOption = Annotated[ViewFormat, typer.Option("--format", help="Format of the report.")]
+
+
+def profile_view_command(
+    files: FilesArgument,
+    list_metrics: ListOption = False,
+    metrics: MetricsOption = None,
+    include: IncludeOption = None,
+    exclude: ExcludeOption = None,
+    depth: DepthOption = None,
+    threshold: ThresholdOption = 0.0,
+    form: FormatOption = ViewFormat.TEXT,
+    output: options.OutputOption = None,
+) -> None:
+    """Show files that Proton wrote: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
+
+    Several files stand beside each other, later ones with their ratio to the first.
+    """
+    from ttools.profiler.view.file import read
+    from ttools.profiler.view.metrics import columns
+    from ttools.profiler.view.rows import Selection, rows
+
+    require_folder(output)
+    profiles = [read(path) for path in files]
+    if list_metrics:
+        _list(profiles, output)
+        return
+    names = [name for text in metrics or [] for name in text.split(",") if name.strip()]
+    if not any(profile.metrics for profile in profiles):
+        say("note", "there are no metrics in it: nothing ran while Proton recorded")
+    wanted = columns(names, profiles)
+    chosen = Selection(include=include, exclude=exclude, depth=depth, least=threshold)
+    found = rows(profiles, wanted, chosen)
+    headings = [column.name for column in wanted]
+    if form is ViewFormat.TEXT:
+        write_tables([_table(profiles, headings, found)], output, stdout())
+    elif form is ViewFormat.CSV:
+        write_text(_csv(profiles, headings, found), output)
+    else:
+        write_json(_data(profiles, headings, found), output, stdout())
+    if "util" in headings and all(value is None for value in _of("util", headings, found)):
+        say(
+            "note",
+            "util is unknown: it needs the flops or bytes of kernels, told by launch_metadata or "
+            "scopes, and a device that is in the table of peaks",
+        )
+
+
+def _list(profiles: list[ProtonProfile], output: Path | None) -> None:
+    from ttools.profiler.view.metrics import available
+
+    lines = []
+    for profile in profiles:
+        own, derived = available(profile)
+        lines += [profile.name, "  metrics: " + (", ".join(own) or "none")]
+        lines += ["  derived: " + ", ".join(derived)] if derived else []
+    write_text("\n".join(lines) + "\n", output)
+
+
+def _headings(profiles: list[ProtonProfile], names: list[str]) -> list[str]:
+    """A column per metric and file, and from the second file on one of ratios to the first."""
+    if len(profiles) == 1:
+        return names
+    found = []
+    for name in names:
+        for index, profile in enumerate(profiles):
+            found += [f"{name} {profile.name}", *([f"{name} ratio"] if index else [])]
+    return found
+
+
+def _cells(row: Row, count: int) -> list[Number | None]:
+    if len(row.values) == 1:
+        return list(row.values[0])
+    found: list[Number | None] = []
+    for metric in range(count):
+        base = row.values[0][metric]
+        for index, values in enumerate(row.values):
+            value = values[metric]
+            found.append(value)
+            if index:
+                known = isinstance(base, float) and isinstance(value, float) and base
+                found.append(value / base if known else None)  # type: ignore[operator]
+    return found
+
+
+def _table(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> Table:
+    table = Table(title=", ".join(profile.name for profile in profiles), title_justify="left")
+    table.add_column("name", overflow="fold")
+    for heading in _headings(profiles, names):
+        table.add_column(heading, justify="right")
+    for row in found:
+        cells = [_shown(value) for value in _cells(row, len(names))]
+        table.add_row(Text("  " * (len(row.path) - 1) + row.path[-1]), *cells)
+    return table
+
+
+def _shown(value: Number | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_shown(each) for each in value) + "]"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+
+
+def _csv(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["path", "name", *_headings(profiles, names)])
+    for row in found:
+        writer.writerow(["/".join(row.path[:-1]), row.path[-1], *_cells(row, len(names))])
+    return text.getvalue()
+
+
+def _data(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> dict[str, Any]:
+    return {
+        "schema": "ttools.view/1",
+        "files": [profile.name for profile in profiles],
+        "metrics": names,
+        "rows": [{"path": list(row.path), "values": row.values} for row in found],
+    }
+
+
+def _of(name: str, names: list[str], found: list[Row]) -> list[Number | None]:
+    return [values[names.index(name)] for row in found for values in row.values]

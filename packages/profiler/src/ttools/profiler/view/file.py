@@ -1,0 +1,218 @@
+"""Reads what Proton writes: trees as JSON or MessagePack, and traces; one form for all.
+
+Owns the differences between files. Must not know which metrics are shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ttools.core.errors import UsageError
+from ttools.profiler.view.message_pack import unpack
+
+#: A metric's value; vectors are what instrumented kernels give.
+Number: TypeAlias = "float | tuple[float, ...]"
+
+#: Of a node, but nothing that adds up.
+PROPERTIES = ("device_id", "device_type", "name", "type")
+_METADATA = "__proton_launch_metadata"
+_UNIT = re.compile(r"\s*\((?!exc\)|inc\))(\w+)\)")
+_EXCLUSIVE = re.compile(r"\s*\(exc\)$")
+#: Of a unit in a second.
+_PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+
+
+@dataclass
+class Frame:
+    """A node of a profile.
+
+    Attributes:
+        name: of the scope, function or kernel.
+        own: its own metrics, times in seconds; those of nodes below are not in it.
+        local: names of metrics that do not add up along the tree.
+        device: kind and number of the device, `CUDA`, `0`; empty for what ran on none.
+        children: below it.
+    """
+
+    name: str
+    own: dict[str, Number] = field(default_factory=dict)
+    local: set[str] = field(default_factory=set)
+    device: tuple[str, str] | tuple[()] = ()
+    children: list[Frame] = field(default_factory=list)
+
+    def walk(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Frame]]:
+        """This node and all below with their paths, each after its parent."""
+        here = (*path, self.name)
+        yield here, self
+        for child in self.children:
+            yield from child.walk(here)
+
+    def total(self, metric: str) -> Number | None:
+        """Of a metric, with all nodes below; None where nobody has it."""
+        value = self.own.get(metric)
+        if metric in self.local:
+            return value
+        for child in self.children:
+            value = plus(value, child.total(metric) if metric not in child.local else None)
+        return value
+
+
+@dataclass(frozen=True)
+class ProtonProfile:
+    """A file of Proton's.
+
+    Attributes:
+        name: of the file.
+        root: of its tree.
+        devices: what it tells of each device, by kind and number.
+    """
+
+    name: str
+    root: Frame
+    devices: Mapping[tuple[str, str], Mapping[str, Any]]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics that any node has, in the order of the file."""
+        return list(dict.fromkeys(name for _, frame in self.root.walk() for name in frame.own))
+
+
+def read(path: Path) -> ProtonProfile:
+    """A file of Proton's: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`, whatever its name is.
+
+    Raises:
+        UsageError: it cannot be read, or is none.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+    try:
+        data = json.loads(raw) if raw[:1] in (b"[", b"{", b" ", b"\n") else unpack(raw)
+    except ValueError as error:
+        raise UsageError(f"`{path}` is neither JSON nor MessagePack: {error}") from error
+    if isinstance(data, Mapping) and isinstance(data.get("traceEvents"), list):
+        return ProtonProfile(path.name, _of_trace(data["traceEvents"]), {})
+    if isinstance(data, list) and all(isinstance(each, Mapping) for each in data):
+        return _of_trees(path.name, data)
+    raise UsageError(f"`{path}` is neither a tree nor a trace of Proton's")
+
+
+def plus(left: Number | None, right: Number | None) -> Number | None:
+    """The sum of what is known; vectors of different lengths have none."""
+    if left is None or right is None:
+        return right if left is None else left
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+        return tuple(a + b for a, b in zip(left, right, strict=True))
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return None
+    return left + right
+
+
+# ---- trees
+
+
+def _of_trees(name: str, data: list[Any]) -> ProtonProfile:
+    trees = [each for each in data if "frame" in each]
+    others = [each for each in data if "frame" not in each]
+    devices = {
+        (str(kind), str(number)): facts
+        for told in others
+        for kind, numbered in told.items()
+        if isinstance(numbered, Mapping)
+        for number, facts in numbered.items()
+        if isinstance(facts, Mapping)
+    }
+    roots = [frame for each in trees if (frame := _frame(each)) is not None]
+    root = roots[0] if len(roots) == 1 else Frame("ROOT", children=roots)
+    return ProtonProfile(name, root, devices)
+
+
+def _frame(node: Any) -> Frame | None:
+    """None for what Proton measures of itself."""
+    if not isinstance(node, Mapping):
+        return None
+    told = node.get("frame")
+    name = str(told.get("name", "")) if isinstance(told, Mapping) else ""
+    if name.split(":")[0] == _METADATA:
+        return None
+    frame = Frame(name or "(no name)")
+    metrics = node.get("metrics")
+    metrics = metrics if isinstance(metrics, Mapping) else {}
+    if "device_id" in metrics:
+        frame.device = (str(metrics.get("device_type", "")), str(metrics["device_id"]))
+    for raw, value in metrics.items():
+        number = _number(value)
+        if raw not in PROPERTIES and number is not None:
+            _add(frame, str(raw), number)
+    children = node.get("children")
+    below = (_frame(child) for child in (children if isinstance(children, list) else ()))
+    frame.children = [child for child in below if child is not None]
+    return frame
+
+
+def _add(frame: Frame, raw: str, value: Number) -> None:
+    plain, marks = _EXCLUSIVE.subn("", raw)
+    unit = _UNIT.search(plain)
+    many = _PER_SECOND.get(unit[1]) if unit else None
+    name = (_UNIT.sub("", plain) if many else plain).strip()
+    if many:
+        value = _divided(value, many)
+    frame.own[name] = value
+    if marks:
+        frame.local.add(name)
+
+
+def _divided(value: Number, by: float) -> Number:
+    return tuple(v / by for v in value) if isinstance(value, tuple) else value / by
+
+
+def _number(value: Any) -> Number | None:
+    if isinstance(value, (list, tuple)):
+        found = [_number(each) for each in value]
+        plain = [each for each in found if isinstance(each, float)]
+        return tuple(plain) if len(plain) == len(found) else None
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+# ---- traces
+
+
+def _of_trace(events: list[Any]) -> Frame:
+    complete = [e for e in events if isinstance(e, Mapping) and e.get("ph") == "X"]
+    kernels = [event for event in complete if event.get("cat") == "kernel"]
+    root = Frame("ROOT")
+    for event in kernels or complete:
+        told = event.get("args")
+        stack = told.get("call_stack", ()) if isinstance(told, Mapping) else ()
+        name = str(event.get("name", "(no name)"))
+        frame = root
+        for each in [*(str(s) for s in stack if str(s) not in ("ROOT", name)), name]:
+            frame = _child(frame, each)
+        seconds = _number(event.get("dur"))
+        duration = seconds / 1e6 if isinstance(seconds, float) else 0.0
+        frame.own["time"] = plus(frame.own.get("time"), duration) or 0.0
+        frame.own["count"] = plus(frame.own.get("count"), 1.0) or 0.0
+        for metric in ("flops", "bytes"):
+            known = _number(told.get(metric)) if isinstance(told, Mapping) else None
+            if known is not None:
+                frame.own[metric] = plus(frame.own.get(metric), known) or 0.0
+    return root
+
+
+def _child(frame: Frame, name: str) -> Frame:
+    for child in frame.children:
+        if child.name == name:
+            return child
+    frame.children.append(Frame(name))
+    return frame.children[-1]

@@ -1,0 +1,113 @@
+"""Rows of one or several profiles: nodes by their paths, with a value per metric and file.
+
+Owns which nodes are shown. Must not know how a row looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttools.core.errors import UsageError
+from ttools.profiler.view.file import Frame, Number, ProtonProfile
+from ttools.profiler.view.metrics import Column
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node of the profiles.
+
+    Attributes:
+        path: names from the root to it.
+        values: a list per profile, with a value per metric.
+    """
+
+    path: tuple[str, ...]
+    values: tuple[tuple[Number | None, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which nodes are wanted.
+
+    Attributes:
+        include: a regular expression; only nodes whose names it finds, with those around and below.
+        exclude: another; nodes whose names it finds are left out with all below.
+        depth: levels below the root; all by default.
+        least: of the first metric that a node must have, in per cent of the root's.
+    """
+
+    include: str | None = None
+    exclude: str | None = None
+    depth: int | None = None
+    least: float = 0.0
+
+
+def rows(
+    profiles: Sequence[ProtonProfile], columns: Sequence[Column], selection: Selection
+) -> list[Row]:
+    """The nodes of all profiles, each after its parent; those of one path are one row.
+
+    Raises:
+        UsageError: a regular expression is none.
+    """
+    wanted, unwanted = _pattern(selection.include), _pattern(selection.exclude)
+    found: dict[tuple[str, ...], list[list[tuple[Number | None, ...]]]] = {}
+    for index, profile in enumerate(profiles):
+        whole = _first(profile.root, profile, columns)
+        for path, frame in profile.root.walk():
+            if not _is_chosen(path, frame, wanted, unwanted, selection.depth):
+                continue
+            own = _first(frame, profile, columns)
+            if selection.least and whole and (own or 0.0) < whole * selection.least / 100:
+                continue
+            values = tuple(column.of(frame, profile) for column in columns)
+            slots = found.setdefault(path, [[] for _ in profiles])
+            slots[index].append(values)
+    empty = tuple(None for _ in columns)
+    result = []
+    for path, slots in found.items():
+        # Of several nodes of one path (one per device) each has a row.
+        for n in range(max(len(slot) for slot in slots)):
+            result.append(Row(path, tuple(s[n] if n < len(s) else empty for s in slots)))
+    return _nested(result)
+
+
+def _first(frame: Frame, profile: ProtonProfile, columns: Sequence[Column]) -> float | None:
+    value = columns[0].of(frame, profile) if columns else None
+    return None if isinstance(value, tuple) else value
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(f"`{text}` is no regular expression: {error}") from error
+
+
+def _is_chosen(
+    path: tuple[str, ...],
+    frame: Frame,
+    wanted: re.Pattern[str] | None,
+    unwanted: re.Pattern[str] | None,
+    depth: int | None,
+) -> bool:
+    if depth is not None and len(path) - 1 > depth:
+        return False
+    if unwanted is not None and any(unwanted.search(name) for name in path[1:]):
+        return False
+    if wanted is None or any(wanted.search(name) for name in path):
+        return True
+    return any(wanted.search(below.name) for _, below in frame.walk())
+
+
+def _nested(found: list[Row]) -> list[Row]:
+    """Rows below their parents, also those that only a later file has."""
+    order: dict[tuple[str, ...], int] = {}
+    for row in found:
+        for n in range(len(row.path)):
+            order.setdefault(row.path[: n + 1], len(order))
+    return sorted(found, key=lambda row: [order[row.path[: n + 1]] for n in range(len(row.path))])

@@ -1,0 +1,93 @@
+"""`ttools profile view` as a user runs it, on files that Proton writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+#: Proton itself writes the file, while the CPU stands in for the GPU.
+SCRIPT = """\
+import torch
+import triton
+import triton.language as tl
+import triton.profiler as proton
+
+
+@triton.jit
+def scale_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2.0, mask=offs < n)
+
+
+x = torch.ones(1000, device="cuda")
+proton.start("mine")
+for n in range(2):
+    with proton.scope(f"step {n}", {"bytes": 8000, "flops32": 1000}):
+        scale_kernel[(4,)](x, 1000, BLOCK=256)
+proton.finalize()
+"""
+
+
+def test_a_file_that_proton_wrote(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(SCRIPT)
+    done = ttools("interpret", "run.py")
+    assert done.returncode == 0, done.stderr
+    done = ttools("profile", "view", "--list", "mine.hatchet")
+    assert done.returncode == 0, done.stderr
+    assert "metrics: " in done.stdout
+    assert "gbyte/s" in done.stdout
+    words = ("-m", "count,bytes,gbyte/s", "--format", "csv", "mine.hatchet")
+    done = ttools("profile", "view", *words)
+    rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
+    assert (rows["step 1"]["count"], rows["step 1"]["bytes"]) == ("1.0", "8000.0")
+    assert rows["ROOT"]["bytes"] == "16000.0"
+    assert float(rows["ROOT"]["gbyte/s"]) > 0
+    done = ttools("profile", "view", "-m", "util", "mine.hatchet")
+    assert done.returncode == 0
+    assert "util is unknown" in done.stderr
+    done = ttools("profile", "view", "mine.hatchet", "mine.hatchet", COLUMNS="150")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "time/ms ratio" in " ".join(done.stdout.split())
+    assert "    scale_kernel" in done.stdout
+
+
+def test_what_profile_wrote_as_a_trace_can_be_viewed(ttools: Run, tmp_path: Path) -> None:
+    script = SCRIPT.replace('proton.start("mine")', "").replace("proton.finalize()", "")
+    (tmp_path / "run.py").write_text(script)
+    done = ttools("profile", "--format", "chrome", "--output", "t.json", "run.py")
+    assert done.returncode == 0, done.stderr
+    done = ttools("profile", "view", "-m", "count,bytes", "--format", "csv", "t.json")
+    rows = {row["name"]: row for row in csv.DictReader(StringIO(done.stdout))}
+    assert (rows["step 0"]["count"], rows["ROOT"]["count"]) == ("1.0", "2.0")
+    assert rows["ROOT"]["bytes"] == "16000.0"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("gone.hatchet",), "cannot read `gone.hatchet`"),
+        (("bad.hatchet",), "is neither JSON nor MessagePack"),
+        (("-m", "wattage", "good.hatchet"), "the metric `wattage` needs `wattage`"),
+        (("--output", "gone/v.txt", "good.hatchet"), "there is no folder `gone`"),
+    ],
+)
+def test_wrong_use(ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+    (tmp_path / "bad.hatchet").write_text("[")
+    tree = {"frame": {"name": "ROOT"}, "metrics": {"time (ns)": 1}, "children": []}
+    (tmp_path / "good.hatchet").write_text(json.dumps([tree]))
+    done = ttools("profile", "view", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_an_empty_profile(ttools: Run, tmp_path: Path) -> None:
+    tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": []}
+    (tmp_path / "empty.hatchet").write_text(json.dumps([tree]))
+    done = ttools("profile", "view", "empty.hatchet")
+    assert done.returncode == 0
+    assert "nothing ran while Proton recorded" in done.stderr

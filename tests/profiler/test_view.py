@@ -1,0 +1,225 @@
+"""Files of Proton's: reading, metrics, rows; and what breaks the stock viewer."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.errors import UsageError
+from ttools.profiler.view.file import ProtonProfile, read
+from ttools.profiler.view.message_pack import unpack
+from ttools.profiler.view.metrics import available, columns
+from ttools.profiler.view.rows import Selection, rows
+
+H100 = {"arch": "90", "bus_width": 5120, "memory_clock_rate": 2619000, "clock_rate": 1980000}
+
+
+def node(name: str, *children: Any, **metrics: Any) -> dict[str, Any]:
+    told = {key.replace("_ns", " (ns)"): value for key, value in metrics.items()}
+    return {"frame": {"name": name, "type": "function"}, "metrics": told, "children": children}
+
+
+def kernel(name: str, ns: int, count: int = 1, device: str = "0", **more: Any) -> dict[str, Any]:
+    on = {"device_id": device, "device_type": "CUDA"}
+    return node(name, time_ns=ns, count=count, **on, **more)
+
+
+def profile_of(folder: Path, *trees: Any, devices: Any = None, name: str = "p") -> ProtonProfile:
+    path = folder / f"{name}.hatchet"
+    path.write_text(json.dumps([*trees, *([devices] if devices is not None else [])]))
+    return read(path)
+
+
+def values(profile: ProtonProfile, *names: str, **chosen: Any) -> dict[str, tuple[Any, ...]]:
+    found = rows([profile], columns(list(names), [profile]), Selection(**chosen))
+    return {row.path[-1]: row.values[0] for row in found}
+
+
+def test_times_rates_and_shares(tmp_path: Path) -> None:
+    scope = node("s", kernel("a", 2000, 4, flops16=6_000_000), kernel("b", 1000, bytes=500))
+    profile = profile_of(tmp_path, node("ROOT", scope, kernel("c", 1000), time_ns=0, count=0))
+    found = values(profile, "time/us", "avg_time/us", "time/%", "tflop16/s", "gbyte/s", "count")
+    assert found["ROOT"] == (4.0, pytest.approx(4 / 6), 100.0, *(pytest.approx(1.5), 0.125, 6))
+    assert found["a"] == (2.0, 0.5, 50.0, pytest.approx(3.0), None, 4.0)
+    assert found["c"] == (1.0, 1.0, 25.0, None, None, 1.0)
+    assert [c.name for c in columns([], [profile])] == [
+        *("time/ms", "time/%", "count", "tflop16/s", "gbyte/s")
+    ]
+
+
+def test_utilisation_by_device_and_without_bytes(tmp_path: Path) -> None:
+    a = kernel("a", 1000, flops16=494.7e6)  # half of an H100's peak; no bytes at all
+    b = kernel("b", 1000, device="1", bytes=1675e3)
+    strange = kernel("c", 1000, device="2", bytes=1e6, flops32=1e6)
+    told = {"CUDA": {"0": H100, "1": H100, "2": {**H100, "arch": "999"}}}
+    found = values(profile_of(tmp_path, node("ROOT", a, b, strange), devices=told), "util")
+    assert found["a"] == (pytest.approx(0.5),)
+    assert found["b"] == (pytest.approx(0.5),)
+    assert found["c"] == (None,)
+    assert found["ROOT"] == (None,)
+
+
+def test_vectors_odd_values_and_several_roots(tmp_path: Path) -> None:
+    trees = [
+        node("one", kernel("a", 1000, cycles=[1, 2, 3], odd=None, flag=True, text="x")),
+        node("two", kernel("b", 1000, cycles=[4, 5, 6])),
+        {"frame": {}, "metrics": None, "children": None},
+    ]
+    profile = profile_of(tmp_path, *trees)
+    found = values(profile, "cycles", "time/us")
+    assert found["a"][0] == (1.0, 2.0, 3.0)
+    assert found["ROOT"] == ((5.0, 7.0, 9.0), 2.0)
+    assert found["(no name)"] == (None, None)
+
+
+@pytest.mark.parametrize("text", ["[]", "[{}]", '[{"frame": {"name": "ROOT"}, "metrics": {}}]'])
+def test_profiles_without_anything(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "empty.hatchet"
+    path.write_text(text)
+    profile = read(path)
+    assert profile.metrics == []
+    assert available(profile) == ([], [])
+    assert [row.path for row in rows([profile], columns([], [profile]), Selection())] == [("ROOT",)]
+
+
+@pytest.mark.parametrize("text", ["", "no", "[1]", "{}", '"x"', "[", "\udcff"])
+def test_what_is_no_profile(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "p.hatchet"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError, match=r"p\.hatchet` is neither"):
+        read(path)
+    with pytest.raises(UsageError, match="cannot read"):
+        read(tmp_path / "gone.hatchet")
+
+
+def test_traces_are_trees_by_their_stacks(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "a", "ts": 0, "dur": 2.0,
+         "args": {"call_stack": ["ROOT", "s", "a"]}},
+        {"ph": "X", "cat": "kernel", "name": "a", "ts": 9, "dur": 4.0,
+         "args": {"call_stack": ["ROOT", "s", "a"]}},
+        {"ph": "X", "cat": "scope", "name": "s", "ts": 0, "dur": 20.0},
+        {"ph": "M", "name": "process_name"},
+    ]  # fmt: skip
+    path = tmp_path / "t.chrome_trace"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = values(read(path), "time/us", "count", "avg_time/us")
+    assert list(found) == ["ROOT", "s", "a"]
+    assert found["a"] == found["ROOT"] == (pytest.approx(6.0), 2.0, pytest.approx(3.0))
+
+
+def test_selection(tmp_path: Path) -> None:
+    inner = node("inner", kernel("a", 1000), kernel("b", 10))
+    profile = profile_of(tmp_path, node("ROOT", node("outer", inner), kernel("c", 100)))
+    assert list(values(profile, "time/ns", include="^inner")) == [
+        "ROOT",
+        "outer",
+        "inner",
+        "a",
+        "b",
+    ]
+    assert list(values(profile, "time/ns", exclude="inner")) == ["ROOT", "outer", "c"]
+    assert list(values(profile, "time/ns", depth=1)) == ["ROOT", "outer", "c"]
+    assert list(values(profile, "time/ns", least=5.0)) == ["ROOT", "outer", "inner", "a", "c"]
+    with pytest.raises(UsageError, match="no regular expression"):
+        values(profile, "time/ns", include="(")
+
+
+def test_unknown_metrics_are_named(tmp_path: Path) -> None:
+    profile = profile_of(tmp_path, node("ROOT", kernel("a", 1000)))
+    with pytest.raises(UsageError, match="`gbyte/s` needs `bytes`, which no file has"):
+        columns(["gbyte/s"], [profile])
+    with pytest.raises(UsageError, match=r"`tim` needs `tim`.*time"):
+        columns(["tim"], [profile])
+
+
+def test_exclusive_metrics_do_not_add_up(tmp_path: Path) -> None:
+    timed = {**node("s", kernel("a", 1000))}
+    timed["metrics"] = {"cpu_time (ns)(exc)": 5000}
+    found = values(profile_of(tmp_path, node("ROOT", timed)), "cpu_time/us", "cpu_time/%")
+    assert found["s"] == (5.0, 100.0)
+    assert found["ROOT"] == (None, None)
+
+
+def test_kernels_of_one_path_on_two_devices_have_a_row_each(tmp_path: Path) -> None:
+    profile = profile_of(
+        tmp_path, node("ROOT", kernel("a", 1000), kernel("a", 3000, device="1")), name="two"
+    )
+    found = rows([profile], columns(["time/us"], [profile]), Selection())
+    assert [(row.path[-1], row.values[0]) for row in found] == [
+        *(("ROOT", (4.0,)), ("a", (1.0,)), ("a", (3.0,)))
+    ]
+
+
+def test_several_files_stand_beside_each_other(tmp_path: Path) -> None:
+    one = profile_of(tmp_path, node("ROOT", node("s", kernel("a", 2000))), name="one")
+    two = profile_of(tmp_path, node("ROOT", node("s", kernel("b", 1000), kernel("a", 4000))))
+    found = rows([one, two], columns(["time/us"], [one, two]), Selection())
+    assert [(row.path[-1], row.values) for row in found] == [
+        ("ROOT", ((2.0,), (5.0,))),
+        ("s", ((2.0,), (5.0,))),
+        ("a", ((2.0,), (4.0,))),
+        ("b", ((None,), (1.0,))),
+    ]
+
+
+# --- MessagePack ----------------------------------------------------------------------------------
+
+
+def pack(value: Any, wide: bool) -> bytes:
+    """As the specification has it, in the shortest or in the widest form."""
+    if value is None or isinstance(value, bool):
+        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
+    if isinstance(value, int):
+        if not wide and -32 <= value < 128:
+            return struct.pack("b", value)
+        return b"\xd3" + struct.pack(">q", value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, str):
+        raw = value.encode()
+        if not wide and len(raw) < 32:
+            return bytes([0xA0 | len(raw)]) + raw
+        return b"\xdb" + struct.pack(">I", len(raw)) + raw
+    items = list(value)
+    short, long = (0x80, b"\xdf") if isinstance(value, dict) else (0x90, b"\xdd")
+    small = not wide and len(items) < 16
+    head = bytes([short | len(items)]) if small else long + struct.pack(">I", len(items))
+    if isinstance(value, dict):
+        return head + b"".join(pack(k, wide) + pack(v, wide) for k, v in value.items())
+    return head + b"".join(pack(each, wide) for each in items)
+
+
+plain = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=40)
+nested = st.recursive(
+    plain | st.floats(allow_nan=False),
+    lambda each: (
+        st.lists(each, max_size=4) | st.dictionaries(st.text(max_size=5), each, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=nested, wide=st.booleans())
+def test_message_pack(value: Any, wide: bool) -> None:
+    assert unpack(pack(value, wide)) == value
+
+
+@given(data=st.binary(max_size=30))
+def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
+    try:
+        unpack(data)
+    except ValueError as error:
+        assert "no MessagePack" in str(error)  # noqa: PT017
+
+
+def test_a_tree_in_message_pack(tmp_path: Path) -> None:
+    path = tmp_path / "p.hatchet_msgpack"
+    path.write_bytes(pack([node("ROOT", kernel("a", 1000))], wide=False))
+    assert values(read(path), "time/us")["a"] == (1.0,)
