@@ -143,7 +143,10 @@ def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
         (("--watch", "a b"), "cannot watch `a b`: it must be a variable's name or FILE:LINE"),
         (("--trace", "no/such/t"), "there is no folder `no/such`"),
         (("--trace", "t", "--trace-limit", "much"), "`much` is no size"),
-        (("--watch", "acc", "--engine", "eager"), "--watch and --trace are for native code"),
+        (
+            ("--watch", "acc", "--engine", "eager"),
+            "--watch, --trace and --compare look into native code",
+        ),
     ],
 )
 def test_misuse(ttools: Run, script: str, arguments: tuple[str, ...], sentence: str) -> None:
@@ -151,3 +154,25 @@ def test_misuse(ttools: Run, script: str, arguments: tuple[str, ...], sentence: 
     assert done.returncode == 2
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_comparing_with_python(ttools: Run, script: str) -> None:
+    done = ttools("interpret", "--compare", "eager", script)
+    assert done.returncode == 0, done.stderr
+    assert "no difference between native code and Python in " in done.stdout
+
+
+def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path) -> None:
+    assert ttools("interpret", "--trace", "before.trace", script).returncode == 0
+    text = (tmp_path / script).read_text()
+    changed = text.replace("import torch\n", "import torch\n\n", 1).replace("x[2, 5]", "x[1, 17]")
+    (tmp_path / script).write_text(changed)
+    done = ttools("interpret", "--compare", "before.trace", script)
+    assert done.returncode == 1, done.stderr
+    assert f"{tmp_path}/rows.py:19: `x` differs first\n   19 |         x = tl.load(" in done.stdout
+    assert "program (1, 0, 0), iteration 1, lane [1] of [16]" in done.stdout
+    assert "native code   nan\n" in done.stdout
+    assert "before.trace  37\n" in done.stdout
+    missing = ttools("interpret", "--compare", "missing.trace", script)
+    assert missing.returncode == 2
+    assert "cannot read the trace `missing.trace`" in missing.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ttools.cli import options, statistics, watch_options, watching
+from ttools.cli import exit_codes, options, statistics, watch_options, watching
 from ttools.cli.console import require_folder, say
 from ttools.cli.ttir import Launch
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
@@ -33,6 +33,9 @@ def interpret_command(
     watch: watch_options.WatchOption = None,
     trace: watch_options.TraceOption = None,
     trace_limit: watch_options.TraceLimitOption = None,
+    compare: watch_options.CompareOption = None,
+    rtol: watch_options.RtolOption = None,
+    atol: watch_options.AtolOption = None,
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
@@ -51,9 +54,13 @@ def interpret_command(
         engine = options.Engine.EAGER
     if engine is options.Engine.EAGER and isinstance(work, Launch):
         raise UsageError("a .ttir file has no Python source for --engine eager or --pdb")
-    watches = bool(watch or trace)
-    if watches and engine is options.Engine.EAGER:
-        raise UsageError("--watch and --trace are for native code; leave --engine eager and --pdb")
+    wanted = watching.Wanted(
+        watch=bool(watch), trace=trace, compare=compare, form=form.value, output=output
+    )
+    if wanted.any and engine is options.Engine.EAGER:
+        raise UsageError(
+            "--watch, --trace and --compare look into native code, not into --engine eager"
+        )
     require_folder(output, dump_outputs, trace)
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
@@ -69,6 +76,9 @@ def interpret_command(
         watch=watch or None,
         trace=trace,
         trace_limit=watching.limit_of(trace_limit),
+        compare=compare,
+        rtol=rtol,
+        atol=atol,
     ) as run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     for warning in run.warnings:
@@ -76,11 +86,12 @@ def interpret_command(
             say("warning", warning)
     if not run.stats and not pdb:
         say("note", "no Triton kernel was launched, so nothing was interpreted")
-    if watches and run.stats:
-        watching.report(run, watched=bool(watch), trace=trace, form=form.value, output=output)
+    if wanted.any and run.stats:
+        differs = watching.report(run, wanted)
         watching.refuse_unmatched(run)
-    if stats or (not watches and (output or form is options.ReportFormat.JSON)):
+        status = status or exit_codes.FINDINGS * differs
+    if stats or (not wanted.any and (output or form is options.ReportFormat.JSON)):
         name = str(work)
-        kept = None if watches else output
+        kept = None if wanted.any else output
         statistics.report(run.stats, form=form.value, output=kept, target=name, exit_code=status)
     raise typer.Exit(status)

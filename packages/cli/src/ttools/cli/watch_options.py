@@ -39,3 +39,36 @@ TraceLimitOption = Annotated[
         rich_help_panel=_LOOK,
     ),
 ]
+CompareOption = Annotated[
+    str | None,
+    typer.Option(
+        "--compare",
+        metavar="eager | FILE",
+        help="Find the first variable, line and lane that differ from the kernels run as Python, "
+        "or from an earlier --trace; exit with 1 if there is one.",
+        show_default=False,
+        rich_help_panel=_LOOK,
+    ),
+]
+RtolOption = Annotated[
+    float | None,
+    typer.Option(
+        "--rtol",
+        min=0,
+        metavar="R",
+        help="Relative tolerance of --compare; by default that of torch.testing for the type.",
+        show_default=False,
+        rich_help_panel=_LOOK,
+    ),
+]
+AtolOption = Annotated[
+    float | None,
+    typer.Option(
+        "--atol",
+        min=0,
+        metavar="A",
+        help="Absolute tolerance of --compare, likewise.",
+        show_default=False,
+        rich_help_panel=_LOOK,
+    ),
+]

@@ -5,6 +5,7 @@ Owns where the report goes. What it says is `ttools.interpreter.watching.summary
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,29 +25,63 @@ def limit_of(text: str | None) -> int | None:
     return read_size(text)
 
 
-def report(
-    run: Interpretation, *, watched: bool, trace: Path | None, form: str, output: Path | None
-) -> None:
-    """Writes the values that were watched, and says where a trace is.
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What is to be reported.
 
-    Args:
-        run: that recorded them.
-        watched: whether `--watch` was given; a trace alone is not shown.
-        trace: the file they were recorded in.
+    Attributes:
+        watch: `--watch` was given; a trace alone is not shown.
+        trace: the file values are recorded in.
+        compare: what they are compared with; the differences are reported in their stead.
         form: `text` or `json`.
         output: a file for the report; standard output by default.
     """
-    from ttools.interpreter.watching import summary
 
+    watch: bool
+    trace: Path | None
+    compare: str | None
+    form: str
+    output: Path | None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is recorded."""
+        return self.watch or self.trace is not None or self.compare is not None
+
+
+def report(run: Interpretation, wanted: Wanted) -> bool:
+    """Writes the values that were watched or how they differ, and says where a trace is.
+
+    Returns:
+        Whether values were compared and differ.
+    """
     recording = run.watched
-    if trace is not None:
+    if wanted.trace is not None:
         count, launches = len(recording), len(recording.launches)
         values, runs = "s" * (count != 1), "es" * (launches != 1)
-        say("note", f"{count:,} value{values} of {launches:,} launch{runs} are in {trace}")
+        say("note", f"{count:,} value{values} of {launches:,} launch{runs} are in {wanted.trace}")
+    if wanted.compare is not None and not run.unmatched:
+        return _report_comparison(run, wanted)
+    from ttools.interpreter.watching import summary
+
+    form, output = wanted.form, wanted.output
     if form == "json":
         write_json(summary.as_data(recording), output, stdout())
-    elif watched and len(recording):
+    elif wanted.watch and len(recording):
         write_text("".join(f"{line}\n" for line in summary.text_lines(recording)), output)
+    return False
+
+
+def _report_comparison(run: Interpretation, wanted: Wanted) -> bool:
+    from ttools.interpreter.watching import comparison_text
+
+    found = run.comparison
+    if wanted.form == "json":
+        write_json(comparison_text.as_data(found), wanted.output, stdout())
+    else:
+        lines = comparison_text.text_lines(found)
+        write_text("".join(f"{line}\n" for line in lines), wanted.output)
+    return found.first is not None
 
 
 def refuse_unmatched(run: Interpretation) -> None:

@@ -18,6 +18,7 @@ from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.observation import Observer
 from ttools.interpreter.stats import KernelStats
 from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.watching.comparison import Comparison
 from ttools.interpreter.watching.recording import Recording
 from ttools.interpreter.watching.watch import DEFAULT_LIMIT, Watching
 
@@ -59,6 +60,17 @@ class Interpretation:
         if self._watching is None:
             raise UsageError("nothing is watched: interpret(watch=[...]) names what to watch")
         return self._watching.recording
+
+    @property
+    def comparison(self) -> Comparison:
+        """What comparing the values so far with another run's finds.
+
+        Raises:
+            UsageError: nothing is compared, or the runs have nothing in common.
+        """
+        if self._watching is None:
+            raise UsageError("nothing is compared: interpret(compare=...) says with what")
+        return self._watching.comparison
 
     @property
     def unmatched(self) -> list[str]:
@@ -116,6 +128,9 @@ def interpret(
     watch: Sequence[str] | None = None,
     trace: str | Path | None = None,
     trace_limit: int | None = None,
+    compare: str | Path | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -140,6 +155,10 @@ def interpret(
             autotuners take their first configuration.
         trace: a file to record in, for `open_trace`; everything, unless `watch` says what.
         trace_limit: how many bytes of values are recorded at most, 256 MiB by default.
+        compare: compares the values with those of `eager` programs, or of a trace: the run's
+            `comparison`.
+        rtol: relative tolerance of the comparison; by default that of `torch.testing`.
+        atol: absolute tolerance, likewise.
 
     Returns:
         The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
@@ -161,8 +180,18 @@ def interpret(
     if programs is not None:
         selection.parse(programs)
     watching = None
-    if watch is not None or trace is not None:
-        watching = _watching(watch, trace, trace_limit, programs, seed, engine, observer)
+    if watch is not None or trace is not None or compare is not None:
+        _check_watching(watch, engine, observer)
+        watching = Watching(
+            watch or (),
+            trace=trace,
+            programs=programs,
+            seed=seed,
+            limit=DEFAULT_LIMIT if trace_limit is None else trace_limit,
+            against=compare,
+            rtol=rtol,
+            atol=atol,
+        )
         observer, programs = watching.recorder, None
     elif trace_limit is not None:
         raise UsageError("trace_limit is for a trace: name a file with trace=, or watch something")
@@ -182,23 +211,13 @@ def interpret(
     )
 
 
-def _watching(
-    watch: Sequence[str] | None,
-    trace: str | Path | None,
-    limit: int | None,
-    programs: str | None,
-    seed: int,
-    engine: str,
-    observer: Observer | None,
-) -> Watching:
+def _check_watching(watch: Sequence[str] | None, engine: str, observer: Observer | None) -> None:
     if isinstance(watch, str):
         raise UsageError(f"watch={watch!r}: must be a list of variables, as in watch=[{watch!r}]")
     if engine == "eager":
         raise UsageError("engine='eager': only native code is watched; eager kernels can print")
     if observer is not None:
         raise UsageError("watch= and observer= exclude each other")
-    size = DEFAULT_LIMIT if limit is None else limit
-    return Watching(watch or (), trace=trace, programs=programs, seed=seed, limit=size)
 
 
 def _check(name: str, value: str, choices: Sequence[str]) -> None:

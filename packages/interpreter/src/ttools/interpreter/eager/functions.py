@@ -16,6 +16,7 @@ from ttools.core.errors import UsageError
 from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
 from ttools.interpreter.eager.frames import MARK, location
+from ttools.interpreter.eager.recorded import listener, tell_assignments
 from ttools.interpreter.eager.rewrite import rewrite
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
 
@@ -36,7 +37,7 @@ class EagerFunction:
         self._globals: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
         self._launch = -1
-        self._python: FunctionType | None = None
+        self._python: dict[bool, FunctionType] = {}
         self.__name__ = function.fn.__name__
         self.__doc__ = function.fn.__doc__
 
@@ -65,9 +66,10 @@ class EagerFunction:
         if self._launch != _launches[0]:
             self._refresh()
             self._launch = _launches[0]
-        if self._python is None:
-            self._python = self._compile()
-        return self._python
+        tells = listener() is not None
+        if tells not in self._python:
+            self._python[tells] = self._compile(tells)
+        return self._python[tells]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -97,7 +99,7 @@ class EagerFunction:
                 self._globals[name] = value if name.startswith("__") else wrap(value)
         self._globals["__builtins__"] = python_builtins(breakpoint_function())
 
-    def _compile(self) -> FunctionType:
+    def _compile(self, tells: bool) -> FunctionType:
         function = self.jit_function
         lines = "".join(function.raw_src).splitlines()
         start = next((i for i, line in enumerate(lines) if _DEF.match(line)), 0)
@@ -107,6 +109,8 @@ class EagerFunction:
         if not isinstance(definition, ast.FunctionDef):
             raise UsageError(f"`{function.fn.__name__}` is no function definition")
         _move(definition, function.starting_line_number + start - 1, indent)
+        if tells:
+            tell_assignments(definition)
         name = source_file(function)
         code = compile(rewrite(definition), name, "exec", dont_inherit=True)
         # Not executed: a debugger would stop in the definition.

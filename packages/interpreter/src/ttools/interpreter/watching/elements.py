@@ -2,60 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-_FLOATS: dict[str, Any] = {
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "bf16": ml_dtypes.bfloat16,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
-}
-_INTEGER = re.compile(r"i(\d+)")
-_POINTER = "!tt.ptr<"
+from ttools.interpreter.eager.elements import Element
+from ttools.interpreter.eager.elements import element as element_of
+
+
+@lru_cache(maxsize=64)
+def _element(text: str) -> Element | None:
+    try:
+        return element_of(text)
+    except KeyError:
+        return None
 
 
 def is_pointer(element: str) -> bool:
     """Whether an element type, as MLIR writes it, is a pointer's."""
-    return element.startswith(_POINTER)
+    found = _element(element)
+    return found is not None and found.is_pointer
 
 
-@lru_cache(maxsize=64)
 def numpy_type(element: str) -> np.dtype[Any] | None:
     """The NumPy type of an element type as MLIR writes it; addresses for pointers."""
-    if is_pointer(element):
-        return np.dtype(np.uint64)
-    if found := _INTEGER.fullmatch(element):
-        width = int(found[1])
-        if width == 1:
-            return np.dtype(np.bool_)
-        return np.dtype(f"i{width // 8}") if width in (8, 16, 32, 64) else None
-    kind = _FLOATS.get(element)
-    return None if kind is None else np.dtype(kind)
+    found = _element(element)
+    return None if found is None else found.dtype
 
 
-def pointee(element: str) -> str:
-    """What a pointer points to."""
-    return element.removeprefix(_POINTER).removesuffix(">").split(",")[0].strip()
+def pointee_bytes(element: str) -> int:
+    """The size of what a pointer points to."""
+    found = _element(element)
+    return found.pointee.size if found is not None and found.pointee is not None else 1
 
 
 def type_name(element: str) -> str:
     """How NumPy calls the type; `*float32` for a pointer."""
-    if is_pointer(element):
-        return "*" + type_name(pointee(element))
-    found = numpy_type(element)
-    return element if found is None else str(found)
+    found = _element(element)
+    if found is None:
+        return element
+    return f"*{type_name(found.pointee.text)}" if found.pointee is not None else str(found.dtype)
 
 
 @dataclass(frozen=True)

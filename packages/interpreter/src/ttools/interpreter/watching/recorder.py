@@ -24,6 +24,7 @@ from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.selection import Grid, arrange
+from ttools.interpreter.watching.eager_recorder import EagerRecorder
 from ttools.interpreter.watching.elements import numpy_type
 from ttools.interpreter.watching.rewrite import insert_watches, place_fields
 from ttools.interpreter.watching.selectors import (
@@ -38,6 +39,8 @@ from ttools.interpreter.watching.variables import Variable, find_variables
 #: Of the rewrite; to be changed with what it does.
 _VERSION = "watch 1"
 _LONGEST_SOURCE = 1 << 20
+#: Python takes milliseconds per program: of larger grids some are compared.
+MOST_COMPARED = 32
 
 
 class Recorder:
@@ -49,6 +52,7 @@ class Recorder:
         programs: whose values are recorded, in the language of `selection`; all by default.
         seed: of `random:N` in it.
         limit: how many bytes are recorded at most.
+        twin: runs the same programs as Python before, and records them too.
 
     Raises:
         UsageError: something cannot be watched.
@@ -62,8 +66,10 @@ class Recorder:
         programs: str | None = None,
         seed: int = 0,
         limit: int,
+        twin: EagerRecorder | None = None,
     ) -> None:
         self.writer = TraceWriter(file, limit)
+        self._twin = twin
         self._selectors = read_selectors(watch)
         self._programs = programs
         self._seed = seed
@@ -88,14 +94,22 @@ class Recorder:
         x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
         if not x * y * z:
             return launch.execute(Instruments())
-        chosen = arrange((x, y, z), "natural", self._seed, self._programs)
-        table = np.ones(x * y * z, np.uint8) if chosen is None else np.zeros(x * y * z, np.uint8)
-        if chosen is not None:
-            table[chosen] = 1
         variables = self._look(launch)
         if not variables:
             return launch.execute(Instruments())
-        watch = _LaunchWatch(self, self._begin(launch, (x, y, z)), launch.kernel, table)
+        programs = self._chosen((x, y, z))
+        table = np.zeros(x * y * z, np.uint8)
+        table[slice(None) if programs is None else programs] = 1
+        described = self._describe(launch, (x, y, z))
+        if self._twin is not None:
+            if launch.variants.synchronises:
+                launch.run.warn(
+                    f"programs of `{launch.kernel}` learn of each other through memory: their "
+                    "order may be why values differ from those of Python"
+                )
+            ids = range(x * y * z) if programs is None else programs.tolist()
+            self._twin.run(launch, described, ids)
+        watch = _LaunchWatch(self, int(described["index"]), launch.kernel, table)
 
         def rewrite(module: Module) -> None:
             insert_watches(module, choose(_watchable(module, launch), self._selectors))
@@ -118,12 +132,20 @@ class Recorder:
         chosen = self._variables[launch.variants] = choose(found, self._selectors)
         return chosen
 
-    def _begin(self, launch: ObservedLaunch, grid: Grid) -> int:
+    def _chosen(self, grid: Grid) -> Any:
+        """The linear ids of the programs that are recorded; None if all are."""
+        programs = self._programs
+        if programs is None and self._twin is not None and prod(grid) > MOST_COMPARED:
+            programs = f"0,last,random:{MOST_COMPARED - 2}"
+        return arrange(grid, "natural", self._seed, programs)
+
+    def _describe(self, launch: ObservedLaunch, grid: Grid) -> dict[str, Any]:
         with self._lock:
             index = self._launches
             self._launches += 1
-        self.writer.describe("launch", launch_fields(launch, index, grid))
-        return index
+        described = launch_fields(launch, index, grid)
+        self.writer.describe("launch", described)
+        return described
 
     def place_of(self, kernel: str, site: Site) -> int:
         """The number of a watched place; it is described when it is first asked for."""
@@ -170,6 +192,8 @@ class Recorder:
         """Marks the trace as complete."""
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()
+        if self._twin is not None:
+            self._twin.finish()
 
 
 def _watchable(module: Module, launch: ObservedLaunch) -> list[Variable]:

@@ -23,7 +23,7 @@ from ttools.interpreter.watching.elements import (
     figures,
     is_pointer,
     numpy_type,
-    pointee,
+    pointee_bytes,
     type_name,
 )
 from ttools.interpreter.watching.trace_format import ValueBlock, read_blocks
@@ -179,9 +179,8 @@ class Record:
         """
         if not is_pointer(self.place.element):
             raise UsageError(f"`{self.name}` holds no pointers but {self.place.type}")
-        addresses = self.values.reshape(-1).astype(np.int64)
-        kind = numpy_type(pointee(self.place.element))
-        item = kind.itemsize if kind is not None else 8
+        addresses = self.values.reshape(-1)
+        item = pointee_bytes(self.place.element)
         names, offsets = [""] * addresses.size, addresses.copy()
         pointers = [a for a in self.launch.arguments if a.value is None]
         if self.place.parameter >= 0:
@@ -207,6 +206,7 @@ class Recording(Sequence[Record]):
     Attributes:
         launches: by number.
         places: by number.
+        sources: text of the files, as they were.
         complete: whether the trace was finished.
         refused: how many values did not fit.
 
@@ -222,6 +222,7 @@ class Recording(Sequence[Record]):
         self.sources: dict[str, str] = {}
         self.complete = False
         self.refused = 0
+        self._lines: dict[str, list[str]] = {}
         self._blocks: list[ValueBlock] = []
         for block in read_blocks(data, name):
             if isinstance(block, ValueBlock):
@@ -310,6 +311,12 @@ class Recording(Sequence[Record]):
         """The variables of which there are values."""
         numbers = dict.fromkeys(block.place for block in self._blocks)
         return list(dict.fromkeys(self.places[n].name for n in numbers))
+
+    def source_lines(self, file: str) -> list[str]:
+        """The lines of a file as it was when the kernel ran; none if it could not be read."""
+        if file not in self._lines:
+            self._lines[file] = self.sources.get(file, "").splitlines()
+        return self._lines[file]
 
     def select(
         self,

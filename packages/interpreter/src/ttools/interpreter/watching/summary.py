@@ -78,15 +78,15 @@ def value_text(record: Record) -> str:
     if is_pointer(record.place.element):
         return _pointer_text(record)
     if not record.place.shape:
-        return f"= {_number(values.reshape(-1)[0])}"
+        return f"= {number_text(values.reshape(-1)[0])}"
     parts = []
     sums = record.figures
     if values.dtype == np.bool_:
         parts.append(f"true {round((sums.mean or 0) * sums.count)} of {sums.count}")
     elif sums.low is not None and sums.high is not None:
-        parts.append(f"min {_number(sums.low)}  max {_number(sums.high)}")
+        parts.append(f"min {number_text(sums.low)}  max {number_text(sums.high)}")
         if sums.mean is not None:
-            parts.append(f"mean {_number(sums.mean)}")
+            parts.append(f"mean {number_text(sums.mean)}")
     if sums.nans:
         parts.append(f"nan {sums.nans} of {sums.count}")
     if sums.infinities:
@@ -101,36 +101,38 @@ def first_elements(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
     """The first elements in row-major order, `-` where there is none."""
     flat = values.reshape(-1)[:_FIRST]
     defined = np.ones(len(flat), np.bool_) if mask is None else mask.reshape(-1)[:_FIRST]
-    texts = [_number(v) if d else "-" for v, d in zip(flat, defined, strict=True)]
+    texts = [number_text(v) if d else "-" for v, d in zip(flat, defined, strict=True)]
     return f"[{' '.join(texts)}{' …' if values.size > len(flat) else ''}]"
 
 
-def _number(value: Any) -> str:
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number with so many digits, if it is no integer."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
         return str(int(value))
-    return f"{float(value):.6g}"
+    return f"{float(value):.{digits}g}"
 
 
 def _pointer_text(record: Record) -> str:
     names, offsets = record.targets
     flat = offsets.reshape(-1)
     if not record.place.shape:
-        return f"= {_target(names[0], int(flat[0]))}"
+        return f"= {target_text(names[0], int(flat[0]))}"
     parts = []
     keys = [name or "address" for name in names]
     for name, group in groupby(sorted(range(len(keys)), key=keys.__getitem__), keys.__getitem__):
         own = flat[list(group)]
-        ends = _target("" if name == "address" else name, int(own.min()))
+        ends = target_text("" if name == "address" else name, int(own.min()))
         last = int(own.max())
         parts.append(f"{ends} to {last if name != 'address' else hex(last)}")
-    first = [_target(n, int(o)) for n, o in list(zip(names, flat, strict=True))[:3]]
+    first = [target_text(n, int(o)) for n, o in list(zip(names, flat, strict=True))[:3]]
     more = " …" if len(names) > len(first) else ""
     return f"{'; '.join(parts)}  [{', '.join(first)}{more}]"
 
 
-def _target(name: str, offset: int) -> str:
+def target_text(name: str, offset: int) -> str:
+    """Where a pointer leads: an argument and an element, or an address."""
     if not name:
         return hex(offset & (2**64 - 1))
     return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.watching.comparison import Comparison, compare
+from ttools.interpreter.watching.eager_recorder import EagerRecorder
 from ttools.interpreter.watching.recorder import Recorder
 from ttools.interpreter.watching.recording import Recording, open_trace
 from ttools.interpreter.watching.selectors import EVERYTHING
 
 #: Bytes of values that are recorded unless more are asked for.
 DEFAULT_LIMIT = 1 << 28
+#: What to compare with, if it is no trace: the kernels' own source, run as Python.
+EAGER = "eager"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:I?B)?", re.IGNORECASE)
 
@@ -31,6 +35,9 @@ class Watching:
         programs: whose values are recorded.
         seed: of `random:N` in it.
         limit: how many bytes of values are recorded at most.
+        against: what the run is compared with: `eager`, or a trace; nothing by default.
+        rtol: relative tolerance of the comparison; by default that of the type.
+        atol: absolute tolerance, likewise.
 
     Raises:
         UsageError: something cannot be watched, or the file not be written.
@@ -44,7 +51,17 @@ class Watching:
         programs: str | None = None,
         seed: int = 0,
         limit: int = DEFAULT_LIMIT,
+        against: str | Path | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
     ) -> None:
+        self._tolerances = {"rtol": rtol, "atol": atol}
+        self._against = against
+        self._other: Recording | None = None
+        if against is not None and against != EAGER:
+            self._other = open_trace(against)
+        self._twin_file = io.BytesIO()
+        twin = EagerRecorder(self._twin_file, limit) if against == EAGER else None
         self._path = None if trace is None else Path(trace)
         self._file: BinaryIO
         self._limit = limit
@@ -58,7 +75,9 @@ class Watching:
                 self._file = self._path.open("wb")
             except OSError as error:
                 raise UsageError(f"cannot write `{trace}`: {error.strerror}") from None
-        self.recorder = Recorder(self._file, wishes, programs=programs, seed=seed, limit=limit)
+        self.recorder = Recorder(
+            self._file, wishes, programs=programs, seed=seed, limit=limit, twin=twin
+        )
 
     @property
     def recording(self) -> Recording:
@@ -68,6 +87,19 @@ class Watching:
             return open_trace(self._path)
         assert isinstance(self._file, io.BytesIO)
         return Recording(self._file.getvalue())
+
+    @property
+    def comparison(self) -> Comparison:
+        """What the comparison of all that was recorded so far finds.
+
+        Raises:
+            UsageError: nothing is compared, or there is nothing in common.
+        """
+        if self._against is None:
+            raise UsageError("nothing is compared: interpret(compare=...) says with what")
+        other = self._other or Recording(self._twin_file.getvalue())
+        names = ("native code", "Python" if self._other is None else str(self._against))
+        return compare(self.recording, other, names=names, **self._tolerances)
 
     def finish(self) -> list[str]:
         """Marks the trace as complete; returns what the user should know."""
