@@ -87,11 +87,11 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert "note: sum_kernel for n=100000, float32: 4 configurations" in done.stderr
 
     # ---- known configurations cost nothing, a new one costs one trial
-    again = ttools("tune", "--format", "json", script, "64,1024")
+    again = ttools("tune", "--workers", "0", "--format", "json", script, "64,1024")
     (same,) = problems(again)
     assert (same["new_trials"], same["winner"]) == (0, problem["winner"])
     assert same["trials"] == problem["trials"]
-    (more,) = problems(ttools("tune", "--format", "json", script, "256,64,1024"))
+    (more,) = problems(ttools("tune", "--workers", "0", "--format", "json", script, "256,64,1024"))
     assert more["new_trials"] == 1
     assert [each["config"]["BLOCK"] for each in more["trials"]] == [256, 64, 1024, 1024, 48]
     assert [t["status"] for t in more["trials"]] == ["ok", "ok", "ok", "wrong", "failed"]
@@ -117,7 +117,9 @@ def test_wrong_and_failing_configurations_cannot_win(
 def test_the_lock_file_decides_and_nothing_is_measured(
     ttools: Run, script: str, tmp_path: Path
 ) -> None:
-    done = ttools("tune", "--lock", "lock.json", "--store", "own.sqlite", script, "64,1024")
+    done = ttools(
+        "tune", "--workers", "0", "--lock", "lock.json", "--store", "own.sqlite", script, "64,1024"
+    )
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "lock.json").read_text())
     (row,) = data["winners"]
@@ -139,11 +141,33 @@ def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
 ) -> None:
     text = SCRIPT.replace("offs < n // PART", "offs < (n if PART == 1 else n + 1)")
     (tmp_path / "script.py").write_text(text.replace(' * meta["PART"]', ""))
-    done = ttools("tune", "--sanitize", "--format", "json", "script.py", "64")
+    done = ttools("tune", "--workers", "0", "--sanitize", "--format", "json", "script.py", "64")
     (problem,) = problems(done)
     assert [each["status"] for each in problem["trials"]] == ["ok", "defect", "failed"]
     assert problem["trials"][1]["reason"].startswith("memcheck: out-of-bounds load of 4 bytes")
     assert "script.py:26:" in problem["trials"][1]["reason"]
+
+
+def test_planted_crashes_and_hangs_are_rejected_and_reported(ttools: Run, tmp_path: Path) -> None:
+    planted = """\
+sum_kernel.configs += [triton.Config({"BLOCK": b, "PART": 1}) for b in (128, 256)]
+sum_kernel.configs[-2].pre_hook = lambda arguments: __import__("os").abort()
+sum_kernel.configs[-1].pre_hook = lambda arguments: __import__("time").sleep(1000)
+sum_kernel[grid](x, out, total, n)
+"""
+    text = SCRIPT.replace("sum_kernel[grid](x, out, total, n)\n", planted)
+    (tmp_path / "script.py").write_text(text)
+    done = ttools("tune", "--timeout", "3", "--format", "json", "script.py", "64")
+    (problem,) = problems(done)
+    found = {each["config"]["BLOCK"]: each for each in problem["trials"]}
+    statuses = {block: each["status"] for block, each in found.items()}
+    assert statuses == {64: "ok", 1024: "wrong", 48: "failed", 128: "crashed", 256: "timed_out"}
+    assert "Aborted (SIGABRT)" in found[128]["reason"]
+    assert "did not end within 3 s" in found[256]["reason"]
+    assert "outputs right: True" in done.stdout
+    shown = ttools("tune", "show", "ttools-tunings.sqlite")
+    assert "timed out: " in shown.stdout
+    assert "crashed: " in shown.stdout
 
 
 def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:

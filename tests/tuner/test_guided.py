@@ -37,13 +37,15 @@ def cost(candidate: Candidate) -> float | None:
 
 def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") -> list[Candidate]:
     search = STRATEGIES[name](space, seed)
-    order = [next(search)]
-    while len(order) < trials:
+    order: list[Candidate] = []
+    batch = next(search)
+    while batch and len(order) < trials:
+        order += batch
         try:
-            order.append(search.send(cost(order[-1])))
+            batch = search.send([cost(each) for each in batch])
         except StopIteration:
             break
-    return order
+    return order[:trials]
 
 
 def regret(name: str, seed: int) -> float:

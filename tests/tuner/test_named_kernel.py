@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.errors import UsageError
-from ttools.tuner import TuningRun
+from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.named_kernel import Inputs, autotuned, launch_all, load_inputs
 
 
@@ -43,7 +43,7 @@ def test_each_of_the_inputs_is_tuned_and_heuristics_stay() -> None:
         arguments = {"x_ptr": x, "out_ptr": out, "n": n}
         inputs.append(Inputs(arguments, lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)))
     tuner = autotuned(add_kernel, [*configs(BLOCK=32), *configs(BLOCK=64)], inputs)
-    with TuningRun() as run:
+    with TuningRun(TuneOptions(workers=0)) as run:
         launch_all(tuner, inputs)
     assert [each.problem.key_values["n"] for each in run.session.results] == [64, 200]
     small, large = (each.arguments["out_ptr"] for each in inputs)

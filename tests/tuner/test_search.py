@@ -27,9 +27,10 @@ def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[
     search = STRATEGIES[name](space, seed)
     order: list[Candidate] = []
     try:
-        order.append(next(search))
+        batch = next(search)
         while True:
-            order.append(search.send(cost(order[-1])))
+            order += batch
+            batch = search.send([cost(each) for each in batch])
     except StopIteration:
         return order
 

@@ -15,6 +15,9 @@ from ttools.tuner.bench import Checks, winner
 from ttools.tuner.store import Store
 from ttools.tuner.trial import candidates
 
+#: In this process: what workers are for is tested apart.
+HERE = TuneOptions(workers=0)
+
 
 def config(block: int, wrong: bool = False) -> triton.Config:
     return triton.Config({"BLOCK": block, "WRONG": wrong})
@@ -40,7 +43,7 @@ def launch(kernel, n: int = 100) -> torch.Tensor:
 
 
 def test_memory_is_as_if_the_winner_alone_had_run() -> None:
-    with TuningRun() as run:
+    with TuningRun(HERE) as run:
         kernel = kernel_of(config(16), config(32), config(64))
         launch(kernel)
         launch(kernel)
@@ -50,12 +53,12 @@ def test_memory_is_as_if_the_winner_alone_had_run() -> None:
 
 
 def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() -> None:
-    with TuningRun() as run:
+    with TuningRun(HERE) as run:
         launch(kernel_of(config(16), config(128, wrong=True)))
     (result,) = run.session.results
     assert [each.status for each in result.trials.values()] == ["ok", "wrong"]
     assert result.notes == []
-    with TuningRun() as run:
+    with TuningRun(HERE) as run:
         launch(kernel_of(config(16, wrong=True), config(32), config(64)))
     (result,) = run.session.results
     assert [each.status for each in result.trials.values()] == ["ok", "wrong", "wrong"]
@@ -63,7 +66,7 @@ def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() ->
 
 
 def test_scratch_memory_is_not_compared() -> None:
-    options = TuneOptions(checks=Checks(scratch=("total_ptr",)))
+    options = TuneOptions(workers=0, checks=Checks(scratch=("total_ptr",)))
     with TuningRun(options) as run:
         launch(kernel_of(config(128, wrong=True), config(64, wrong=True), config(16, wrong=True)))
     assert {each.status for each in run.session.results[0].trials.values()} == {"ok"}
@@ -71,16 +74,16 @@ def test_scratch_memory_is_not_compared() -> None:
 
 def test_budgets() -> None:
     kernel = kernel_of(*(config(1 << n) for n in range(4, 10)))
-    with TuningRun(TuneOptions(trials=2)) as run:
+    with TuningRun(TuneOptions(workers=0, trials=2)) as run:
         launch(kernel)
     assert len(run.session.results[0].trials) == 2
-    with TuningRun(TuneOptions(seconds=0.0)) as run:
+    with TuningRun(TuneOptions(workers=0, seconds=0.0)) as run:
         launch(kernel_of(*(config(1 << n) for n in range(4, 10))))
     assert len(run.session.results[0].trials) == 1
 
 
 def test_the_first_exception_is_raised_if_nothing_runs() -> None:
-    with TuningRun() as run, pytest.raises(triton.CompilationError, match="power of 2"):
+    with TuningRun(HERE) as run, pytest.raises(triton.CompilationError, match="power of 2"):
         launch(kernel_of(config(48), config(33)))
     (result,) = run.session.results
     assert [each.status for each in result.trials.values()] == ["failed", "failed"]
@@ -97,7 +100,7 @@ def test_stores_through_pointers_from_memory_cannot_be_put_back() -> None:
 
     for checks in (Checks(), Checks(sanitize=True)):
         out = torch.zeros(8)
-        with TuningRun(TuneOptions(checks=checks)) as run:
+        with TuningRun(TuneOptions(workers=0, checks=checks)) as run:
             scatter_kernel[(1,)](torch.tensor([out.data_ptr()]))
         assert out.tolist() == [1.0] * 8, "it ran once, in its first configuration"
         (note,) = run.session.results[0].notes
@@ -110,7 +113,7 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
     slow = triton.Config(
         {"BLOCK": 128, "WRONG": False}, pre_hook=lambda arguments: time.sleep(0.02)
     )
-    with TuningRun() as run:
+    with TuningRun(HERE) as run:
         launch(kernel_of(config(1), slow))
     trials = list(run.session.results[0].trials.values())
     assert all(0 < (each.seconds or 0) < 0.02 for each in trials)
@@ -119,7 +122,7 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
 
 def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    run = TuningRun(store=path)
+    run = TuningRun(HERE, store=path)
     store = run.session._store
     assert store is not None
     store._base.execute("PRAGMA max_page_count = 1")
@@ -153,7 +156,7 @@ def test_equal_medians_go_to_the_first() -> None:
 
 def test_a_single_configuration_needs_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
-    with TuningRun(lock=path):
+    with TuningRun(HERE, lock=path):
         launch(kernel_of(config(16), config(64)))
     with TuningRun(lock=path, locked=True) as run:
         launch(kernel_of(config(32)))
@@ -167,13 +170,13 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     path, second = tmp_path / "store.sqlite", config(64)
     kernel = kernel_of(config(16), second, config(32))
     second.pre_hook = interrupt
-    with pytest.raises(KeyboardInterrupt), TuningRun(store=path) as run:
+    with pytest.raises(KeyboardInterrupt), TuningRun(HERE, store=path) as run:
         launch(kernel)
     (result,) = run.session.results
     assert (len(result.trials), result.complete) == (1, False)
     assert result.winner is not None
     second.pre_hook = None
-    with TuningRun(store=path) as run:
+    with TuningRun(HERE, store=path) as run:
         launch(kernel)
     (result,) = run.session.results
     assert (len(result.trials), len(result.new), result.complete) == (3, 2, True)

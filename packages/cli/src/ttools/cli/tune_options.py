@@ -109,6 +109,28 @@ TunedOnlyOption = Annotated[
         rich_help_panel=_SEARCH,
     ),
 ]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=0,
+        metavar="N",
+        help="Compile ahead in so many processes, and run configurations in one more; by default "
+        "one for each processor. 0 runs all in this process.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        metavar="S",
+        help="Give up a configuration that takes longer, its compilation included.",
+        rich_help_panel=_VERIFY,
+    ),
+]
 SanitizeOption = Annotated[
     bool,
     typer.Option(

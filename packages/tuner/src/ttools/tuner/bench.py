@@ -1,15 +1,16 @@
 """Runs one launch in configurations of choice, each on the memory that the first one found.
 
 Owns verification and timing of a single configuration. Must not know which are tried, nor where
-results go. Everything runs in this process: a configuration that ends it, ends the run.
+results go. Everything runs in this process: a configuration that ends it, ends the process; so this
+is normally a worker's, see `remote_bench`.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
@@ -52,6 +53,31 @@ class Checks:
         return "; ".join(filter(None, parts))
 
 
+class AnyBench(Protocol):
+    """What runs configurations, here or elsewhere; see `Bench`."""
+
+    reference: str
+    first_error: Exception | None
+
+    @property
+    def uncounted(self) -> str:
+        """Why launches could not be counted; empty if they could."""
+
+    def restore(self) -> None:
+        """Puts memory back."""
+
+    def establish(self, candidate: Candidate) -> None:
+        """Makes a configuration the reference, if there is none yet."""
+
+    def attempts(
+        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = ...
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Verifies and times configurations."""
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations in turns."""
+
+
 class Bench:
     """One launch, to be made again and again.
 
@@ -72,9 +98,58 @@ class Bench:
         self.reference = ""
         self.first_error: Exception | None = None
 
+    @property
+    def uncounted(self) -> str:
+        """Why launches could not be counted; empty if they could."""
+        return self._clock.uncounted
+
     def restore(self) -> None:
         """Puts memory back."""
         self._before.restore()
+
+    def compile(self, candidate: Candidate) -> None:
+        """Compiles a configuration as the launch needs it, and launches nothing.
+
+        Raises:
+            Exception: whatever the configuration breaks on.
+        """
+        self.restore()
+        self._clock.expect(self._launch.kernel, compile_only=True)
+        try:
+            self._launch.run(candidate.config)
+        finally:
+            self._clock.take()
+
+    def establish(self, candidate: Candidate) -> None:
+        """Makes a configuration the reference, if there is none yet."""
+        if not self.reference:
+            self.verify(candidate)
+
+    def attempts(
+        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Verifies and times configurations one after the other.
+
+        Args:
+            candidates: to try.
+            stop: asked before each is begun.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        for candidate in candidates:
+            if stop():
+                return
+            yield candidate, self.attempt(candidate)
+
+    def attempt(self, candidate: Candidate) -> Trial:
+        """Verifies a configuration, and times it if it may win.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        trial = self.verify(candidate)
+        return self.measure(candidate, trial) if trial.status == "ok" else trial
 
     def verify(self, candidate: Candidate) -> Trial:
         """Runs a configuration once; the first one that runs well becomes the reference.

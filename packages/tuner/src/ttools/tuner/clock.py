@@ -42,6 +42,8 @@ class Clock:
         self.launches += 1
         is_tried = getattr(self._trial, "kernel", None) == launch.kernel
         if is_tried:
+            if self._trial.compile_only:
+                return _compiled(launch)
             require_restorable(launch)
             self._count(launch)
         report = launch.execute(_PLAIN)
@@ -58,11 +60,17 @@ class Clock:
         except TtoolsError as error:
             self.counts, self.uncounted = None, str(error).splitlines()[0]
 
-    def expect(self, kernel: str) -> None:
-        """What this thread launches next is timed if it is of this kernel."""
+    def expect(self, kernel: str, *, compile_only: bool = False) -> None:
+        """What this thread launches next is timed if it is of this kernel, or only compiled."""
         self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
+        self._trial.compile_only = compile_only
 
     def take(self) -> tuple[float, ObservedLaunch | None]:
         """Seconds of what was launched since, and the last of it; nothing is timed after."""
         self._trial.kernel = None
         return self._trial.seconds, self._trial.last
+
+
+def _compiled(launch: ObservedLaunch) -> LaunchReport:
+    launch.variants.observed(launch.facts, launch.options, _PLAIN, launch.run)
+    return LaunchReport(programs=0, seconds=0.0)

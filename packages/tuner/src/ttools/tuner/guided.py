@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Candidates tried before the model has a say: spread evenly over the space.
 FIRST = 8
+#: Candidates proposed from the same model, so that they can be compiled together.
+TOGETHER = 4
 #: What cannot win counts as so many times the worst that can.
 PENALTY = 2.0
 
@@ -62,7 +64,9 @@ def _ordered(values: list[Any]) -> list[Any]:
     return sorted(values) if numbers else values
 
 
-def guided(space: Sequence[Candidate], seed: int) -> Generator[Candidate, float | None, None]:
+def guided(
+    space: Sequence[Candidate], seed: int
+) -> Generator[Sequence[Candidate], list[float | None], None]:
     """The first, others spread evenly, then what the model expects most of, until all are tried."""
     import optuna
 
@@ -71,18 +75,22 @@ def guided(space: Sequence[Candidate], seed: int) -> Generator[Candidate, float 
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=1))
     left = {each.key: each for each in space}
     worst = 0.0
-    for candidate in spread(space, FIRST):
-        cost = yield left.pop(candidate.key)
-        worst = max(worst, cost or 0.0)
-        _tell(study, axes, candidate, worst * PENALTY if cost is None else cost)
-    while left:
-        asked = study.ask(_distributions(axes))
-        study.tell(asked, state=optuna.trial.TrialState.FAIL)  # what stands in is told instead
-        wanted = asked.params
-        candidate = min(left.values(), key=lambda each: (axes.distance(wanted, each), each.place))
-        cost = yield left.pop(candidate.key)
-        worst = max(worst, cost or 0.0)
-        _tell(study, axes, candidate, worst * PENALTY if cost is None else cost)
+    batch = [left.pop(each.key) for each in spread(space, FIRST)]
+    while batch:
+        for candidate, cost in zip(batch, (yield batch), strict=True):
+            worst = max(worst, cost or 0.0)
+            _tell(study, axes, candidate, worst * PENALTY if cost is None else cost)
+        batch = [_proposed(study, axes, left) for _ in range(min(TOGETHER, len(left)))]
+
+
+def _proposed(study: optuna.Study, axes: Axes, left: dict[str, Candidate]) -> Candidate:
+    import optuna
+
+    asked = study.ask(_distributions(axes))
+    study.tell(asked, state=optuna.trial.TrialState.FAIL)  # what stands in is told instead
+    wanted = asked.params
+    nearest = min(left.values(), key=lambda each: (axes.distance(wanted, each), each.place))
+    return left.pop(nearest.key)
 
 
 def spread(space: Sequence[Candidate], count: int) -> list[Candidate]:

@@ -24,6 +24,9 @@ class TuneOptions:
         seed: of random choices.
         fresh: try anew what the store knows.
         checks: how outputs are judged.
+        workers: how many processes compile ahead, besides the one that runs configurations; by
+            default one for each processor. 0 runs everything in this process.
+        timeout: seconds that a configuration may take in a worker, compilation included.
     """
 
     search: str = DEFAULT_SEARCH
@@ -32,6 +35,8 @@ class TuneOptions:
     seed: int = 0
     fresh: bool = False
     checks: Checks = field(default_factory=Checks)
+    workers: int | None = None
+    timeout: float = 60.0
 
     def budget(self, space: int) -> int:
         """How many configurations of a space of this size are tried at most."""
@@ -45,3 +50,7 @@ class TuneOptions:
         read_strategy(self.search)
         if self.trials is not None and self.trials < 1:
             raise UsageError(f"trials={self.trials}: at least one configuration must be tried")
+        if self.timeout <= 0:
+            raise UsageError(f"timeout={self.timeout:g}: must be positive")
+        if self.workers is not None and self.workers < 0:
+            raise UsageError(f"workers={self.workers}: must not be negative")

@@ -81,6 +81,7 @@ class TuningRun:
         traceback: TracebackType | None,
     ) -> None:
         self._interpretation.__exit__(kind, error, traceback)
+        self.session.close()
         if self._store is not None:
             self._store.close()
         if self._lock_path is not None and self.session.results:

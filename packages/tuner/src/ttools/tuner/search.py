@@ -1,7 +1,8 @@
 """In which order configurations are tried.
 
-A strategy is a generator: it yields candidates and is sent what each costs, None for those that
-cannot win. It may yield a candidate again, which costs nothing. Must not know what a cost is.
+A strategy is a generator: it yields candidates whose order does not matter to it, and is sent the
+cost of each, None for those that cannot win. What it yields together can be compiled together. Must
+not know what a cost is.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from ttools.core.errors import UsageError
 from ttools.tuner.guided import guided
 from ttools.tuner.trial import Candidate
 
-Search: TypeAlias = Generator[Candidate, "float | None", None]
+Costs: TypeAlias = "list[float | None]"
+Search: TypeAlias = Generator[Sequence[Candidate], Costs, None]
 Strategy: TypeAlias = Callable[[Sequence[Candidate], int], Search]
 
 
 def exhaustive(space: Sequence[Candidate], seed: int) -> Search:
     """All, in the order of the space."""
-    for candidate in space:  # noqa: UP028 - what a list yields from cannot be sent to
-        yield candidate
+    if space:
+        yield space
 
 
 def shuffled(space: Sequence[Candidate], seed: int) -> Search:
     """All, in a random order."""
-    order = random.Random(seed).sample(list(space), len(space))
-    for candidate in order:  # noqa: UP028
-        yield candidate
+    if space:
+        yield random.Random(seed).sample(list(space), len(space))
 
 
 def descent(space: Sequence[Candidate], seed: int) -> Search:
@@ -46,15 +47,17 @@ def descent(space: Sequence[Candidate], seed: int) -> Search:
         if start.key not in left:
             continue
         current = start
-        costs[current.key] = _cost((yield left.pop(current.key)))
+        costs[current.key] = _cost((yield [left.pop(current.key)])[0])
         moved = True
         while moved:
             moved = False
             for name in current.values:
-                for other in _line(space, current, name):
-                    if other.key in left:
-                        costs[other.key] = _cost((yield left.pop(other.key)))
-                line = [current, *_line(space, current, name)]
+                others = _line(space, current, name)
+                new = [left.pop(each.key) for each in others if each.key in left]
+                if new:
+                    told = yield new
+                    costs.update((each.key, _cost(c)) for each, c in zip(new, told, strict=True))
+                line = [current, *others]
                 best = min(line, key=lambda each: (costs[each.key], each.place))
                 if costs[best.key] < costs[current.key]:
                     current, moved = best, True

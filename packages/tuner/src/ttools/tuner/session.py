@@ -10,16 +10,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
-from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.devices import Device
-from ttools.tuner.bench import Bench
-from ttools.tuner.clock import Clock
+from ttools.tuner.bench import AnyBench
 from ttools.tuner.lock import Lock
+from ttools.tuner.measuring import Measuring
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.outputs import CannotTuneError
-from ttools.tuner.predicted_bench import PredictedBench
 from ttools.tuner.problem import (
     Problem,
     host_device,
@@ -30,6 +28,7 @@ from ttools.tuner.problem import (
 from ttools.tuner.store import Entry, Store, StoreError
 from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
 from ttools.tuner.tuning import Result, Tuning
+from ttools.tuner.workers.workforce import Workforce
 
 
 class Session:
@@ -59,11 +58,13 @@ class Session:
         lock: Lock | None = None,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._options, self._gpu = options, device
+        self._options = options
+        self._measuring = Measuring(checks=options.checks, predicted=device, threads=threads)
+        self._workforce = Workforce(options.workers) if options.workers != 0 else None
         self._device = predicted_device(device) if device else host_device(threads)
         self._store, self._lock, self._announce = store, lock, announce
         self.results: list[Result] = []
-        self.clock = Clock(LaunchCounter() if device else None)
+        self.clock = self._measuring.clock()
         self.notes: list[str] = []
         self.single: dict[str, None] = {}
         self._winners: dict[Problem, str | None] = {}
@@ -111,7 +112,7 @@ class Session:
         self.results.append(result)
         known = self._store.entry(problem) if self._store else Entry(problem=problem)
         self._announce(f"{problem}: {_plan(self._options, len(space))}")
-        bench = self._bench(launch)
+        bench = self._bench(launch, result)
         save = self._saver(result)
         try:
             Tuning(result, space, bench, self._options, known, save).run()
@@ -119,18 +120,28 @@ class Session:
             result.notes.append(f"not tuned: {error}")
         finally:
             bench.restore()
-            if self.clock.uncounted and not any(t.cost for t in result.trials.values()):
-                result.notes.append(f"nothing can be predicted: {self.clock.uncounted}")
+            if bench.uncounted and not any(t.cost for t in result.trials.values()):
+                result.notes.append(f"nothing can be predicted: {bench.uncounted}")
             if result.trials:
                 self._decide(result)
         if result.winner is None and bench.first_error is not None:
             raise bench.first_error
         return result.winner.key if result.winner else None
 
-    def _bench(self, launch: TunedLaunch) -> Bench:
-        if self._gpu is None:
-            return Bench(launch, self.clock, self._options.checks)
-        return PredictedBench(launch, self.clock, self._options.checks, self._gpu)
+    def _bench(self, launch: TunedLaunch, result: Result) -> AnyBench:
+        if self._workforce is not None:
+            try:
+                return self._workforce.bench(launch, self._measuring, self._options.timeout)
+            except TtoolsError as error:
+                result.notes.append(
+                    f"{error}; its configurations run in this process, which one of them may end"
+                )
+        return self._measuring.bench(launch, self.clock)
+
+    def close(self) -> None:
+        """Ends all processes."""
+        if self._workforce is not None:
+            self._workforce.close()
 
     # ---- the store, as long as it can be written
     def _saver(self, result: Result) -> Callable[[Trial], None]:

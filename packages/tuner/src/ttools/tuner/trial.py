@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 #: `over_limit`: does not fit on the target; `failed`: does not compile or run; `defect`: the
-#: sanitizer found an error; `wrong`: other outputs than the reference. Only `ok` can win.
-Status = Literal["ok", "over_limit", "failed", "defect", "wrong"]
+#: sanitizer found an error; `wrong`: other outputs than the reference; `crashed`: it ended the
+#: process that ran it; `timed_out`: it did not end in time. Only `ok` can win.
+Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out"]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.tuner.bench import Bench, finalists, winner
+from ttools.tuner.bench import AnyBench, finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.problem import Problem
 from ttools.tuner.search import read_strategy
@@ -76,7 +76,7 @@ class Tuning:
         self,
         result: Result,
         space: Sequence[Candidate],
-        bench: Bench,
+        bench: AnyBench,
         options: TuneOptions,
         known: Entry,
         save: Save,
@@ -105,46 +105,56 @@ class Tuning:
     # ---- which
     def _search(self) -> None:
         for candidate in self._space:  # the first that runs is the reference
-            if self._exhausted() or self._evaluate(candidate) is not None:
+            if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
         search = read_strategy(self._options.search)(self._space, self._options.seed)
         try:
-            candidate = next(search)
-            while candidate.key in self._result.trials or not self._exhausted():
-                candidate = search.send(self._evaluate(candidate))
+            batch = next(search)
+            while True:
+                costs = self._costs(batch)
+                if any(each.key not in self._result.trials for each in batch):
+                    return  # the budget is spent
+                batch = search.send(costs)
         except StopIteration:
             return
 
     def _exhausted(self) -> bool:
-        tried = len(self._result.trials)
+        return self._out_of_time() or self._left() <= 0
+
+    def _left(self) -> int:
+        return self._options.budget(len(self._space)) - len(self._result.trials)
+
+    def _out_of_time(self) -> bool:
         seconds = self._options.seconds
-        if tried and seconds is not None and time.monotonic() - self._began >= seconds:
-            return True
-        return tried >= self._options.budget(len(self._space))
+        begun = bool(self._result.trials)
+        return begun and seconds is not None and time.monotonic() - self._began >= seconds
 
-    # ---- one of them
-    def _evaluate(self, candidate: Candidate) -> float | None:
-        trial = self._result.trials.get(candidate.key)
-        if trial is None:
-            trial = self._known.get(candidate.key) or self._try(candidate)
-            self._result.trials[candidate.key] = trial
-            self._result.reference = self._result.reference or trial.reference
-        return trial.cost
+    # ---- some of them
+    def _costs(self, batch: Sequence[Candidate]) -> list[float | None]:
+        """What each of them costs; those that the budget leaves out are not among the trials."""
+        trials = self._result.trials
+        new: list[Candidate] = []
+        for candidate in batch:
+            known = self._known.get(candidate.key)
+            if candidate.key in trials or self._left() <= len(new):
+                continue
+            if known is None:
+                new.append(candidate)
+            elif not self._out_of_time():
+                self._add(known)
+        if new:
+            reference = self._by_key.get(self._result.reference)
+            if reference is not None:  # that known trials were compared with
+                self._bench.establish(reference)
+            for _, trial in self._bench.attempts(new, self._out_of_time):
+                self._result.new.add(trial.key)
+                self._add(trial)
+                self._save(trial)
+        return [trials[each.key].cost if each.key in trials else None for each in batch]
 
-    def _try(self, candidate: Candidate) -> Trial:
-        self._run_reference()
-        trial = self._bench.verify(candidate)
-        if trial.status == "ok":
-            trial = self._bench.measure(candidate, trial)
-        self._result.new.add(trial.key)
-        self._save(trial)
-        return trial
-
-    def _run_reference(self) -> None:
-        """Has the outputs of the reference that known trials were compared with."""
-        reference = self._by_key.get(self._result.reference)
-        if reference is not None and not self._bench.reference:
-            self._bench.verify(reference)
+    def _add(self, trial: Trial) -> None:
+        self._result.trials[trial.key] = trial
+        self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: Entry) -> dict[str, Trial]:
         """Stored trials that were judged as they would be now, or more strictly."""

@@ -1,0 +1,65 @@
+"""How configurations are judged: on which device, how strictly, and which bench does it.
+
+Owns the choice of the bench, so that this process and a worker choose alike. Must not know which
+configurations are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.interpreter import interpret
+from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.devices import Device
+from ttools.tuner.bench import Bench, Checks
+from ttools.tuner.clock import Clock
+from ttools.tuner.predicted_bench import PredictedBench
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """How configurations are judged.
+
+    Attributes:
+        checks: of outputs.
+        predicted: a GPU that is not here, to choose for; None to time.
+        threads: how many threads run the programs of a launch on the CPU.
+    """
+
+    checks: Checks = field(default_factory=Checks)
+    predicted: Device | None = None
+    threads: int | None = None
+
+    def clock(self) -> Clock:
+        """What observes the launches of a run on the CPU."""
+        return Clock(LaunchCounter() if self.predicted else None)
+
+    def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
+        """What runs the configurations of a launch in this process."""
+        if self.predicted is not None:
+            return PredictedBench(launch, clock, self.checks, self.predicted)
+        return Bench(launch, clock, self.checks)
+
+    def observe(
+        self,
+        tuner: Any,
+        arguments: Mapping[str, Any],
+        use: Callable[[TunedLaunch, Bench], None],
+    ) -> None:
+        """Makes a launch up to the choice of a configuration, and hands it over.
+
+        Args:
+            tuner: the autotuner.
+            arguments: of the launch, by name.
+            use: takes the launch and its bench.
+        """
+        clock = self.clock()
+
+        def tune(launch: TunedLaunch) -> None:
+            use(launch, self.bench(launch, clock))
+
+        with interpret(threads=self.threads, observer=clock, tune=tune):
+            tuner.run(**{**arguments, "warmup": False})

@@ -1,0 +1,166 @@
+"""A bench whose configurations run in workers: one that crashes or hangs costs only itself.
+
+Owns which jobs an attempt becomes: configurations are compiled ahead, many at a time, then each is
+verified and timed on a place of the executor that measures. Must not know how a worker does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import replace
+from itertools import islice
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.bench import Checks
+from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.workers.jobs import Executor, Job
+from ttools.tuner.workers.nursery import WorkerEndedError
+from ttools.tuner.workers.serving import Answer, Opening, Request
+
+
+class RemoteBench:
+    """One launch, made again and again in other processes.
+
+    Args:
+        opening: of the launch.
+        checks: how outputs are judged.
+        timeout: seconds that a configuration may take, compilation included.
+        measures: does what is timed; each of its places has a device for itself.
+        compiles: compiles ahead; None to compile where it is measured.
+
+    Attributes:
+        reference: key of the configuration that outputs are compared with; empty at first.
+        first_error: of the first configuration that did not run.
+        uncounted: why launches could not be counted; empty if they could.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        checks: Checks,
+        timeout: float,
+        measures: Executor,
+        compiles: Executor | None,
+    ) -> None:
+        self._opening, self._checks, self._timeout = opening, checks, timeout
+        self._measures, self._compiles = measures, compiles
+        self.reference = ""
+        self.first_error: Exception | None = None
+        self.uncounted = ""
+
+    def open(self) -> None:
+        """Has a worker make the launch.
+
+        Raises:
+            CannotSendError: it cannot.
+        """
+        error = self._submit(self._measures, Request("establish", ()), self._timeout).result().error
+        if error is not None:
+            raise error
+
+    def restore(self) -> None:
+        """Does nothing: the memory of this process was never touched."""
+
+    def establish(self, candidate: Candidate) -> None:
+        """Makes a configuration the reference; workers run it before anything else."""
+        self.reference = self.reference or candidate.key
+
+    def attempts(
+        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Compiles, verifies and times configurations; in the order in which they are done.
+
+        Args:
+            candidates: to try.
+            stop: asked before each is begun.
+
+        Raises:
+            CannotSendError: a worker cannot make the launch.
+            CannotTuneError: no configuration can be tried at all.
+        """
+        waiting = iter(candidates)
+        ahead = self._compiles.places if self._compiles is not None else 1
+        size = max(self._measures.places, ahead)
+        while not stop() and (chunk := list(islice(waiting, size))):
+            rejected = self._compile(chunk) if len(chunk) > 1 else {}
+            for each in chunk:
+                if each.key in rejected:
+                    yield each, rejected[each.key]
+            yield from self._measure([c for c in chunk if c.key not in rejected], stop)
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations in turns, in one worker; empty if that fails."""
+        keys = tuple(each.key for each in finalists)
+        answer = self._submit(
+            self._measures, Request("final", keys), self._timeout * len(keys)
+        ).result()
+        return {} if answer.error is not None else dict(answer.value)
+
+    # ---- jobs
+    def _submit(self, executor: Executor, request: Request, timeout: float) -> Future[Answer]:
+        compiles = request.name == "compile"
+        job = Job(
+            opening=replace(self._opening, compiles_only=True) if compiles else self._opening,
+            request=request,
+            timeout=timeout,
+            reference="" if compiles else self.reference,
+        )
+        return executor.submit(job)
+
+    def _compile(self, chunk: Sequence[Candidate]) -> dict[str, Trial]:
+        """Compiles configurations; those whose compilation crashed or hung are rejected.
+
+        An exception is no reason: the attempt will meet it, and tell of it.
+        """
+        if self._compiles is None:
+            return {}
+        asked = [
+            self._submit(self._compiles, Request("compile", (each.key,)), self._timeout)
+            for each in chunk
+        ]
+        rejected = {}
+        for each, future in zip(chunk, asked, strict=True):
+            error = future.result().error
+            if isinstance(error, WorkerEndedError):
+                rejected[each.key] = self._rejected(each, error, "its compilation ")
+        return rejected
+
+    def _measure(
+        self, chunk: Sequence[Candidate], stop: Callable[[], bool]
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        waiting = iter(chunk)
+        running: dict[Future[Answer], Candidate] = {}
+        while True:
+            while len(running) < self._measures.places and not stop():
+                candidate = next(waiting, None)
+                if candidate is None:
+                    break
+                request = Request("attempt", (candidate.key,))
+                running[self._submit(self._measures, request, self._timeout)] = candidate
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                candidate = running.pop(future)
+                yield candidate, self._trial(candidate, future.result())
+
+    def _trial(self, candidate: Candidate, answer: Answer) -> Trial:
+        if isinstance(answer.error, WorkerEndedError):
+            return self._rejected(candidate, answer.error, "")
+        if answer.error is not None:
+            raise answer.error
+        self.first_error = self.first_error or answer.first_error
+        self.uncounted = answer.uncounted
+        trial: Trial = answer.value
+        self.reference = self.reference or trial.reference
+        return trial
+
+    def _rejected(self, candidate: Candidate, error: WorkerEndedError, what: str) -> Trial:
+        self.first_error = self.first_error or TtoolsError(f"{candidate}: {error.message}")
+        return Trial(
+            values=candidate.values,
+            status=error.how,
+            reason=what + error.message,
+            reference=self.reference,
+            checks=str(self._checks),
+        )

@@ -1,0 +1,140 @@
+"""Jobs for workers, and the executors that do them: what `concurrent.futures` calls a pool.
+
+An executor has places; each place has one worker at a time, opens the launch that a job is about,
+and replaces a worker that ended. Must not know what comes of the answers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Protocol
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.workers.nursery import Nursery, Worker, WorkerEndedError
+from ttools.tuner.workers.recipe import CannotSendError
+from ttools.tuner.workers.serving import Answer, Opening, Request
+
+#: Making a launch again: importing its modules, copying its memory.
+OPENING_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One request to a worker that has a launch open.
+
+    Attributes:
+        opening: of the launch.
+        request: what is asked.
+        timeout: seconds until the worker is ended.
+        reference: key of the configuration whose outputs it must have first; empty for none.
+    """
+
+    opening: Opening
+    request: Request
+    timeout: float
+    reference: str = ""
+
+
+class Executor(Protocol):
+    """Does jobs, as many at a time as it has places."""
+
+    @property
+    def places(self) -> int:
+        """How many jobs are done at a time."""
+
+    def submit(self, job: Job) -> Future[Answer]:
+        """Does a job; the error of an answer may be a `WorkerEndedError`."""
+
+    def close(self) -> None:
+        """Ends all workers, whatever they do."""
+
+
+class Place:
+    """One worker at a time.
+
+    Args:
+        nursery: where workers come from.
+    """
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._worker: Worker | None = None
+        self._open = self._reference = ""
+
+    def do(self, job: Job) -> Answer:
+        """Does a job; the next worker is forked by the next job that needs one."""
+        try:
+            worker = self._worker or self._nursery.worker()
+            self._worker = worker
+            return self._ask(worker, job)
+        except WorkerEndedError as error:
+            self._worker, self._open, self._reference = None, "", ""
+            return Answer(error=error)
+        except TtoolsError as error:
+            self._worker = None
+            return Answer(error=error)
+
+    def _ask(self, worker: Worker, job: Job) -> Answer:
+        if self._open != job.opening.recipe.name:
+            try:
+                answer: Answer = worker.ask(job.opening, OPENING_S)
+            except WorkerEndedError as error:
+                raise CannotSendError(f"a worker that was to make the launch {error}") from error
+            if answer.error is not None:
+                raise CannotSendError(f"a worker cannot make the launch: {answer.error}")
+            self._open, self._reference = job.opening.recipe.name, ""
+        if job.reference and self._reference != job.reference:
+            answer = worker.ask(Request("establish", (job.reference,)), job.timeout)
+            if answer.error is not None:
+                return answer
+            self._reference = job.reference
+        answered: Answer = worker.ask(job.request, job.timeout)
+        return answered
+
+
+class LocalWorkers:
+    """An executor of processes of this machine.
+
+    Args:
+        nurseries: where the worker of each place comes from; its environment pins it to a GPU.
+    """
+
+    def __init__(self, nurseries: Sequence[Nursery]) -> None:
+        self._nurseries = list(nurseries)
+        self.places = len(self._nurseries)
+        self._waiting: SimpleQueue[tuple[Job, Future[Answer]] | None] = SimpleQueue()
+        # Daemons: a script has ended when its own threads have.
+        self._threads = [
+            threading.Thread(target=self._work, args=(Place(each),), daemon=True)
+            for each in self._nurseries
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job) -> Future[Answer]:
+        """Does a job on the next free place."""
+        future: Future[Answer] = Future()
+        self._waiting.put((job, future))
+        return future
+
+    def _work(self, place: Place) -> None:
+        while (item := self._waiting.get()) is not None:
+            job, future = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(place.do(job))
+                except Exception as error:  # noqa: BLE001 - whoever waits must learn of it
+                    future.set_exception(error)
+
+    def close(self) -> None:
+        """Ends all workers, and closes the nurseries; what is being done fails."""
+        for nursery in self._nurseries:
+            nursery.close()
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()

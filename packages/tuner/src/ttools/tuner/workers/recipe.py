@@ -1,0 +1,252 @@
+"""A launch of an autotuned kernel as bytes, from which another process makes it again.
+
+Owns what travels: the kernel's functions by value, its arguments, hooks and configurations, memory
+with its aliases, and the source lines that Triton reads. Functions of modules that the other
+process could import travel by name. Must not know who runs the launch nor why.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from typing import Any
+from uuid import uuid4
+
+import cloudpickle
+
+from ttools.core import triton_versions
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.tuned_launch import TunedLaunch
+
+_FLAG_OF_A_TEST = "warmup"
+
+
+class CannotSendError(TtoolsError):
+    """Something in a launch cannot be made again in another process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A launch that another process can make.
+
+    Attributes:
+        payload: `Ingredients`, in which storages are numbers.
+        memory: the storages.
+        path: `sys.path`, for modules that travel by name.
+        folder: in which relative paths are meant.
+        lines: source lines by file, as they were when the kernels were written.
+        name: tells recipes apart.
+    """
+
+    payload: bytes
+    memory: Sequence[Memory]
+    path: Sequence[str]
+    folder: str
+    lines: Mapping[str, Sequence[str]]
+    name: str = field(default_factory=lambda: uuid4().hex)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ingredients:
+    """What a recipe is made of.
+
+    Attributes:
+        tuner: an autotuner over the configurations to try, without pruning of its own.
+        arguments: all that was passed, by name.
+        mapped: whether tensors of the CPU pass for those of a GPU.
+    """
+
+    tuner: Any
+    arguments: Mapping[str, Any]
+    mapped: bool
+
+
+def recipe_of(launch: TunedLaunch) -> Recipe:
+    """Makes the recipe of a launch, with memory as it is now.
+
+    Raises:
+        CannotSendError: part of it cannot be made again elsewhere; which is said.
+    """
+    arguments = {name: v for name, v in launch.arguments.items() if name != _FLAG_OF_A_TEST}
+    tuner = triton_versions.plain_autotuner(launch.tuner, launch.configs)
+    mapped = _is_mapped(arguments.values())
+    ingredients = Ingredients(tuner=tuner, arguments=arguments, mapped=mapped)
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer)
+    try:
+        with _by_value(_lonely_modules()):
+            pickler.dump(ingredients)
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise CannotSendError(
+            f"`{launch.kernel}` cannot be sent to another process: {text}"
+        ) from error
+    return Recipe(
+        payload=buffer.getvalue(),
+        memory=tuple(pickler.memory.values()),
+        path=tuple(sys.path),
+        folder=os.getcwd(),  # noqa: PTH109 - a string, as it is sent
+        lines=pickler.lines,
+    )
+
+
+def cook(recipe: Recipe, device: str | None = None) -> Ingredients:
+    """Makes the ingredients of a recipe again.
+
+    Args:
+        recipe: of another process.
+        device: where memory is to be; by default on the same kind of device.
+    """
+    sys.path[:] = [*recipe.path]
+    os.chdir(recipe.folder)
+    for file, lines in recipe.lines.items():
+        text = "".join(lines)
+        linecache.cache[file] = (len(text), None, list(lines), file)
+    storages = [each.storage(device) for each in recipe.memory]
+    ingredients = _Unpickler(io.BytesIO(recipe.payload), storages).load()
+    assert isinstance(ingredients, Ingredients)
+    return ingredients
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The bytes of a storage, and the kind of device that it was on."""
+
+    content: bytes
+    device: str
+
+    def storage(self, device: str | None) -> Any:
+        """A storage with these bytes, on another kind of device if one is named."""
+        import torch
+
+        # Allocated, not borrowed from the bytes: kernels are specialised for aligned pointers.
+        own = torch.empty(len(self.content), dtype=torch.uint8)
+        if self.content:
+            own.copy_(torch.frombuffer(bytearray(self.content), dtype=torch.uint8))
+        return own.to(device or self.device).untyped_storage()
+
+
+def _memory_of(storage: Any) -> Memory:
+    import torch
+
+    whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
+    whole.set_(storage)
+    return Memory(whole.cpu().numpy().tobytes(), storage.device.type)
+
+
+def _view(storage: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:
+    import torch
+
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Stands for a storage in the payload."""
+
+    number: int
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Knows Triton's objects and the memory of tensors; the rest is cloudpickle's.
+
+    Attributes:
+        lines: source lines of the functions that were written, by file.
+        memory: storages of the tensors that were written, each once, by address.
+    """
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.lines: dict[str, list[str]] = {}
+        self.memory: dict[tuple[str, int], Memory] = {}
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """Storages are written apart."""
+        return obj.number if isinstance(obj, _Place) else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How an object is written; `NotImplemented` where pickle knows best."""
+        if triton_versions.is_triton_kernel(obj):
+            own = triton_versions.public_name(obj)
+            if own is not None:
+                return _named, own
+            self._keep_source(triton_versions.innermost_jit_function(obj).fn)
+            return triton_versions.rebuilding(obj)
+        if hasattr(obj, "untyped_storage") and hasattr(obj, "storage_offset"):
+            return self._tensor(obj)
+        return super().reducer_override(obj)
+
+    def _tensor(self, tensor: Any) -> Any:
+        import torch
+
+        if tensor.layout is not torch.strided:
+            raise CannotSendError(f"a tensor of layout {tensor.layout}")
+        storage = tensor.untyped_storage()
+        address = (str(storage.device), storage.data_ptr())
+        if address not in self.memory:
+            self.memory[address] = _memory_of(storage)
+        place = _Place(list(self.memory).index(address))
+        size, stride = tuple(tensor.size()), tuple(tensor.stride())
+        return _view, (place, tensor.dtype, size, stride, tensor.storage_offset())
+
+    def _keep_source(self, function: Any) -> None:
+        file = function.__code__.co_filename
+        self.lines.setdefault(file, linecache.getlines(file, function.__globals__))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, storages: Sequence[Any]) -> None:
+        super().__init__(file)
+        self._storages = storages
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._storages[pid]
+
+
+def _named(module: str, name: str) -> Any:
+    from importlib import import_module
+
+    return getattr(import_module(module), name)
+
+
+def _is_mapped(arguments: Any) -> bool:
+    """Whether a tensor says that it is on a GPU although its memory is the CPU's."""
+    for each in arguments:
+        if getattr(each, "is_cuda", False) and hasattr(each, "untyped_storage"):
+            return bool(each.untyped_storage().device.type == "cpu")
+    return False
+
+
+def _lonely_modules() -> Iterator[Any]:
+    """Modules that another process would not find under their name."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or "." in name or name == "__main__":
+            continue
+        try:
+            found = PathFinder.find_spec(name)
+        except (ImportError, ValueError):
+            continue
+        origin = None if found is None else found.origin
+        spec = getattr(module, "__spec__", None)
+        if origin is None and spec is not None and type(spec.loader).__name__ == "SourceFileLoader":
+            yield module
+
+
+@contextmanager
+def _by_value(modules: Iterator[Any]) -> Iterator[None]:
+    registered = list(modules)
+    for module in registered:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)

@@ -1,0 +1,165 @@
+"""What a worker process does: it makes a launch again, and runs configurations of it on request.
+
+Owns the requests and their answers. Must not know why a configuration is run, nor how processes
+begin and end.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ttools.core.device_map import map_devices, reported_device
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.tuner.bench import Bench
+from ttools.tuner.measuring import Measuring
+from ttools.tuner.trial import Candidate, candidates
+from ttools.tuner.workers.recipe import Recipe, cook
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """The launch that the requests which follow are about.
+
+    Attributes:
+        recipe: makes the launch.
+        measuring: how configurations are judged.
+        threads: how many torch may use.
+        compiles_only: nothing will be run, so memory need not be on a GPU.
+    """
+
+    recipe: Recipe
+    measuring: Measuring
+    threads: int
+    compiles_only: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """Something to do with configurations, which are named by their keys."""
+
+    name: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a request.
+
+    Attributes:
+        value: of the request; None for an opening.
+        error: why there is none.
+        first_error: of the first configuration that did not run.
+        uncounted: why launches could not be counted.
+    """
+
+    value: Any = None
+    error: Exception | None = None
+    first_error: Exception | None = None
+    uncounted: str = ""
+
+
+def serve(connection: Connection) -> None:
+    """Answers openings and requests until the other side is gone."""
+    try:
+        message = connection.recv()
+        while True:
+            message = _Service(connection, message).run()
+    except (EOFError, OSError):
+        return
+
+
+class _Service:
+    """Answers the requests about one launch.
+
+    Args:
+        connection: to whoever asks.
+        opening: of the launch.
+    """
+
+    def __init__(self, connection: Connection, opening: Opening) -> None:
+        self._connection, self._opening = connection, opening
+        self._next: Opening | None = None
+
+    def run(self) -> Opening:
+        """Answers until another launch is opened, which it returns."""
+        import torch
+
+        torch.set_num_threads(self._opening.threads)
+        try:
+            device = "cpu" if self._opening.compiles_only else None
+            ingredients = cook(self._opening.recipe, device)
+            with map_devices({"cuda": "cpu"}) if ingredients.mapped else nullcontext():
+                if ingredients.mapped:
+                    reported_device()  # as the script has asked for a GPU
+                self._opening.measuring.observe(
+                    ingredients.tuner, ingredients.arguments, self._answer_all
+                )
+        except (EOFError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
+            self._connection.send(Answer(error=portable(error)))
+            self._next = self._connection.recv()
+        assert self._next is not None
+        return self._next
+
+    def _answer_all(self, launch: TunedLaunch, bench: Bench) -> None:
+        by_key = {each.key: each for each in candidates(launch.configs)}
+        self._connection.send(Answer())
+        while True:
+            message = self._connection.recv()
+            if isinstance(message, Opening):
+                self._next = message
+                return
+            self._connection.send(self._answer(bench, message, by_key))
+
+    def _answer(self, bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Answer:
+        chosen = [by_key[key] for key in request.keys]
+        value, failure = None, None
+        try:
+            value = REQUESTS[request.name](bench, chosen)
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            failure = portable(error)
+        first = bench.first_error
+        return Answer(
+            value=value,
+            error=failure,
+            first_error=None if first is None else portable(first),
+            uncounted=bench.uncounted,
+        )
+
+
+def _compile(bench: Bench, chosen: list[Candidate]) -> None:
+    for each in chosen:
+        bench.compile(each)
+
+
+def _establish(bench: Bench, chosen: list[Candidate]) -> None:
+    for each in chosen:
+        bench.establish(each)
+
+
+#: What can be asked of a worker.
+REQUESTS: dict[str, Callable[[Bench, list[Candidate]], Any]] = {
+    "compile": _compile,
+    "establish": _establish,
+    "attempt": lambda bench, chosen: bench.attempt(chosen[0]),
+    "final": lambda bench, chosen: bench.final(chosen),
+}
+
+
+def portable(error: Exception) -> Exception:
+    """The exception, or one with its text if pickle cannot write it."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+    try:
+        again = pickle.loads(pickle.dumps(error))
+        if str(again) == str(error):
+            return error
+    except Exception:  # noqa: BLE001 - somebody else's class
+        pass
+    return TtoolsError(f"{type(error).__name__}: {error}")

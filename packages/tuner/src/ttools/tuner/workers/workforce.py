@@ -1,0 +1,75 @@
+"""The workers of a run: started when a launch is first tuned, ended with the run.
+
+Owns how many processes there are and what they are for. Must not know what a tuning is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.tuner.measuring import Measuring
+from ttools.tuner.remote_bench import RemoteBench
+from ttools.tuner.workers.jobs import Executor, LocalWorkers
+from ttools.tuner.workers.nursery import Nursery
+from ttools.tuner.workers.recipe import recipe_of
+from ttools.tuner.workers.serving import Opening
+
+#: More processes than this compile no faster than the search proposes.
+_MOST_COMPILING = 16
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class Workforce:
+    """The executors of a run.
+
+    Args:
+        compiling: how many processes compile ahead; by default one for each processor.
+        measuring: makes the executor that runs and times configurations; by default one process.
+    """
+
+    def __init__(
+        self, compiling: int | None = None, measuring: Callable[[], Executor] | None = None
+    ) -> None:
+        self._compiling = min(processors(), _MOST_COMPILING) if compiling is None else compiling
+        self._make_measuring = measuring
+        self._executors: tuple[Executor, Executor | None] | None = None
+
+    def bench(self, launch: TunedLaunch, measuring: Measuring, timeout: float) -> RemoteBench:
+        """A bench whose configurations run in workers.
+
+        Args:
+            launch: of an autotuned kernel.
+            measuring: how configurations are judged.
+            timeout: seconds that a configuration may take.
+
+        Raises:
+            CannotSendError: a worker cannot make the launch.
+        """
+        import torch
+
+        opening = Opening(
+            recipe=recipe_of(launch), measuring=measuring, threads=torch.get_num_threads()
+        )
+        self._executors = self._executors or self._start()
+        bench = RemoteBench(opening, measuring.checks, timeout, *self._executors)
+        bench.open()
+        return bench
+
+    def _start(self) -> tuple[Executor, Executor | None]:
+        nursery = Nursery()
+        measures = (self._make_measuring or (lambda: LocalWorkers([nursery])))()
+        several = self._compiling > 1
+        return measures, LocalWorkers([nursery] * self._compiling) if several else None
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for executor in self._executors or ():
+            if executor is not None:
+                executor.close()
+        self._executors = None

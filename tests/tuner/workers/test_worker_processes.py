@@ -1,0 +1,145 @@
+"""Configurations in processes of their own: what crashes, hangs or is wrong costs only itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.serving import Answer, Opening
+
+SCALE = tl.constexpr(2.0)
+
+
+@triton.jit
+def scaled(x):
+    return x * SCALE
+
+
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs >= 0) if EVEN else (offs < n)
+    if KIND == "partial":
+        mask = mask & (offs < n // 8)
+    if KIND == "crash":
+        offs = offs.to(tl.int64) * 1_000_000_000_000
+    tl.store(out_ptr + offs, scaled(tl.load(x_ptr + offs, mask=mask)), mask=mask)
+
+
+def hang(arguments: dict) -> None:
+    time.sleep(1000)
+
+
+def configs() -> list[triton.Config]:
+    right = [triton.Config({"BLOCK": block, "KIND": "right"}) for block in (64, 256)]
+    return [
+        right[0],
+        triton.Config({"BLOCK": 1024, "KIND": "partial"}),
+        triton.Config({"BLOCK": 64, "KIND": "crash"}),
+        triton.Config({"BLOCK": 128, "KIND": "right"}, pre_hook=hang),
+        triton.Config({"BLOCK": 48, "KIND": "right"}),
+        right[1],
+    ]
+
+
+def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout(
+    tmp_path: Path,
+) -> None:
+    n, timeout = 4000, 3.0
+    x, out = torch.rand(n), torch.zeros(n)
+    kernel = triton.autotune(configs(), key=["n"])(scale_kernel)
+    options = TuneOptions(search="exhaustive", timeout=timeout)
+    with TuningRun(options, store=tmp_path / "store.sqlite") as run:
+        kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    assert torch.equal(out, 2 * x)
+    (result,) = run.session.results
+    found = {
+        (t.values["BLOCK"], t.values["KIND"]): (t.status, t.reason) for t in result.trials.values()
+    }
+    assert {key: status for key, (status, _) in found.items()} == {
+        (64, "right"): "ok",
+        (256, "right"): "ok",
+        (1024, "partial"): "wrong",
+        (64, "crash"): "crashed",
+        (128, "right"): "timed_out",
+        (48, "right"): "failed",
+    }
+    assert found[64, "crash"][1] == "ended its process: Segmentation fault (SIGSEGV)"
+    assert found[128, "right"][1].endswith("did not end within 3 s")
+    assert "power of 2" in found[48, "right"][1]
+    assert result.winner.values["KIND"] == "right"
+    assert result.winner.values["BLOCK"] in (64, 256)
+    assert result.notes == []
+
+
+def test_no_process_is_left_behind() -> None:
+    nursery = Nursery()
+    worker = nursery.worker()
+    number = worker._number
+    nursery.close()
+    until = time.monotonic() + 20
+    while Path(f"/proc/{number}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{number}").exists()
+    worker.end()
+
+
+def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
+    nursery = Nursery()
+    try:
+        killed, slow = nursery.worker(), nursery.worker()
+        os.kill(killed._number, signal.SIGTERM)
+        with pytest.raises(WorkerEndedError, match="ended its process: Terminated") as caught:
+            killed.ask("anything", 60.0)
+        assert caught.value.how == "crashed"
+        os.kill(slow._number, signal.SIGSTOP)
+        with pytest.raises(WorkerEndedError, match=r"did not end within 0.2 s") as caught:
+            slow.ask("anything", 0.2)
+        assert caught.value.how == "timed_out"
+    finally:
+        nursery.close()
+
+
+def test_what_cannot_be_sent_runs_here_and_a_note_says_so() -> None:
+    import threading
+
+    lock = threading.Lock()
+
+    def locked(arguments: dict) -> None:
+        with lock:
+            arguments["out_ptr"].zero_()
+
+    tried = [triton.Config({"BLOCK": b, "KIND": "right"}, pre_hook=locked) for b in (64, 128)]
+    x, out = torch.rand(1000), torch.zeros(1000)
+    with TuningRun() as run:
+        triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
+    (result,) = run.session.results
+    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
+    assert "cannot be sent to another process: " in result.notes[0]
+    assert "lock" in result.notes[0]
+
+
+def test_if_nothing_runs_the_reason_is_raised() -> None:
+    wrong = [triton.Config({"BLOCK": b, "KIND": "right"}) for b in (33, 48)]
+    with TuningRun() as run, pytest.raises(triton.CompilationError, match="power of 2"):
+        triton.autotune(wrong, key=["n"])(scale_kernel)[(1,)](torch.ones(9), torch.ones(9), 9)
+    assert run.session.results[0].winner is None
+
+
+def test_answers_and_openings_are_plain_data() -> None:
+    import pickle
+
+    error = WorkerEndedError("crashed", "why")
+    again = pickle.loads(pickle.dumps(Answer(error=error))).error
+    assert (again.how, str(again)) == ("crashed", "why")
+    assert "compiles_only" in Opening.__dataclass_fields__
