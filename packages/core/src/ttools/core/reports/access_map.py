@@ -1,0 +1,296 @@
+"""Which programs load and store which elements of a tensor, folded to a size that can be drawn.
+
+Accesses are added piece by piece, so that a tensor of any size and a launch of any length take
+little memory. Owns the way from runs of elements in memory to cells of a two-dimensional picture:
+of a matrix, of slices of what has more dimensions, of a vector in rows. Must not know how accesses
+are recorded nor how the map is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The most cells along an axis.
+CELLS = 128
+#: The most slices of a tensor of more than two dimensions that are drawn.
+SLICES = 6
+KINDS = ("load", "store", "atomic")
+_NOBODY = np.iinfo(np.int64).max
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """A dimension in memory, and what it is in the picture."""
+
+    stride: int
+    extent: int
+    role: str
+    #: Of a slice's dimension: how many slices one step along it is.
+    weight: int = 0
+
+
+@dataclass
+class _Counts:
+    """Of one kind of access, per cell: elements accessed, lowest and highest program."""
+
+    elements: Ints
+    low: Ints
+    high: Ints
+
+
+class AccessMap:
+    """The map of one tensor.
+
+    Args:
+        shape: of the tensor.
+        strides: in elements, none negative.
+        followed: linear ids of programs whose own cells are kept apart.
+
+    Attributes:
+        as_stored: elements are in the order of memory, because the tensor's strides overlap.
+        rows: how many elements the picture has from top to bottom.
+        columns: how many from left to right.
+        slices: the numbers of the slices that are drawn, in row-major order of leading indices.
+        outside: elements accessed that are none of the tensor's.
+    """
+
+    def __init__(
+        self, shape: Sequence[int], strides: Sequence[int], followed: Sequence[int] = ()
+    ) -> None:
+        self.shape = tuple(shape)
+        self.as_stored = not _nests(shape, strides)
+        if self.as_stored:
+            moving = zip(strides, shape, strict=True)
+            shape, strides = (1 + sum(s * (n - 1) for s, n in moving),), (1,)
+        self._length: int | None = None
+        self._dimensions = self._lay_out(shape, strides)
+        # From the largest stride; that of a dimension of one element says nothing.
+        self._order = sorted(self._dimensions, key=lambda d: (d.extent > 1, -d.stride))
+        count = prod(shape[:-2]) if len(shape) > 2 else 1
+        self.slices = sorted({round(n) for n in np.linspace(0, count - 1, min(count, SLICES))})
+        self._place_of_slice = np.full(count, -1, np.int64)
+        self._place_of_slice[self.slices] = np.arange(len(self.slices))
+        self.row_cells = min(self.rows, CELLS)
+        self.column_cells = min(self.columns, CELLS)
+        self._cells = len(self.slices) * self.row_cells * self.column_cells
+        self._counts: dict[int, _Counts] = {}
+        self._followed = np.array(sorted(set(followed)), np.int64)
+        self._own: dict[tuple[int, int], set[int]] = {}
+        self.outside = 0
+
+    def _lay_out(self, shape: Sequence[int], strides: Sequence[int]) -> list[_Dimension]:
+        if len(shape) == 0:
+            shape, strides = (1,), (1,)
+        if len(shape) == 1:
+            return self._in_rows(shape[0], strides[0])
+        self.rows, self.columns = shape[-2:]
+        roles = [*("slice",) * (len(shape) - 2), "row", "column"]
+        weights = [prod(shape[n + 1 : -2]) for n in range(len(shape))]
+        return [
+            _Dimension(max(stride, 1), extent, role, weight)
+            for stride, extent, role, weight in zip(strides, shape, roles, weights, strict=True)
+        ]
+
+    def _in_rows(self, length: int, stride: int) -> list[_Dimension]:
+        """A vector, cut into rows where one row would be too long."""
+        self._length = length
+        per_cell = max(1, -(-length // (CELLS * CELLS)))
+        self.columns = min(length, per_cell * CELLS)
+        self.rows = max(1, -(-length // max(1, self.columns)))
+        row = _Dimension(stride * self.columns, self.rows, "row")
+        return [row, _Dimension(max(stride, 1), self.columns, "column")]
+
+    # ---- adding accesses
+
+    def add(self, start: Ints, stop: Ints, program: Ints, kind: Ints) -> None:
+        """Adds accesses.
+
+        Args:
+            start: first element of each run, in memory from the tensor's first element.
+            stop: the one past its last.
+            program: linear id of who accesses it.
+            kind: index into `KINDS`.
+        """
+        length = stop - start
+        self.outside += int(length.sum())
+        runs = np.stack([start, stop, program, kind])
+        placed = self._split(runs[:, stop > start])
+        for kind_number in np.unique(placed.kind).tolist():
+            self._deposit(placed.where(placed.kind == kind_number), kind_number)
+
+    def _split(self, runs: NDArray[np.int64]) -> _Pieces:
+        """Cuts runs where they leave a row, a slice, whatever is next in memory."""
+        start, stop, program, kind = runs
+        at = {"slice": np.zeros(len(start), np.int64)}
+        for dimension in self._order[:-1]:
+            if dimension.extent == 1:
+                _advance(at, dimension, np.zeros(len(start), np.int64))
+                continue
+            pitch = dimension.stride
+            first = np.maximum(start // pitch, 0)
+            last = np.minimum((stop - 1) // pitch, dimension.extent - 1)
+            source, index = _expanded(first, last)
+            begin = index * pitch
+            start = np.maximum(start[source] - begin, 0)
+            stop = np.minimum(stop[source] - begin, pitch)
+            program, kind = program[source], kind[source]
+            at = {role: known[source] for role, known in at.items()}
+            _advance(at, dimension, index)
+        fast = self._order[-1]
+        first = -(-np.maximum(start, 0) // fast.stride)
+        last = np.minimum((stop - 1) // fast.stride, fast.extent - 1)
+        if fast.role == "slice":
+            source, index = _expanded(first, last)
+            at = {role: known[source] for role, known in at.items()}
+            _advance(at, fast, index)
+            zero = np.zeros(len(source), np.int64)
+            at.setdefault("row", zero)
+            column = at.pop("column", zero)
+            return _Pieces(at, column, column, program[source], kind[source], along="column")
+        held = last >= first
+        known = {role: values[held] for role, values in at.items()}
+        return _Pieces(known, first[held], last[held], program[held], kind[held], along=fast.role)
+
+    def _deposit(self, pieces: _Pieces, kind: int) -> None:
+        pieces = pieces.where(self._is_inside(pieces))
+        rows, columns = self.row_cells, self.column_cells
+        along_row = pieces.along == "row"
+        extent, cells = (self.rows, rows) if along_row else (self.columns, columns)
+        bounds = -(-np.arange(cells + 1, dtype=np.int64) * extent // cells)
+        source, cell = _expanded(pieces.first * cells // extent, pieces.last * cells // extent)
+        pieces = pieces.where(source)
+        self.outside -= int((self._ends(pieces, bounds, cell)).sum())
+        place = self._place_of_slice[pieces.at["slice"]]
+        shown = place >= 0
+        number = self._ends(pieces, bounds, cell)[shown]
+        pieces, cell, place = pieces.where(shown), cell[shown], place[shown]
+        if along_row:
+            row, column = cell, pieces.at["column"] * columns // self.columns
+        else:
+            row, column = pieces.at["row"] * rows // self.rows, cell
+        flat = (place * rows + row) * columns + column
+        counts = self._counts.get(kind)
+        if counts is None:
+            nobody = np.full(self._cells, _NOBODY)
+            counts = _Counts(np.zeros(self._cells, np.int64), nobody, np.full(self._cells, -1))
+            self._counts[kind] = counts
+        np.add.at(counts.elements, flat, number)
+        np.minimum.at(counts.low, flat, pieces.program)
+        np.maximum.at(counts.high, flat, pieces.program)
+        self._follow(flat, pieces.program, kind)
+
+    def _ends(self, pieces: _Pieces, bounds: Ints, cell: Ints) -> Ints:
+        """How many elements of each piece lie in its cell."""
+        stop = np.minimum(pieces.last + 1, bounds[cell + 1])
+        return np.asarray(stop - np.maximum(pieces.first, bounds[cell]))
+
+    def _is_inside(self, pieces: _Pieces) -> NDArray[np.bool_]:
+        """Leaves out the end of a vector's last row, which is not there."""
+        if self._length is None:
+            return np.ones(len(pieces.first), np.bool_)
+        if pieces.along == "row":
+            inside = pieces.first * self.columns + pieces.at["column"] < self._length
+            return np.asarray(inside)
+        begin = pieces.at["row"] * self.columns
+        np.minimum(pieces.last, self._length - 1 - begin, out=pieces.last)
+        return np.asarray(pieces.last >= pieces.first)
+
+    def _follow(self, flat: Ints, program: Ints, kind: int) -> None:
+        for one in self._followed[np.isin(self._followed, program)].tolist():
+            cells = np.unique(flat[program == one]).tolist()
+            self._own.setdefault((one, kind), set()).update(cells)
+
+    # ---- reading
+
+    def data(self) -> dict[str, Any]:
+        """The map as data for JSON; cells are row by row, slice by slice."""
+        kinds = {}
+        for kind, counts in sorted(self._counts.items()):
+            touched = counts.high >= 0
+            kinds[KINDS[kind]] = {
+                "elements": counts.elements.tolist(),
+                "low": np.where(touched, counts.low, -1).tolist(),
+                "high": counts.high.tolist(),
+            }
+        own: dict[str, dict[str, list[int]]] = {}
+        for (program, kind), cells in sorted(self._own.items()):
+            own.setdefault(str(program), {})[KINDS[kind]] = _runs(sorted(cells))
+        return {
+            "shape": list(self.shape),
+            "as_stored": self.as_stored,
+            "length": self._length,
+            "rows": self.rows,
+            "columns": self.columns,
+            "row_cells": self.row_cells,
+            "column_cells": self.column_cells,
+            "slices": self.slices,
+            "kinds": kinds,
+            "own": own,
+        }
+
+
+@dataclass
+class _Pieces:
+    """Runs along one axis of the picture; `last` is inclusive."""
+
+    at: dict[str, Ints]
+    first: Ints
+    last: Ints
+    program: Ints
+    kind: Ints
+    along: str
+
+    def where(self, chosen: NDArray[Any]) -> _Pieces:
+        at = {role: values[chosen] for role, values in self.at.items()}
+        ends = self.first[chosen], self.last[chosen]
+        return _Pieces(at, *ends, self.program[chosen], self.kind[chosen], self.along)
+
+
+def _advance(at: dict[str, Ints], dimension: _Dimension, index: Ints) -> None:
+    if dimension.role == "slice":
+        at["slice"] = at["slice"] + index * dimension.weight
+    else:
+        at[dimension.role] = index
+
+
+def _expanded(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """All numbers from each first to its last, and whose they are."""
+    counts = np.maximum(last - first + 1, 0)
+    source = np.repeat(np.arange(len(first), dtype=np.int64), counts)
+    before = np.cumsum(counts) - counts
+    index = np.arange(len(source), dtype=np.int64) - before[source] + first[source]
+    return source, index
+
+
+def _nests(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether each stride reaches beyond all that lies within the smaller ones."""
+    span = 1
+    for stride, extent in sorted(zip(strides, shape, strict=True)):
+        if extent > 1 and stride < span:
+            return False
+        span = max(span, stride * (extent - 1) + span)
+    return True
+
+
+def _runs(cells: Sequence[int]) -> list[int]:
+    """First and length of each run of neighbours, one behind the other."""
+    found: list[int] = []
+    for first, length in _neighbours(cells):
+        found += [first, length]
+    return found
+
+
+def _neighbours(cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+    begin = 0
+    for n in range(1, len(cells) + 1):
+        if n == len(cells) or cells[n] != cells[n - 1] + 1:
+            yield cells[begin], n - begin
+            begin = n
