@@ -55,7 +55,7 @@ def transpose(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + c[None, :] * n + r[:, None], x)  # BUG: race
 
 
-@buggy("race", "x_ptr")
+@buggy("race", "o_ptr")
 def transpose_in_place(fixed: bool) -> None:
     x = torch.rand(32, 32)
     transpose[(2, 2)](x, torch.empty(32, 32) if fixed else x, 32, B=16)
@@ -70,7 +70,7 @@ def relax(x_ptr, o_ptr, n, B: tl.constexpr):
     tl.store(o_ptr + i, 0.5 * (left + right), mask=inside)  # BUG: race
 
 
-@buggy("race", "x_ptr", also=["intra_program_race"])
+@buggy("race", "o_ptr", also=["intra_program_race"])
 def neighbours_of_an_update_in_place(fixed: bool) -> None:
     x = torch.rand(100)
     relax[(4,)](x, torch.zeros(100) if fixed else x, 100, B=32)

@@ -16,6 +16,7 @@ import overflow_cases  # noqa: F401
 import program_cases  # noqa: F401
 import pytest
 import race_cases  # noqa: F401
+import storage_cases  # noqa: F401
 import table_cases  # noqa: F401
 import undefined_cases  # noqa: F401
 import view_cases  # noqa: F401

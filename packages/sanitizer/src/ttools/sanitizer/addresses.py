@@ -122,12 +122,20 @@ class Addresses:
                 united.append((start, end))
         return united
 
-    def owner(self, address: int) -> int | None:
-        """The parameter in whose storage an address lies."""
-        for index, region in enumerate(self._regions):
-            if region.storage[0] <= address < region.storage[1]:
-                return index
-        return None
+    def owner(self, address: int, *, through: int = -1) -> int | None:
+        """The parameter in whose storage an address lies.
+
+        Args:
+            through: the parameter that an access derives from, or -1; it comes before others that
+                share its storage.
+        """
+        if through >= 0 and self._holds(through, address):
+            return through
+        return next((n for n in range(len(self._regions)) if self._holds(n, address)), None)
+
+    def _holds(self, parameter: int, address: int) -> bool:
+        start, end = self._regions[parameter].storage
+        return start <= address < end
 
     def start(self, parameter: int) -> int:
         """The first address of the storage of a parameter."""

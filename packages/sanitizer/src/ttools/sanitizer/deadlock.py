@@ -92,7 +92,7 @@ def lock_order_findings(
     if not circle:
         return
     first = circle[0]
-    owner = addresses.owner(first.wanted)
+    owner = addresses.owner(first.wanted, through=sites[first.wanted_site].parameter)
     yield Finding(
         kind="deadlock",
         check="deadlock",

@@ -105,12 +105,12 @@ def _finding(
     # The finding stands where something is stored; the other access is the related one.
     if conflict.kind != "intra_program_race" and one.kind != "load" and other.kind == "load":
         first, second, one, other = second, first, other, one
-    owner = addresses.owner(conflict.start)
+    owner = addresses.owner(conflict.start, through=other.parameter)
     argument = subject.argument(-1 if owner is None else owner)
     name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
     item = (conflict.start - _start(addresses, owner)) // max(1, other.size)
     both_atomic = conflict.kind == "race" and one.kind == other.kind == "atomic"
-    related = [_related(first, one, subject)]
+    related = [_related(first, one, other, subject)]
     if conflict.missing_barrier_site is not None:
         release = sites[conflict.missing_barrier_site]
         related.append(
@@ -151,9 +151,14 @@ def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) ->
     return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
 
 
-def _related(access: AccessRef, site: ProbeSite, subject: Subject) -> Related:
+def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, subject: Subject) -> Related:
+    argument = subject.argument(site.parameter)
+    # Two parameters may be one tensor.
+    through = (
+        f" through `{argument.name}`" if argument and site.parameter != beside.parameter else ""
+    )
     return Related(
-        message=f"the same element is accessed here ({site.kind})",
+        message=f"the same element is accessed here ({site.kind}){through}",
         location=site.location,
         program=subject.program(access.program),
         lane=_lane(access, site),
