@@ -40,9 +40,11 @@ def tune_command(
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
     target: tune_options.GpuOption = None,
+    on: tune_options.OnOption = None,
     only: tune_options.TunedOnlyOption = None,
     sanitize: tune_options.SanitizeOption = False,
     rtol: tune_options.RtolOption = None,
+    reference: tune_options.ReferenceOption = None,
     timeout: tune_options.TimeoutOption = 60.0,
     scratch: tune_options.ScratchOption = None,
     store: tune_options.StoreOption = STORE,
@@ -88,7 +90,12 @@ def tune_command(
             fresh=fresh,
             workers=workers,
             timeout=timeout,
-            checks=Checks(sanitize=sanitize, rtol=rtol, scratch=tuple(scratch or ())),
+            checks=Checks(
+                sanitize=sanitize,
+                rtol=rtol,
+                scratch=tuple(scratch or ()),
+                reference=reference or "",
+            ),
         ),
         store=store,
         lock=lock,
@@ -96,6 +103,7 @@ def tune_command(
         device=target,
         only=only or None,
         threads=threads,
+        on=None if on is None else on.value,
         announce=lambda text: say("note", text),
     )
     failure = None

@@ -32,6 +32,13 @@ class Search(str, Enum):
     DESCENT = "descent"
 
 
+class On(str, Enum):
+    """What times."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+
+
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -105,6 +112,26 @@ TunedOnlyOption = Annotated[
         "--only",
         metavar="KERNEL",
         help="Run and tune kernels of this name only; repeatable.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reference",
+        metavar="MODULE:FUNCTION",
+        help="Compare outputs with this function's, called with copies of the arguments by name, "
+        "instead of the first configuration's.",
+        show_default=False,
+        rich_help_panel=_VERIFY,
+    ),
+]
+OnOption = Annotated[
+    On | None,
+    typer.Option(
+        "--on",
+        help="What times: the GPU of this machine, by default if there is one, or the CPU.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),

@@ -4,6 +4,10 @@
         kernel[grid](...)  # an autotuned kernel
     run.session.results
 
+    @ttools.tuner.tune(configs=[...], key=["n"])  # as `triton.autotune`
+    @triton.jit
+    def kernel(...): ...
+
 The public names are resolved on first use.
 """
 
@@ -13,12 +17,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ttools.tuner.decorators import tune
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
 
-__all__ = ["TuneOptions", "TuningRun"]
+__all__ = ["TuneOptions", "TuningRun", "tune"]
 
-_MODULES = {"TuneOptions": "options", "TuningRun": "run"}
+_MODULES = {"TuneOptions": "options", "TuningRun": "run", "tune": "decorators"}
 
 
 def __getattr__(name: str) -> object:

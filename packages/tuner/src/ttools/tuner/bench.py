@@ -8,7 +8,7 @@ is normally a worker's, see `remote_bench`.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from ttools.sanitizer.uninitialised import UninitialisedMemory
 from ttools.tuner.clock import Clock
 from ttools.tuner.comparison import compare
 from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
+from ttools.tuner.references import expected_outputs, load_reference
 from ttools.tuner.trial import Candidate, Status, Trial
 
 #: A configuration is timed at least and at most so often, and in between for so long.
@@ -38,17 +39,21 @@ class Checks:
         sanitize: whether each configuration runs under the sanitizer first.
         rtol: replaces the tolerances by dtype.
         scratch: names of arguments whose contents do not matter.
+        reference: the function that outputs are compared with, see `references`; by default the
+            first configuration that runs.
     """
 
     sanitize: bool = False
     rtol: float | None = None
     scratch: Collection[str] = ()
+    reference: str = ""
 
     def __str__(self) -> str:
         parts = [
             "sanitized" if self.sanitize else "",
             "" if self.rtol is None else f"rtol={self.rtol:g}",
             f"without {', '.join(sorted(self.scratch))}" if self.scratch else "",
+            f"reference {self.reference}" if self.reference else "",
         ]
         return "; ".join(filter(None, parts))
 
@@ -94,8 +99,12 @@ class Bench:
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
         self._before = LaunchState(launch.arguments.values(), UninitialisedMemory())
-        self._expected: dict[str, Any] = {}
+        self._expected: Mapping[str, Any] = {}
         self.reference = ""
+        if checks.reference:
+            function = load_reference(checks.reference)
+            expected = expected_outputs(checks.reference, function, launch.arguments)
+            self.reference, self._expected = checks.reference, expected
         self.first_error: Exception | None = None
 
     @property
@@ -169,6 +178,9 @@ class Bench:
             return self._trial(candidate, "failed", reason_of(error))
         if not self.reference:
             self.reference, self._expected = candidate.key, outputs
+        if self._checks.reference:  # it need not tell of all that is written, but of no less
+            now = self._launch.arguments
+            outputs = {name: outputs.get(name, now[name]) for name in self._expected}
         wrong = compare(self._expected, outputs, self._checks.rtol)
         return self._trial(candidate, "wrong" if wrong else "ok", wrong or "")
 

@@ -52,6 +52,8 @@ def compare(
 def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> str | None:
     import torch
 
+    if _same_bits(reference, other):
+        return None
     dtype = str(reference.dtype).removeprefix("torch.")
     allowed = TOLERANCES.get(dtype)
     if allowed is None:
@@ -70,6 +72,16 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
     if not bool(wrong.any()):
         return None
     return _told(name, wrong, want, have, f"within {allowed:g}")
+
+
+def _same_bits(reference: Any, other: Any) -> bool:
+    """Quick, and true of all that a kernel only reads."""
+    import torch
+
+    if reference.shape != other.shape or reference.dtype != other.dtype:
+        return False
+    own, its = (each.contiguous().flatten().view(torch.uint8) for each in (reference, other))
+    return bool(torch.equal(own, its))
 
 
 def _told(name: str, wrong: Any, want: Any, have: Any, how: str) -> str:

@@ -16,6 +16,8 @@ from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import Bench, Checks
 from ttools.tuner.clock import Clock
+from ttools.tuner.gpu_bench import GpuBench
+from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
 from ttools.tuner.predicted_bench import PredictedBench
 
 
@@ -27,11 +29,13 @@ class Measuring:
         checks: of outputs.
         predicted: a GPU that is not here, to choose for; None to time.
         threads: how many threads run the programs of a launch on the CPU.
+        on_gpu: whether the GPU of this process times, instead of the CPU.
     """
 
     checks: Checks = field(default_factory=Checks)
     predicted: Device | None = None
     threads: int | None = None
+    on_gpu: bool = False
 
     def clock(self) -> Clock:
         """What observes the launches of a run on the CPU."""
@@ -39,6 +43,8 @@ class Measuring:
 
     def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
         """What runs the configurations of a launch in this process."""
+        if isinstance(launch, GpuLaunch):
+            return GpuBench(launch, self.checks)
         if self.predicted is not None:
             return PredictedBench(launch, clock, self.checks, self.predicted)
         return Bench(launch, clock, self.checks)
@@ -56,6 +62,10 @@ class Measuring:
             arguments: of the launch, by name.
             use: takes the launch and its bench.
         """
+        if self.on_gpu:
+            launch = gpu_launch(tuner, (), {**arguments, "warmup": False})
+            use(launch, self.bench(launch, self.clock()))
+            return
         clock = self.clock()
 
         def tune(launch: TunedLaunch) -> None:

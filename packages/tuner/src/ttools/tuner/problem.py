@@ -85,6 +85,16 @@ def host_device(threads: int | None) -> str:
     return f"cpu: {model}, {threads or default_threads()} threads"
 
 
+def gpu_device() -> str:
+    """The current GPU as a device: its name and what it is compiled for."""
+    import torch
+
+    number = torch.cuda.current_device()
+    major, minor = torch.cuda.get_device_capability(number)
+    kind = "hip" if torch.version.hip else "cuda"
+    return f"{kind}: {torch.cuda.get_device_name(number)} (sm_{major}{minor})"
+
+
 def predicted_device(device: Device) -> str:
     """A GPU that is not there; kept apart from one that times."""
     return f"{device.name} ({device.architecture}), predicted"

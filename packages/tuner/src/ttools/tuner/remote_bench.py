@@ -104,7 +104,7 @@ class RemoteBench:
             opening=replace(self._opening, compiles_only=True) if compiles else self._opening,
             request=request,
             timeout=timeout,
-            reference="" if compiles else self.reference,
+            reference="" if compiles or self._checks.reference else self.reference,
         )
         return executor.submit(job)
 

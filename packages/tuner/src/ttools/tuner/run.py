@@ -1,4 +1,4 @@
-"""A tuning run as a context: opens the store, runs kernels on the CPU, writes the lock file.
+"""A tuning run as a context: opens the store, intercepts kernels, writes the lock file.
 
 The public face of tuning whole programs. Owns the life of files; tuning is the session's business.
 """
@@ -6,12 +6,17 @@ The public face of tuning whole programs. Owns the life of files; tuning is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
+from typing import Any, Literal
 
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
+from ttools.interpreter.api import Interpretation
 from ttools.tuner.cost import read_gpu
+from ttools.tuner.gpu_launch import tuning_on_gpu
 from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.session import Session
@@ -26,7 +31,8 @@ class TuningRun:
         store: file of trials; None to keep nothing.
         lock: file of winners; written at the end, or read if `locked`.
         locked: take every winner from the lock file and measure nothing.
-        device: a GPU by name, to choose for without having it; the CPU times by default.
+        device: a GPU by name, to choose for without having it.
+        on: what times; the GPU if there is one and `device` names none, else the CPU.
         only: names of the kernels to run and tune; all by default.
         threads: how many threads run the programs of a launch.
         announce: told of each problem before anything of it runs.
@@ -45,10 +51,18 @@ class TuningRun:
         device: str | None = None,
         only: Sequence[str] | None = None,
         threads: int | None = None,
+        on: Literal["cpu", "gpu"] | None = None,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
+        if on == "gpu" and (device is not None or not gpu_usable()):
+            raise UsageError(
+                "there is no GPU that could time"
+                if device is None
+                else "--on gpu times; --target chooses for a GPU that is not here"
+            )
+        on_gpu = device is None and (on == "gpu" or (on is None and gpu_usable()))
         self._lock_path = None if locked else lock
         known = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
         self._previous = known
@@ -60,18 +74,27 @@ class TuningRun:
             self._store,
             known if locked else None,
             announce,
+            on_gpu,
         )
-        self._interpretation = interpret(
-            only=only, threads=threads, observer=self.session.clock, tune=self.session.tune
-        )
+        self._interpretation: Interpretation | None = None
+        self._tuning: AbstractContextManager[Any]
+        if on_gpu:
+            names = None if only is None else frozenset(only)
+            self._tuning = tuning_on_gpu(
+                lambda name: names is None or name in names, self.session.tune
+            )
+        else:
+            self._tuning = self._interpretation = interpret(
+                only=only, threads=threads, observer=self.session.clock, tune=self.session.tune
+            )
 
     @property
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
-        return self._interpretation.warnings
+        return [] if self._interpretation is None else self._interpretation.warnings
 
     def __enter__(self) -> TuningRun:
-        self._interpretation.__enter__()
+        self._tuning.__enter__()
         return self
 
     def __exit__(
@@ -80,7 +103,7 @@ class TuningRun:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._interpretation.__exit__(kind, error, traceback)
+        self._tuning.__exit__(kind, error, traceback)
         self.session.close()
         if self._store is not None:
             self._store.close()

@@ -20,6 +20,7 @@ from ttools.tuner.options import TuneOptions
 from ttools.tuner.outputs import CannotTuneError
 from ttools.tuner.problem import (
     Problem,
+    gpu_device,
     host_device,
     predicted_device,
     problem_of,
@@ -41,6 +42,7 @@ class Session:
         store: keeps trials and knows those of earlier runs; None to keep nothing.
         lock: if given, decides every winner; nothing is measured then.
         announce: told of each problem before anything of it runs.
+        on_gpu: whether the GPU of this process times.
 
     Attributes:
         results: in the order of the launches.
@@ -57,11 +59,17 @@ class Session:
         store: Store | None = None,
         lock: Lock | None = None,
         announce: Callable[[str], None] = lambda text: None,
+        on_gpu: bool = False,
     ) -> None:
         self._options = options
-        self._measuring = Measuring(checks=options.checks, predicted=device, threads=threads)
+        self._measuring = Measuring(
+            checks=options.checks, predicted=device, threads=threads, on_gpu=on_gpu
+        )
         self._workforce = Workforce(options.workers) if options.workers != 0 else None
-        self._device = predicted_device(device) if device else host_device(threads)
+        if on_gpu:
+            self._device = gpu_device()
+        else:
+            self._device = predicted_device(device) if device else host_device(threads)
         self._store, self._lock, self._announce = store, lock, announce
         self.results: list[Result] = []
         self.clock = self._measuring.clock()

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ttools.tuner.confidence import median_interval
+
 #: `over_limit`: does not fit on the target; `failed`: does not compile or run; `defect`: the
 #: sanitizer found an error; `wrong`: other outputs than the reference; `crashed`: it ended the
 #: process that ran it; `timed_out`: it did not end in time. Only `ok` can win.
@@ -72,6 +74,7 @@ class Trial:
         resources: static ones on the target; empty without one.
         reference: key of the configuration that its outputs were compared with.
         checks: by which it was judged, see `bench.Checks`.
+        conditions: clocks and temperature of the device when it was timed, if they are told.
     """
 
     values: Mapping[str, Any]
@@ -82,6 +85,7 @@ class Trial:
     resources: Mapping[str, Any] | None = None
     reference: str = ""
     checks: str = ""
+    conditions: Mapping[str, float] | None = None
 
     @property
     def key(self) -> str:
@@ -92,6 +96,11 @@ class Trial:
     def seconds(self) -> float | None:
         """The median of the samples; None if it was not timed."""
         return statistics.median(self.samples) if self.samples else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Holds the median of what was timed with a probability of 95%; None if it may not."""
+        return median_interval(self.samples)
 
     @property
     def cost(self) -> float | None:

@@ -1,0 +1,121 @@
+"""Runs one launch on a GPU in configurations of choice, verified and timed there.
+
+Owns what of `Bench` is different on a GPU. Must not know how time is taken, nor which
+configurations are tried.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.sanitizer.launch_state import LaunchState
+from ttools.tuner.bench import ROUNDS, Bench, Checks
+from ttools.tuner.clock import Clock
+from ttools.tuner.gpu_conditions import Conditions
+from ttools.tuner.gpu_launch import GpuLaunch
+from ttools.tuner.gpu_timer import SHORT_S, GpuTimer
+from ttools.tuner.outputs import CannotTuneError, require_known_writes
+from ttools.tuner.trial import Candidate, Trial
+
+#: A configuration is timed for so long, within these limits.
+SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
+#: Samples of a configuration in each turn of the comparison.
+PER_TURN = 5
+
+
+class GpuBench(Bench):
+    """One launch on the current GPU.
+
+    Args:
+        launch: of an autotuned kernel.
+        checks: how outputs are judged.
+    """
+
+    def __init__(self, launch: GpuLaunch, checks: Checks) -> None:
+        super().__init__(launch, Clock(), checks)
+        self._gpu_launch = launch
+        self._timer = GpuTimer()
+        self._conditions = Conditions()
+        self._writes_known = False
+
+    @property
+    def state(self) -> LaunchState:
+        """Memory as it was before the launch."""
+        return self._before
+
+    def compile(self, candidate: Candidate) -> None:
+        """Compiles a configuration as the launch needs it, and launches nothing."""
+        self._launch.compiled(candidate.config)
+
+    def measure(self, candidate: Candidate, trial: Trial) -> Trial:
+        """Adds times, and the clocks that the GPU had."""
+        samples = self._sample(candidate)
+        return replace(trial, samples=samples, conditions=self._conditions.read())
+
+    def _sample(self, candidate: Candidate) -> list[float]:
+        prepare, work = self._parts(candidate)
+        self._timer.warm_up(prepare, work)
+        first = self._timer.seconds(prepare, work, 3)
+        typical = statistics.median(first)
+        count = max(FEWEST, min(MOST, int(SAMPLING_S / max(typical, 1e-9))))
+        if typical < SHORT_S:
+            found = self._timer.seconds_in_graph(prepare, work, count)
+            if found is not None:
+                return found
+        return self._timer.seconds(prepare, work, count)
+
+    def _parts(self, candidate: Candidate) -> tuple[Any, Any]:
+        config = candidate.config
+
+        def prepare() -> None:
+            self.restore()
+            self._gpu_launch.prepare(config)
+
+        return prepare, lambda: self._gpu_launch.bare(config)
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations in turns, short ones in graphs."""
+        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
+        for turn in range(ROUNDS):
+            for each in finalists if turn % 2 == 0 else reversed(finalists):
+                prepare, work = self._parts(each)
+                found = self._timer.seconds(prepare, work, 1)
+                if found[0] < SHORT_S:
+                    graph = self._timer.seconds_in_graph(prepare, work, PER_TURN)
+                    samples[each.key] += graph or self._timer.seconds(prepare, work, PER_TURN)
+                else:
+                    samples[each.key] += self._timer.seconds(prepare, work, PER_TURN)
+        return samples
+
+    def _run(self, candidate: Candidate) -> tuple[float, dict[str, Any]]:
+        import torch
+
+        self._require_known_writes(candidate)
+        self.restore()
+        self._launch.run(candidate.config)
+        torch.cuda.synchronize()
+        return 0.0, {
+            name: value.detach().clone()
+            for name, value in self._launch.arguments.items()
+            if hasattr(value, "untyped_storage") and name not in self._checks.scratch
+        }
+
+    def _require_known_writes(self, candidate: Candidate) -> None:
+        if self._writes_known:
+            return
+        ttir = str(self._launch.compiled(candidate.config).asm["ttir"])
+        try:
+            require_known_writes(self._launch.kernel, ttir)
+        except CannotTuneError:
+            raise
+        except TtoolsError as error:
+            # Operations that only a GPU's TTIR has; pointers made of integers are what matters.
+            if "tt.int_to_ptr" in ttir or "!tt.ptr<!tt.ptr" in ttir:
+                raise CannotTuneError(
+                    f"`{self._launch.kernel}` may store through pointers from memory: {error}"
+                ) from error
+        self._writes_known = True

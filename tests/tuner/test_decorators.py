@@ -1,0 +1,145 @@
+"""`@tune` as users write it in the place of `@triton.autotune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import ttools.tuner
+from ttools.core.errors import UsageError
+from ttools.tuner import TuneOptions
+from ttools.tuner.store import Store
+
+HERE = TuneOptions(workers=0)
+
+
+@triton.jit
+def add_to_kernel(x_ptr, total_ptr, n, BLOCK: tl.constexpr, WRONG: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    x = tl.load(x_ptr + offs, mask=mask) + (1 if WRONG else 0)
+    tl.store(total_ptr + offs, tl.load(total_ptr + offs, mask=mask) + x, mask=mask)
+
+
+def config(block: int, wrong: bool = False, **options) -> triton.Config:
+    return triton.Config({"BLOCK": block, "WRONG": wrong}, **options)
+
+
+def launch(kernel, n: int = 1000, total: float = 1.0) -> torch.Tensor:
+    x, out = torch.arange(float(n)), torch.full((n,), total)
+    kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    return out - x
+
+
+def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+
+    def decorated():
+        own = [config(64), config(1024, wrong=True), config(128)]
+        return ttools.tuner.tune(own, key=["n"], options=HERE, store=store)(add_to_kernel)
+
+    kernel = decorated()
+    assert isinstance(kernel, triton.runtime.Autotuner)
+    assert launch(kernel).unique().tolist() == [1.0]
+    assert kernel.best_config.kwargs["WRONG"] is False
+    assert launch(kernel).unique().tolist() == [1.0]
+    assert launch(kernel, 500).unique().tolist() == [1.0]
+    kept = Store(store)
+    entries = kept.entries()
+    kept.close()
+    assert [[t.status for t in each.trials] for each in entries] == [["ok", "wrong", "ok"]] * 2
+    # ---- another process, as it were: nothing is measured, and the winner is the same
+    winner = kernel.cache
+    again = decorated()
+    launch(again)
+    assert again.best_config.kwargs in [each.kwargs for each in winner.values()]
+    kept = Store(store)
+    assert kept.entries() == entries
+    kept.close()
+
+
+def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def prune(configs, named, **options):
+        asked.append(named["n"])
+        return [each for each in configs if each.kwargs["BLOCK"] <= 128]
+
+    seen: list[bool] = []
+    kernel = ttools.tuner.tune(
+        [config(64), config(128), config(1024)],
+        key=["n"],
+        prune_configs_by={"early_config_prune": prune},
+        reset_to_zero=["total_ptr"],
+        options=HERE,
+        store=tmp_path / "store.sqlite",
+        warmup=5,
+    )(add_to_kernel)
+    assert launch(kernel, total=7.0).unique().tolist() == [0.0], "zeroed before the launch"
+    assert launch(kernel, total=7.0).unique().tolist() == [7.0], "as autotune, when tuned"
+    assert asked == [1000]
+    kept = Store(tmp_path / "store.sqlite")
+    (entry,) = kept.entries()
+    kept.close()
+    assert sorted(t.values["BLOCK"] for t in entry.trials) == [64, 128]
+    hooked = ttools.tuner.tune(
+        [config(64), config(128)],
+        key=[],
+        pre_hook=lambda arguments, reset_only=False: seen.append(reset_only),
+        options=HERE,
+        store=tmp_path / "store.sqlite",
+    )(add_to_kernel)
+    launch(hooked)
+    assert seen
+    assert all(seen)
+
+
+def test_a_lock_file_decides(tmp_path: Path) -> None:
+    lock, store = tmp_path / "lock.json", tmp_path / "store.sqlite"
+
+    def decorated(*configs: triton.Config, **options):
+        return ttools.tuner.tune(
+            list(configs), ["n"], options=HERE, store=store, lock=lock, **options
+        )(add_to_kernel)
+
+    launch(decorated(config(64), config(128)))
+    assert lock.exists()
+    store.unlink()
+    locked = decorated(config(128), config(64), config(256), locked=True)
+    launch(locked)
+    assert locked.best_config.kwargs["BLOCK"] in (64, 128)
+    assert not store.exists()
+    with pytest.raises(UsageError, match="no winner for this key; tune without --locked"):
+        launch(locked, 50)
+
+
+def test_a_single_configuration_needs_nothing(tmp_path: Path) -> None:
+    kernel = ttools.tuner.tune([config(64)], [], store=tmp_path / "none" / "store.sqlite")
+    assert launch(kernel(add_to_kernel)).unique().tolist() == [1.0]
+
+
+def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
+    @triton.jit
+    def scatter_kernel(table_ptr, BLOCK: tl.constexpr):
+        out = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+        tl.store(out + tl.arange(0, BLOCK), 1.0)
+
+    out = torch.zeros(8)
+    kernel = ttools.tuner.tune(
+        [triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 4})],
+        [],
+        options=HERE,
+        store=tmp_path / "store.sqlite",
+    )(scatter_kernel)
+    with pytest.warns(RuntimeWarning, match="not tuned: `scatter_kernel` stores through pointers"):
+        kernel[(1,)](torch.tensor([out.data_ptr()]))
+    assert out.tolist() == [1.0] * 8
+
+
+def test_unknown_arguments_are_named() -> None:
+    with pytest.raises(UsageError, match="no argument `confgis`"):
+        ttools.tuner.tune([], [], confgis=[])
