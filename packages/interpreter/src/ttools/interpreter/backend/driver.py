@@ -44,8 +44,11 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     """
 
     def __init__(self, device: int = 0) -> None:
+        from ttools.interpreter.backend.parsing import parse_one_by_one
+
         super().__init__()
         self._device = device
+        parse_one_by_one()
 
     @classmethod
     def is_active(cls) -> bool:

@@ -171,22 +171,62 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 def remainder(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     """`(base + lane) % n` stays contiguous unless the run crosses a multiple of n."""
     a, n = (e.operand(v, at) for v in op.operands)
-    if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform) or a.is_uniform:
+    if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
         return _fallback(e, op, at)
-    if a.guard is not None or min(a.lanes) < 0 or not max(a.lanes) < a.divisor:
+    if not any(a.lanes):
+        return _divided_once(e, op, a, n)
+    if not _stays_in_one_multiple(a, n):
+        return _fallback(e, op, at)
+    (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
+    return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
+
+
+@fused("arith.divsi", "arith.divui")
+def quotient(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """`(base + lane) / n` is the same in all lanes unless the run crosses a multiple of n."""
+    a, n = (e.operand(v, at) for v in op.operands)
+    if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
+        return _fallback(e, op, at)
+    if not any(a.lanes):
+        return _divided_once(e, op, a, n)
+    if not _stays_in_one_multiple(a, n):
         return _fallback(e, op, at)
     type = register_type(a.element)
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
-    last = e.b.emit(f"add {type} {base}, {max(a.lanes)}")
-    inside = e.b.emit(f"icmp {'s' if op.name == 'arith.remsi' else 'u'}lt {type} {last}, {n.base}")
+    rest = e.isub(type, a.base, e.imul(type, base, n.base))
+    return _divided(e, op, a, n, rest=rest, base=base, lanes=(0,) * a.width)
+
+
+def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
+    """One number by another, the same in all lanes if `a`'s guard holds."""
+    (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
+    exact = None if a.guard is None else _exact_division(e, op, a, n)
+    return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)
+
+
+def _exact_division(e: Emitter, op: Operation, a: Affine, n: Affine) -> Closure:
+    return lambda: elementwise.lower(e.b, op, a.width, [e.vector(a), e.vector(n)])[0]
+
+
+def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
+    """Whether a run divided by one number may, for all that is known, be worth a guard."""
+    if n.base.lstrip("-").isdigit() and int(n.base) <= max(a.lanes):
+        return False  # nearly every run crosses one
+    return a.guard is None and min(a.lanes) >= 0 and max(a.lanes) < a.divisor
+
+
+def _divided(
+    e: Emitter, op: Operation, a: Affine, n: Affine, *, rest: str, base: str, lanes: tuple[int, ...]
+) -> Affine:
+    """`base + lanes` if the first lane's remainder `rest` leaves room for the other lanes."""
+    type = register_type(a.element)
+    last = e.b.emit(f"add {type} {rest}, {max(a.lanes)}")
+    sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
+    inside = e.b.emit(f"icmp {sign}lt {type} {last}, {n.base}")
     positive = e.b.emit(f"icmp sge {type} {a.base}, 0")
     guard = both_guards(e, inside, positive)
-
-    def exact() -> str:
-        return elementwise.lower(e.b, op, a.width, [e.vector(a), e.vector(n)])[0]
-
-    divisor = min(a.divisor, n.divisor)
-    return Affine(a.element, base, a.lanes, divisor, guard, exact)
+    divisor = min(a.divisor, n.divisor) if any(lanes) else 1
+    return Affine(a.element, base, lanes, divisor, guard, _exact_division(e, op, a, n))
 
 
 @fused("tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast")

@@ -1,22 +1,21 @@
-"""Loads, stores and atomics.
+"""Loads, stores and barriers.
 
-An access is uniform (one address), contiguous (unit stride: one vector instruction), or a gather.
-Masked-off lanes touch nothing and load `other`, or zero: never an undefined value.  A pointer
-whose affine form is guarded takes the contiguous path when the guard holds and the exact gather
-otherwise.
+Masked-off lanes touch nothing and load `other`, or zero: never an undefined value.  One address
+for all lanes is read once; how lanes at different ones move is `lane_access`'s affair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 from ttools.interpreter.emit.access import Differs, compared, observed, verified
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
 from ttools.interpreter.emit.loops import for_each_chunk
-from ttools.interpreter.emit.lower_shape import mangled
 from ttools.interpreter.emit.probe import call
 from ttools.interpreter.emit.representation import from_memory, to_memory
 from ttools.interpreter.emit.synchronisation import access_flags, ordered
@@ -25,37 +24,6 @@ from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 
 #: Emits one step of a store for a chunk: its coordinates, addresses, data and mask.
 _StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
-
-
-def unit_lanes(width: int, size: int) -> tuple[int, ...]:
-    """Byte offsets of lanes that lie next to each other."""
-    return tuple(lane * size for lane in range(width))
-
-
-def guarded(
-    e: Emitter, pointer: Chunk, type: str, fast: Callable[[], str], slow: Callable[[], str]
-) -> str:
-    """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
-    assert isinstance(pointer, Affine)
-    assert pointer.guard is not None
-    b = e.b
-    yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
-    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", "true")])
-    b.cond_branch(hint, yes, no)
-    b.start(yes)
-    with e.cold():
-        first = fast()
-    first_block = b.block
-    b.branch(done)
-    b.start(no)
-    with e.cold():
-        second = slow()
-    second_block = b.block
-    b.branch(done)
-    b.start(done)
-    if not type:
-        return ""
-    return b.emit(f"phi {type} [{first}, %{first_block}], [{second}, %{second_block}]")
 
 
 # ---- loads
@@ -109,25 +77,13 @@ def load_chunk(
         pointer = uniform(pointer.element, e.vector(pointer), 1)
     if isinstance(pointer, Affine) and pointer.is_uniform:
         return _load_uniform(e, pointer, element, mask, other, volatile)
+    if isinstance(pointer, Affine) and not any(pointer.lanes):
+        return _load_maybe_uniform(e, pointer, element, mask, other, volatile)
     mask_ssa = None if mask is None else e.vector(mask)
     other_ssa = None
     if mask is not None and other is not None:
         other_ssa = to_memory(e.b, e.vector(other), element, width)
-    contiguous = isinstance(pointer, Affine) and pointer.lanes == unit_lanes(width, SIZES[stored])
-
-    def wide() -> str:
-        assert isinstance(pointer, Affine)
-        return _load_contiguous(e, pointer.base, stored, width, mask_ssa, other_ssa)
-
-    def gathered() -> str:
-        return _load_gather(e, e.vector(pointer), stored, width, mask_ssa, other_ssa)
-
-    if not contiguous:
-        raw = gathered()
-    elif isinstance(pointer, Affine) and pointer.guard is not None:
-        raw = guarded(e, pointer, vector_type(stored, width), wide, gathered)
-    else:
-        raw = wide()
+    raw = load_lanes(e, pointer, stored, mask_ssa, other_ssa)
     return Vector(element, width, from_memory(e.b, raw, element, width))
 
 
@@ -176,78 +132,35 @@ def _load_uniform(
     return Vector(element, width, ssa)
 
 
+def _load_maybe_uniform(
+    e: Emitter,
+    pointer: Affine,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    volatile: bool,
+) -> Chunk:
+    """A load from an address that is the same in all lanes if its guard holds."""
+    width = pointer.width
+    # Both ways need them, and what is computed inside one of the ways is not seen in the other.
+    for chunk in (mask, other):
+        if chunk is not None:
+            e.vector(chunk)
+
+    def once() -> str:
+        single = replace(pointer, guard=None, exact=None, ssa=None)
+        return e.vector(_load_uniform(e, single, element, mask, other, volatile))
+
+    def each() -> str:
+        lanes = Vector(pointer.element, width, e.vector(pointer))
+        return e.vector(load_chunk(e, lanes, element, mask, other, volatile=volatile))
+
+    ssa = guarded(e, pointer, vector_type(register_type(element), width), once, each)
+    return Vector(element, width, ssa)
+
+
 def zero_literal(type: str) -> str:
     return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
-
-
-#: How far ahead of a contiguous access its line is asked for. Kernels do much work per cache line,
-#: so that few loads are in flight; measured alike from 1024 to 4096.
-_PREFETCH_BYTES = 2048
-
-
-def _prefetch(e: Emitter, address: str, *, write: bool) -> None:
-    """Hints at the line that a later program or iteration will want; never faults."""
-    ahead = e.b.emit(f"getelementptr i8, ptr {address}, i64 {_PREFETCH_BYTES}")
-    flags = [("i32", "1" if write else "0"), ("i32", "3"), ("i32", "1")]
-    e.b.intrinsic("llvm.prefetch.p0", "void", [("ptr", ahead), *flags])
-
-
-def _load_contiguous(
-    e: Emitter, base: str, stored: str, width: int, mask: str | None, other: str | None
-) -> str:
-    b, vec = e.b, vector_type(stored, width)
-    address = b.emit(f"inttoptr i64 {base} to ptr")
-    _prefetch(e, address, write=False)
-    if mask is None:
-        return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
-    return b.intrinsic(
-        f"llvm.masked.load.v{width}{mangled(stored)}.p0",
-        vec,
-        [
-            (f"ptr align {SIZES[stored]}", address),
-            (f"<{width} x i1>", mask),
-            (vec, other or "zeroinitializer"),
-        ],
-    )
-
-
-def _load_gather(
-    e: Emitter, addresses: str, stored: str, width: int, mask: str | None, other: str | None
-) -> str:
-    b, vec = e.b, vector_type(stored, width)
-    if SIZES[stored] >= 4:
-        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
-        return b.intrinsic(
-            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
-            vec,
-            [
-                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
-                (vec, other or "zeroinitializer"),
-            ],
-        )
-    # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
-    if mask is not None:
-        addresses = _redirect(e, addresses, mask, width)
-    raw = "poison"
-    for lane in range(width):
-        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
-        p = b.emit(f"inttoptr i64 {address} to ptr")
-        item = b.emit(f"load {stored}, ptr {p}, align {SIZES[stored]}")
-        raw = b.emit(f"insertelement {vec} {raw}, {stored} {item}, i64 {lane}")
-    if mask is None:
-        return raw
-    return b.emit(f"select <{width} x i1> {mask}, {vec} {raw}, {vec} {other or 'zeroinitializer'}")
-
-
-def _redirect(e: Emitter, addresses: str, mask: str, width: int) -> str:
-    """Addresses of masked-off lanes replaced by that of a sink in the arena."""
-    b = e.b
-    offset = e.sink()
-    p = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    sink = b.splat(b.emit(f"ptrtoint ptr {p} to i64"), "i64", width)
-    vec = f"<{width} x i64>"
-    return b.emit(f"select <{width} x i1> {mask}, {vec} {addresses}, {vec} {sink}")
 
 
 # ---- stores
@@ -320,7 +233,7 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
     """Stores one chunk; lanes are written in ascending order where they collide."""
-    b, width = e.b, pointer.width
+    width = pointer.width
     element = value.element
     stored = memory_type(element)
     if isinstance(mask, Affine) and mask.base == "true":
@@ -330,37 +243,7 @@ def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) ->
     if width == 1:
         _store_scalar(e, pointer, raw, stored, mask_ssa)
         return
-    contiguous = isinstance(pointer, Affine) and pointer.lanes == unit_lanes(width, SIZES[stored])
-
-    def wide() -> str:
-        assert isinstance(pointer, Affine)
-        address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
-        vec = vector_type(stored, width)
-        _prefetch(e, address, write=True)
-        if mask_ssa is None:
-            b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
-        else:
-            b.intrinsic(
-                f"llvm.masked.store.v{width}{mangled(stored)}.p0",
-                "void",
-                [
-                    (vec, raw),
-                    (f"ptr align {SIZES[stored]}", address),
-                    (f"<{width} x i1>", mask_ssa),
-                ],
-            )
-        return ""
-
-    def scattered() -> str:
-        _scatter(e, e.vector(pointer), raw, stored, width, mask_ssa)
-        return ""
-
-    if not contiguous:
-        scattered()
-    elif isinstance(pointer, Affine) and pointer.guard is not None:
-        guarded(e, pointer, "", wide, scattered)
-    else:
-        wide()
+    store_lanes(e, pointer, raw, stored, mask_ssa)
 
 
 def _store_scalar(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
@@ -376,31 +259,6 @@ def _store_scalar(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str |
     if mask is not None:
         b.branch(done)
         b.start(done)
-
-
-def _scatter(
-    e: Emitter, addresses: str, raw: str, stored: str, width: int, mask: str | None
-) -> None:
-    b, vec = e.b, vector_type(stored, width)
-    if SIZES[stored] >= 4:
-        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
-        b.intrinsic(
-            f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
-            "void",
-            [
-                (vec, raw),
-                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
-            ],
-        )
-        return
-    if mask is not None:
-        addresses = _redirect(e, addresses, mask, width)
-    for lane in range(width):
-        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
-        p = b.emit(f"inttoptr i64 {address} to ptr")
-        item = b.emit(f"extractelement {vec} {raw}, i64 {lane}")
-        b.do(f"store {stored} {item}, ptr {p}, align {SIZES[stored]}")
 
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")

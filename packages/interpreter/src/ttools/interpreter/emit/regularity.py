@@ -66,6 +66,17 @@ def is_index_arithmetic(op: Operation) -> bool:
     return op.name in ("tt.addptr", "arith.addi", "arith.muli") and is_regular(op.results[0])
 
 
+def is_index_division(op: Operation) -> bool:
+    """Whether an operation divides a regular index by one number: mostly one division per chunk.
+
+    Stored, the result would no longer be seen to be the same, or contiguous, within a chunk.
+    """
+    if op.name not in ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"):
+        return False
+    index, divisor = op.operands
+    return is_regular(index) and not is_uniform(index) and is_uniform(divisor)
+
+
 def is_regular(value: Value, depth: int = 0) -> bool:
     """Whether a pointer or index is built of ranges and uniform values only."""
     op = value.defining_op

@@ -27,6 +27,7 @@ from ttools.interpreter.emit.regularity import (
     VIEWS,
     increments,
     is_index_arithmetic,
+    is_index_division,
     is_regular,
 )
 from ttools.interpreter.ir import Block, Operation, Value
@@ -296,6 +297,8 @@ class _Planner:
                     cost = max(cost, COSTLY_REPEATED)
             elif op.name == "tt.gather":
                 cost += 8
+            elif is_index_division(op):
+                cost += 3
             elif op.name not in VIEWS and not is_index_arithmetic(op):
                 cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
         self._cost[value] = cost

@@ -1,0 +1,37 @@
+"""Lets threads compile at once on Pythons whose parser cannot run in two of them.
+
+Before 3.11.8 and 3.12.2 `ast.parse` counts its depth for all threads together and fails with
+`SystemError: AST constructor recursion depth mismatch` when they take turns inside it
+(https://github.com/python/cpython/issues/106905). Triton parses each kernel that way.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import Any
+
+_parsing = threading.RLock()
+
+
+def is_affected(version: tuple[int, ...]) -> bool:
+    """Whether a Python of this version has the defect."""
+    return (3, 11) <= version < (3, 11, 8) or (3, 12) <= version < (3, 12, 2)
+
+
+def parse_one_by_one() -> None:
+    """Makes Triton parse under a lock, once and for all, where Python needs it."""
+    from triton.runtime.jit import JITFunction
+
+    owner: Any = next(each for each in JITFunction.__mro__ if "parse" in vars(each))
+    parse = owner.parse
+    if not is_affected(sys.version_info[:3]) or hasattr(parse, "__wrapped__"):
+        return
+
+    @functools.wraps(parse)
+    def locked(self: Any) -> Any:
+        with _parsing:
+            return parse(self)
+
+    owner.parse = locked

@@ -1,0 +1,325 @@
+"""Moves one chunk of lanes between memory and a vector register.
+
+Lanes at adjacent addresses are one vector access. Lanes that lie close together in another order,
+such as every second element or a reversed run, are a few of them and shuffles. Any others are
+gathered or scattered. Must not know which operation asks, nor of tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ttools.interpreter.emit.chunk import Affine, Chunk
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import SIZES, vector_type
+from ttools.interpreter.emit.lower_shape import mangled
+
+#: Vectors that lanes may be spread over before a gather is shorter.
+_MOST_VECTORS = 4
+
+
+def load_lanes(e: Emitter, pointer: Chunk, stored: str, mask: str | None, other: str | None) -> str:
+    """Loads a vector of the memory type `stored`.
+
+    Args:
+        mask: the active lanes; all if None.
+        other: what inactive lanes get, zero if None.
+    """
+    width = pointer.width
+    layout = _layout_of(e, pointer, stored, duplicates=mask is None)
+    if layout is None or not isinstance(pointer, Affine):
+        return _load_gather(e, e.vector(pointer), stored, width, mask, other)
+    base = pointer.base
+    if pointer.guard is None:
+        return layout.load(e, base, mask, other)
+    return guarded(
+        e,
+        pointer,
+        vector_type(stored, width),
+        lambda: layout.load(e, base, mask, other),
+        lambda: _load_gather(e, e.vector(pointer), stored, width, mask, other),
+    )
+
+
+def store_lanes(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
+    """Stores a vector of the memory type `stored`; later lanes win where addresses collide."""
+    layout = _layout_of(e, pointer, stored, duplicates=False)
+    if layout is None or not isinstance(pointer, Affine):
+        _scatter(e, e.vector(pointer), raw, stored, pointer.width, mask)
+    elif pointer.guard is None:
+        layout.store(e, pointer.base, raw, mask)
+    else:
+        _store_guarded(e, pointer, layout, raw, mask)
+
+
+def _store_guarded(
+    e: Emitter, pointer: Affine, layout: _Layout, raw: str, mask: str | None
+) -> None:
+    def near() -> str:
+        layout.store(e, pointer.base, raw, mask)
+        return ""
+
+    def anywhere() -> str:
+        _scatter(e, e.vector(pointer), raw, layout.stored, pointer.width, mask)
+        return ""
+
+    guarded(e, pointer, "", near, anywhere)
+
+
+def guarded(
+    e: Emitter, pointer: Chunk, type: str, fast: Callable[[], str], slow: Callable[[], str]
+) -> str:
+    """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
+    assert isinstance(pointer, Affine)
+    assert pointer.guard is not None
+    b = e.b
+    yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
+    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", "true")])
+    b.cond_branch(hint, yes, no)
+    b.start(yes)
+    with e.cold():
+        first = fast()
+    first_block = b.block
+    b.branch(done)
+    b.start(no)
+    with e.cold():
+        second = slow()
+    second_block = b.block
+    b.branch(done)
+    b.start(done)
+    if not type:
+        return ""
+    return b.emit(f"phi {type} [{first}, %{first_block}], [{second}, %{second_block}]")
+
+
+def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
+    """Where the lanes lie, or None if they are too far apart or share elements that may not."""
+    size = SIZES[stored]
+    if not isinstance(pointer, Affine) or any(n % size for n in pointer.lanes):
+        return None
+    first = min(pointer.lanes)
+    elements = tuple((n - first) // size for n in pointer.lanes)
+    if max(elements) >= _MOST_VECTORS * pointer.width:
+        return None
+    if not duplicates and len(set(elements)) < len(elements):
+        return None
+    layout = _Layout(stored, first, elements)
+    # Below AVX-512 nothing masks short elements: what is not one whole run is shorter as scalars.
+    short = size < 4 and e.options.lanes < 16
+    return layout if layout.contiguous or not short else None
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Lanes that lie within a few vectors.
+
+    Attributes:
+        stored: memory type of an element.
+        first: bytes from the chunk's base to the lowest element.
+        elements: of each lane, counted from the lowest.
+    """
+
+    stored: str
+    first: int
+    elements: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.elements)
+
+    @property
+    def contiguous(self) -> bool:
+        return self.elements == tuple(range(self.width))
+
+    def load(self, e: Emitter, base: str, mask: str | None, other: str | None) -> str:
+        b, vec = e.b, vector_type(self.stored, self.width)
+        if self.contiguous:
+            return _load_run(e, self._address(e, base, 0), self.stored, self.width, mask, other)
+        vectors = [
+            _load_run(
+                e,
+                self._address(e, base, n),
+                self.stored,
+                self.width,
+                self._mask(e, held, mask),
+                None,
+            )
+            for n, held in enumerate(self._vectors())
+        ]
+        raw = self._collect(e, vectors)
+        if mask is None:
+            return raw
+        rest = other or "zeroinitializer"
+        return b.emit(f"select <{self.width} x i1> {mask}, {vec} {raw}, {vec} {rest}")
+
+    def store(self, e: Emitter, base: str, raw: str, mask: str | None) -> None:
+        for n, held in enumerate(self._vectors()):
+            # Lane of the chunk for each place of this vector; what no lane holds is not stored.
+            lanes = [0 if lane is None else lane for lane in held]
+            value = e.b.shuffle(raw, self.stored, self.width, lanes)
+            address = self._address(e, base, n)
+            _store_run(e, address, value, self.stored, self.width, self._mask(e, held, mask))
+
+    def _vectors(self) -> list[list[int | None]]:
+        """For each vector the lane that each of its places belongs to."""
+        places: list[int | None] = [None] * (self.width * (max(self.elements) // self.width + 1))
+        for lane, element in enumerate(self.elements):
+            places[element] = lane
+        return [places[n : n + self.width] for n in range(0, len(places), self.width)]
+
+    def _address(self, e: Emitter, base: str, vector: int) -> str:
+        offset = self.first + vector * self.width * SIZES[self.stored]
+        address = e.b.emit(f"add i64 {base}, {offset}") if offset else base
+        return e.b.emit(f"inttoptr i64 {address} to ptr")
+
+    def _mask(self, e: Emitter, held: Sequence[int | None], mask: str | None) -> str | None:
+        """The places of a vector that are accessed; None if all are."""
+        if mask is None:
+            bits = ["i1 true" if lane is not None else "i1 false" for lane in held]
+            return None if None not in held else f"<{', '.join(bits)}>"
+        if list(held) == list(range(self.width)):
+            return mask
+        vec = f"<{self.width} x i1>"
+        chosen = ", ".join(f"i32 {self.width if lane is None else lane}" for lane in held)
+        return e.b.emit(
+            f"shufflevector {vec} {mask}, {vec} zeroinitializer, <{self.width} x i32> <{chosen}>"
+        )
+
+    def _collect(self, e: Emitter, vectors: Sequence[str]) -> str:
+        """The lanes out of up to four vectors: out of each pair, then out of the two results."""
+        halves = []
+        for n in range(0, len(vectors), 2):
+            low = n * self.width
+            inside = [x - low if low <= x < low + 2 * self.width else 0 for x in self.elements]
+            halves.append(self._pick(e, vectors[n : n + 2], inside))
+        if len(halves) == 1:
+            return halves[0]
+        chosen = [
+            lane + self.width * (element >= 2 * self.width)
+            for lane, element in enumerate(self.elements)
+        ]
+        return self._pick(e, halves, chosen)
+
+    def _pick(self, e: Emitter, pair: Sequence[str], places: Sequence[int]) -> str:
+        vec = vector_type(self.stored, self.width)
+        other = pair[1] if len(pair) == 2 else "poison"
+        chosen = ", ".join(f"i32 {place}" for place in places)
+        return e.b.emit(
+            f"shufflevector {vec} {pair[0]}, {vec} {other}, <{self.width} x i32> <{chosen}>"
+        )
+
+
+# ---- adjacent lanes
+
+
+#: How far ahead of a contiguous access its line is asked for. Kernels do much work per cache line,
+#: so that few loads are in flight; measured alike from 1024 to 4096.
+_PREFETCH_BYTES = 2048
+
+
+def _prefetch(e: Emitter, address: str, *, write: bool) -> None:
+    """Hints at the line that a later program or iteration will want; never faults."""
+    ahead = e.b.emit(f"getelementptr i8, ptr {address}, i64 {_PREFETCH_BYTES}")
+    flags = [("i32", "1" if write else "0"), ("i32", "3"), ("i32", "1")]
+    e.b.intrinsic("llvm.prefetch.p0", "void", [("ptr", ahead), *flags])
+
+
+def _load_run(
+    e: Emitter, address: str, stored: str, width: int, mask: str | None, other: str | None
+) -> str:
+    b, vec = e.b, vector_type(stored, width)
+    _prefetch(e, address, write=False)
+    if mask is None:
+        return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
+    return b.intrinsic(
+        f"llvm.masked.load.v{width}{mangled(stored)}.p0",
+        vec,
+        [
+            (f"ptr align {SIZES[stored]}", address),
+            (f"<{width} x i1>", mask),
+            (vec, other or "zeroinitializer"),
+        ],
+    )
+
+
+def _store_run(
+    e: Emitter, address: str, raw: str, stored: str, width: int, mask: str | None
+) -> None:
+    b, vec = e.b, vector_type(stored, width)
+    _prefetch(e, address, write=True)
+    if mask is None:
+        b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
+        return
+    b.intrinsic(
+        f"llvm.masked.store.v{width}{mangled(stored)}.p0",
+        "void",
+        [(vec, raw), (f"ptr align {SIZES[stored]}", address), (f"<{width} x i1>", mask)],
+    )
+
+
+# ---- lanes anywhere
+
+
+def _load_gather(
+    e: Emitter, addresses: str, stored: str, width: int, mask: str | None, other: str | None
+) -> str:
+    b, vec = e.b, vector_type(stored, width)
+    if SIZES[stored] >= 4:
+        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        return b.intrinsic(
+            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
+            vec,
+            [
+                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
+                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
+                (vec, other or "zeroinitializer"),
+            ],
+        )
+    # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
+    if mask is not None:
+        addresses = _redirect(e, addresses, mask, width)
+    raw = "poison"
+    for lane in range(width):
+        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
+        p = b.emit(f"inttoptr i64 {address} to ptr")
+        item = b.emit(f"load {stored}, ptr {p}, align {SIZES[stored]}")
+        raw = b.emit(f"insertelement {vec} {raw}, {stored} {item}, i64 {lane}")
+    if mask is None:
+        return raw
+    return b.emit(f"select <{width} x i1> {mask}, {vec} {raw}, {vec} {other or 'zeroinitializer'}")
+
+
+def _redirect(e: Emitter, addresses: str, mask: str, width: int) -> str:
+    """Addresses of masked-off lanes replaced by that of a sink in the arena."""
+    b = e.b
+    offset = e.sink()
+    p = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    sink = b.splat(b.emit(f"ptrtoint ptr {p} to i64"), "i64", width)
+    vec = f"<{width} x i64>"
+    return b.emit(f"select <{width} x i1> {mask}, {vec} {addresses}, {vec} {sink}")
+
+
+def _scatter(
+    e: Emitter, addresses: str, raw: str, stored: str, width: int, mask: str | None
+) -> None:
+    b, vec = e.b, vector_type(stored, width)
+    if SIZES[stored] >= 4:
+        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        b.intrinsic(
+            f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
+            "void",
+            [
+                (vec, raw),
+                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
+                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
+            ],
+        )
+        return
+    if mask is not None:
+        addresses = _redirect(e, addresses, mask, width)
+    for lane in range(width):
+        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
+        p = b.emit(f"inttoptr i64 {address} to ptr")
+        item = b.emit(f"extractelement {vec} {raw}, i64 {lane}")
+        b.do(f"store {stored} {item}, ptr {p}, align {SIZES[stored]}")

@@ -1,0 +1,141 @@
+"""Accesses whose lanes lie near each other in another order, and indices that are divided.
+
+Such accesses become a few vector accesses and shuffles, and divided indices are looked at once per
+chunk, if their lanes allow it. Whether they do depends on the stride, the mask, the alignment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.interpreter import interpret
+
+BLOCK = 64
+UNTOUCHED = -77
+
+
+@triton.jit
+def copy_strided(
+    x_ptr, out_ptr, first, low, high,
+    LOAD: tl.constexpr, STORE: tl.constexpr, MASKED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    lanes = tl.arange(0, BLOCK)
+    if MASKED:
+        inside = (lanes >= low) & (lanes < high)
+        x = tl.load(x_ptr + first + lanes * LOAD, mask=inside, other=5)
+        tl.store(out_ptr + first + lanes * STORE, x, mask=inside)
+    else:
+        tl.store(out_ptr + first + lanes * STORE, tl.load(x_ptr + first + lanes * LOAD))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("load, store", [(1, -1), (-1, 2), (2, -3), (3, 4), (4, 1), (-5, -2)])  # noqa: PT006
+@pytest.mark.parametrize("masked", [False, True])
+def test_strides(dtype: torch.dtype, load: int, store: int, masked: bool, schedule: str) -> None:
+    x = torch.arange(640).remainder(120).to(dtype)
+    first = 320
+    for low, high in ((0, BLOCK), (3, 50), (7, 8), (9, 9)):
+        out = torch.full((640,), UNTOUCHED, dtype=dtype)
+        wanted = out.clone()
+        copy_strided[1,](x, out, first, low, high, load, store, masked, BLOCK)
+        for lane in range(low, high) if masked else range(BLOCK):
+            wanted[first + lane * store] = x[first + lane * load]
+        assert torch.equal(out, wanted)
+
+
+@triton.jit
+def repeat(x_ptr, out_ptr, n, WIDE: tl.constexpr):
+    i, j = tl.arange(0, 8)[:, None], tl.arange(0, WIDE)[None, :]
+    x = tl.load(x_ptr + i + 0 * j)
+    some = tl.load(x_ptr + 7 - i + 0 * j, mask=i * WIDE + j < n, other=-1)
+    tl.store(out_ptr + i * WIDE + j, x * 100 + some)
+
+
+@pytest.mark.parametrize("wide", [2, 4])
+def test_lanes_that_share_elements(wide: int, schedule: str) -> None:
+    x = torch.arange(8, dtype=torch.int32)
+    out = torch.empty(8, wide, dtype=torch.int32)
+    repeat[1,](x, out, 5 * wide - 1, wide)
+    some = x.flip(0)[:, None].repeat(1, wide).flatten()
+    some[5 * wide - 1 :] = -1
+    assert torch.equal(out.flatten(), x[:, None].repeat(1, wide).flatten() * 100 + some)
+
+
+@pytest.mark.parametrize("stride", [-3, -2, -1, 2, 3, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_nothing_beyond_the_lanes_is_touched(stride: int, masked: bool, native: None) -> None:
+    # The elements lie against a page on either side that nobody may read.
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * page)
+    x = torch.frombuffer(memory, dtype=torch.float32)
+    inside = x[page // 4 : 2 * page // 4]
+    inside.copy_(torch.arange(page // 4))
+    libc = ctypes.CDLL(None, use_errno=True)
+    outer = [ctypes.c_void_p(x.data_ptr() + n * page) for n in (0, 2)]
+    for address in outer:
+        assert libc.mprotect(address, page, 0) == 0
+    try:
+        span = abs(stride) * (BLOCK - 1) + 1
+        for start in (0, page // 4 - span):
+            first = start if stride > 0 else start + span - 1
+            out = torch.empty(BLOCK)
+            copy_strided[1,](inside[first:], out, 0, 0, BLOCK, stride, 1, masked, BLOCK)
+            assert torch.equal(out, first + stride * torch.arange(BLOCK, dtype=torch.float32))
+            copy_strided[1,](out, inside[first:], 0, 0, BLOCK, 1, stride, masked, BLOCK)
+    finally:
+        for address in outer:
+            assert libc.mprotect(address, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@triton.jit
+def divided(x_ptr, out_ptr, first, n, d, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = first + tl.program_id(0) * BLOCK + lanes
+    quotient, rest = index // d, index % d
+    inside = (index < n) & (index >= 0)
+    by_quotient = tl.load(x_ptr + quotient, mask=inside & (quotient < 4096), other=-1)
+    by_rest = tl.load(x_ptr + rest, mask=inside & (rest < 4096), other=-2)
+    by_both = tl.load(x_ptr + quotient % 7 * 3 + rest, mask=inside & (rest < 4000), other=-3)
+    place = out_ptr + (tl.program_id(0) * BLOCK + lanes) * 3
+    tl.store(place, by_quotient)
+    tl.store(place + 1, by_rest)
+    tl.store(place + 2, by_both)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    first=st.one_of(
+        st.integers(0, 5000), st.integers(-100, 0), st.integers(2**31 - 600, 2**31 - 257),
+        st.sampled_from([0, 16, 64, 2**31 - 512]),
+    ),
+    d=st.one_of(
+        st.integers(1, 70), st.integers(1, 2**31 - 1), st.integers(2**31 - 20, 2**31 - 1),
+        st.sampled_from([1, 15, 16, 17, 64, 128]),
+    ),
+    missing=st.integers(0, 300),
+)  # fmt: skip
+def test_divided_indices(first: int, d: int, missing: int) -> None:
+    x = torch.arange(4096, dtype=torch.int32)
+    out = torch.empty(256, 3, dtype=torch.int32)
+    n = first + 256 - missing
+    with interpret():
+        divided[4,](x, out, first, n, d, BLOCK=64)
+    index = first + torch.arange(256)
+    quotient = torch.div(index, d, rounding_mode="trunc")
+    rest = index - quotient * d
+    inside = (index < n) & (index >= 0)
+    for column, place, mask, other in (
+        (0, quotient, inside & (quotient < 4096), -1),
+        (1, rest, inside & (rest < 4096), -2),
+        (2, quotient.remainder(7) * 3 + rest, inside & (rest < 4000), -3),
+    ):
+        wanted = torch.where(mask, place, torch.tensor(other)).to(torch.int32)
+        assert torch.equal(out[:, column], wanted)
