@@ -6,9 +6,7 @@ around an access is `emit.access`'s, what Python makes of events is `monitor`'s.
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
-from pathlib import Path
 
 from ttools.interpreter import jit
 from ttools.interpreter.emit.callback import CALLBACK
@@ -28,7 +26,7 @@ from ttools.interpreter.emit.probe_layout import (
     SHARED_LOG_RECORDS,
     SITE_BYTES,
 )
-from ttools.interpreter.object_store import object_store
+from ttools.interpreter.native_module import module_text, native_module
 
 _WORDS = {
     **{f"MONITOR_{name}": offset for name, offset in MONITOR.items()},
@@ -51,27 +49,10 @@ _WORDS = {
 
 def probe_ir() -> str:
     """The text of the module."""
-    text = Path(__file__).with_name("native_probe.ll").read_text()
-    for word in sorted(_WORDS, key=len, reverse=True):
-        text = text.replace(word, str(_WORDS[word]))
-    return text
+    return module_text("native_probe.ll", _WORDS)
 
 
 @lru_cache(maxsize=1)
 def probe_code() -> jit.NativeCode:
     """The functions, compiled or read from the object cache at first use."""
-    text = probe_ir()
-    target = jit.host_target()
-    parts = (text, jit.llvm_version(), target.cpu, target.features)
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    store = object_store()
-    found = store.read(key) if store is not None else None
-    if found is not None:
-        try:
-            return jit.load(found.object_code, FUNCTIONS)
-        except ValueError:
-            pass
-    object_code = jit.compile_ir(text, name="the probes", opt=2)
-    if store is not None:
-        store.write(key, {}, object_code)
-    return jit.load(object_code, FUNCTIONS)
+    return native_module(probe_ir(), FUNCTIONS, name="the probes", opt=2)

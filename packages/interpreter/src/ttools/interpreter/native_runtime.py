@@ -9,16 +9,14 @@ same JIT as the kernels, so no C compiler is needed, and bound here as ctypes fu
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import platform
 import time
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from ttools.interpreter import jit
-from ttools.interpreter.object_store import object_store
+from ttools.interpreter.native_module import module_text, native_module
 
 
 class Mailbox(ctypes.Structure):
@@ -131,34 +129,14 @@ def runtime_ir(machine: str | None = None) -> str:
         "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
     }
-    text = Path(__file__).with_name("native_runtime.ll").read_text()
-    for word in sorted(words, key=len, reverse=True):
-        text = text.replace(word, str(words[word]))
-    return f"{text}\n{declaration}\n"
-
-
-def _code(exports: tuple[str, ...]) -> jit.NativeCode:
-    text = runtime_ir()
-    target = jit.host_target()
-    parts = (text, jit.llvm_version(), target.cpu, target.features)
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    store = object_store()
-    found = store.read(key) if store is not None else None
-    if found is not None:
-        try:
-            return jit.load(found.object_code, exports)
-        except ValueError:
-            pass
-    object_code = jit.compile_ir(text, name="the runtime", opt=1)
-    if store is not None:
-        store.write(key, {}, object_code)
-    return jit.load(object_code, exports)
+    return f"{module_text('native_runtime.ll', words)}\n{declaration}\n"
 
 
 @lru_cache(maxsize=1)
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
-    code = _code(("worker", "run_each", "callback", "post", "share", "await"))
+    exports = ("worker", "run_each", "callback", "post", "share", "await")
+    code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
         "post": ctypes.CFUNCTYPE(None, pointer, i64, i32),
