@@ -22,6 +22,7 @@ from ttools.core.reports.report import shown_path
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.profiler import Profile
+    from ttools.profiler.advice import Hint
     from ttools.profiler.call_tree import Node
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -82,10 +83,20 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         ],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
         "tree": profiled.tree.as_dict(),
+        "accesses": [_plain(row) for row in profiled.accesses.to_dict("records")],
+        "advice": [_hint(hint) for hint in profiled.advice],
         "compiled": [each.as_dict() for each in profiled.inspections],
         "notes": profiled.notes,
     }
     return json.dumps(data, indent=2, default=str) + "\n"
+
+
+def _hint(hint: Hint) -> dict[str, Any]:
+    place = hint.location
+    return {
+        **vars(hint),
+        "location": {"file": place.file, "line": place.line} if place else None,
+    }
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -106,6 +117,44 @@ def _tables(profiled: Profile, lines: bool, tree: bool) -> Iterator[Table | Tree
         yield _tree(profiled)
     if lines:
         yield _lines(profiled)
+        if len(profiled.accesses):
+            yield _accesses(profiled)
+    if profiled.advice:
+        yield _advice(profiled)
+
+
+def _accesses(profiled: Profile) -> Table:
+    assert profiled.target is not None
+    table = _table(
+        f"Accesses, as warps of {profiled.target.name} make them",
+        ("kernel", "line", "kind"),
+        ("bits", "sectors per request", "at least", "used", "programs share", "again"),
+    )
+    root = Path.cwd()
+    for row in profiled.accesses.to_dict("records"):
+        table.add_row(
+            row["kernel"],
+            f"{shown_path(row['file'], root)}:{row['line']}",
+            row["kind"],
+            str(row["bits"]),
+            *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
+            *(_share(row["efficiency"]), f"{row['shared_by']:.1f}", f"{row['again']:.1f}"),
+        )
+    return table
+
+
+def _advice(profiled: Profile) -> Table:
+    table = _table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
+    root = Path.cwd()
+    for hint in profiled.advice:
+        place = hint.location
+        table.add_row(
+            f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
+            f"{shown_path(place.file, root)}:{place.line}" if place else "",
+            f"{hint.kind}: {hint.evidence}",
+            hint.advice,
+        )
+    return table
 
 
 def _tree(profiled: Profile) -> Tree:

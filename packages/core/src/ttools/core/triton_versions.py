@@ -293,6 +293,41 @@ def compiled_kernel_facts(kernel: Any) -> CompiledKernelFacts:
     )
 
 
+@dataclass(frozen=True)
+class SpecialisedSource:
+    """What a kernel was compiled from.
+
+    Attributes:
+        backend: that compiled it: `cuda`, `hip`, `cpu`.
+        signature: Triton's type of each parameter.
+        constants: values by path of parameter indices.
+        hints: Triton's attributes by path of parameter indices.
+        options: of the launch that a compilation depends on.
+    """
+
+    backend: str
+    signature: dict[str, Any]
+    constants: dict[tuple[int, ...], Any]
+    hints: dict[tuple[int, ...], Any]
+    options: dict[str, Any]
+
+
+def specialised_source(kernel: Any) -> SpecialisedSource | None:
+    """What a `CompiledKernel` was compiled from; None if from no Python function."""
+    source: Any = getattr(kernel, "src", None)
+    metadata: Any = getattr(kernel, "metadata", None)
+    if getattr(source, "fn", None) is None or metadata is None:
+        return None
+    names = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
+    return SpecialisedSource(
+        backend=str(metadata.target.backend),
+        signature=dict(source.signature),
+        constants=dict(source.constants),
+        hints=dict(source.attrs),
+        options={name: getattr(metadata, name) for name in names if hasattr(metadata, name)},
+    )
+
+
 def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
     """Lets an autotuner time its configurations with `benchmark(call, quantiles)`."""
     # A cached property of the class: what the instance holds comes first.

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.specialisation import captured
+from ttools.core.compilation.launched import launched
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.profiler.access.frame import access_frame, qualities, requested
+from ttools.profiler.advice import Evidence, Hint, advise
 from ttools.profiler.call_tree import Node, call_tree
 from ttools.profiler.devices import Device, device_of_machine, read_device
 from ttools.profiler.frames import config_text, kernel_frame, line_frame
@@ -70,6 +72,37 @@ class Profile:
             on_device=self.place == "the GPU",
             compiled=self.inspections if self.target else None,
         )
+
+    @property
+    def accesses(self) -> pd.DataFrame:
+        """A row per access to tiles in memory, as the target's warps would make it.
+
+        See `access.frame.access_frame` for the columns; without a target or counts it is empty.
+        """
+        return access_frame(self._session.samples, self.inspections)
+
+    @property
+    def advice(self) -> list[Hint]:
+        """What costs time on the target, with evidence; empty without a target."""
+        counts = {
+            (s.kernel, config_text(s.config)): s.counts
+            for s in sorted(self._session.samples, key=requested)
+        }
+        return [
+            hint
+            for kernel, config, inspection, accesses in qualities(
+                self._session.samples, self.inspections
+            )
+            for hint in advise(
+                Evidence(
+                    kernel=kernel,
+                    config=config,
+                    inspection=inspection,
+                    accesses=accesses,
+                    counts=counts[kernel, config],
+                )
+            )
+        ]
 
     @property
     def tree(self) -> Node:
@@ -129,7 +162,10 @@ class Profile:
 
     def __enter__(self) -> Profile:
         with ExitStack() as stack:
-            new = stack.enter_context(captured(names=self._only or ()))
+            # Counting on the host compiles kernels that run on a GPU once more.
+            ignored = "cpu" if self.place == "the GPU" else ""
+            wanted = launched(names=self._only or (), ignored_backend=ignored)
+            new = stack.enter_context(wanted)
             stack.callback(lambda: self._sources.extend(new))
             stack.enter_context(self._session.running())
             self._active.append(stack.pop_all())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import shown_path
+from ttools.profiler.advice import Hint
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.frames import config_text
 from ttools.profiler.roofline import ASSUMPTIONS
@@ -52,6 +53,8 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         rows=[_shown(row, names, root) for row in rows],
         sources=_sources(profiled, root),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
+        advice=[_hint(hint, root) for hint in profiled.advice],
+        accesses=[_access(row, root) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
             {
@@ -186,6 +189,31 @@ def _facts(row: Mapping[str, Any]) -> str:
 
 
 _MOVED = ("loaded", "stored", "atomic")
+
+
+def _hint(hint: Hint, root: Path) -> dict[str, str]:
+    place = hint.location
+    return {
+        "kind": hint.kind,
+        "kernel": f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
+        "place": f"{shown_path(place.file, root)}:{place.line}" if place else "",
+        "evidence": hint.evidence,
+        "advice": hint.advice,
+    }
+
+
+def _access(row: Mapping[str, Any], root: Path) -> list[str]:
+    return [
+        row["kernel"],
+        f"{shown_path(row['file'], root)}:{row['line']}",
+        row["kind"],
+        str(row["bits"]),
+        f"{row['sectors_per_request']:.2f}",
+        f"{row['ideal_per_request']:.2f}",
+        f"{row['efficiency']:.1%}",
+        f"{row['shared_by']:.1f}",
+        f"{row['again']:.1f}",
+    ]
 
 
 # --- charts ---------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Owns the record of compilations that a script causes. Must not know targets.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.host_line import host_line
 
-_OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 #: Options of a launch that a compilation depends on, as Triton's hook tells them.
 _OPTIONS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
 
@@ -96,16 +95,5 @@ def _source(function: Any, told: dict[str, Any]) -> KernelSource:
         constants=dict(told["constants"]),
         hints=dict(hints),
         options={name: told[name] for name in _OPTIONS if name in told},
-        launched=_launch_site(),
+        launched=host_line(),
     )
-
-
-def _launch_site() -> str | None:
-    """The innermost line outside Triton, torch and ttools."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in _OURS:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return None

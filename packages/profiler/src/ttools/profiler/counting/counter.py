@@ -18,8 +18,9 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.snapshot import Snapshot
+from ttools.profiler.access.trace import AccessTrace, traces
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
-from ttools.profiler.counting.rewrite import CountingPlan, plan_counting
+from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
 from ttools.profiler.counting.traffic import rewrite_accesses, unique_bytes
 
 #: Names of the rewrites in the cache of compiled kernels; to be changed with what they do.
@@ -63,7 +64,8 @@ class LaunchCounter:
     def _reduced(self, launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
         instruments = Instruments(guards=True, rewrites=(_COUNT,))
         monitor = _observe(launch, instruments, lambda module: _rewrite(module, whole=False))
-        return evaluate(plan, _counters(monitor, plan), self._unique(launch))
+        unique, accesses = self._traffic(launch)
+        return evaluate(plan, _counters(monitor, plan), unique, accesses)
 
     def _whole(self, launch: ObservedLaunch) -> LaunchCounts:
         """Runs the whole kernel on memory that is put back."""
@@ -78,10 +80,11 @@ class LaunchCounter:
             monitor = _observe(own, instruments, lambda module: _rewrite(module, whole=True))
         finally:
             before.restore()
-        return evaluate(plan, _counters(monitor, plan), unique_bytes(monitor, frozenset()))
+        unique = unique_bytes(monitor, ())
+        return evaluate(plan, _counters(monitor, plan), unique, traces(monitor))
 
-    def _unique(self, launch: ObservedLaunch) -> tuple[int, int]:
-        stand_ins: list[frozenset[int]] = []
+    def _traffic(self, launch: ObservedLaunch) -> tuple[tuple[int, int], tuple[AccessTrace, ...]]:
+        stand_ins: list[dict[int, Kind]] = []
 
         def rewrite(module: Module) -> None:
             inline_calls(module)
@@ -94,7 +97,7 @@ class LaunchCounter:
         monitor = _observe(own, instruments, rewrite)
         if not stand_ins:  # the kernel was in the cache
             rewrite(launch.variants.parse())
-        return unique_bytes(monitor, stand_ins[0])
+        return unique_bytes(monitor, stand_ins[0]), traces(monitor, stand_ins[0])
 
 
 def _observe(

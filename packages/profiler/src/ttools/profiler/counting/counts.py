@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
+from ttools.profiler.access.trace import AccessTrace
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.rewrite import CountingPlan
 
@@ -77,6 +78,7 @@ class LaunchCounts:
         depends_on_memory: whether equal launches may do something else, by what is in memory.
         exact: whether other runs do the same; False where it depends on the order of programs.
         notes: what is not counted, a sentence each.
+        accesses: to tiles, with the addresses of some of them.
     """
 
     programs: int
@@ -87,6 +89,7 @@ class LaunchCounts:
     depends_on_memory: bool = False
     exact: bool = True
     notes: tuple[str, ...] = ()
+    accesses: tuple[AccessTrace, ...] = field(default=(), compare=False)
 
     @property
     def unique(self) -> int | None:
@@ -97,7 +100,10 @@ class LaunchCounts:
 
 
 def evaluate(
-    plan: CountingPlan, counters: Sequence[int], unique: tuple[int, int] | None = None
+    plan: CountingPlan,
+    counters: Sequence[int],
+    unique: tuple[int, int] | None = None,
+    accesses: tuple[AccessTrace, ...] = (),
 ) -> LaunchCounts:
     """The counts of a launch.
 
@@ -105,6 +111,7 @@ def evaluate(
         plan: what the counters mean.
         counters: of one launch, by number.
         unique: bytes that are loaded, and stored, at least once.
+        accesses: to tiles, traced.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for access in plan.accesses:
@@ -143,6 +150,7 @@ def evaluate(
         depends_on_memory=plan.reads,
         exact=not plan.depends_on_writes,
         notes=tuple(plan.unsupported),
+        accesses=accesses,
     )
 
 

@@ -7,26 +7,29 @@ stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
-from numpy.typing import NDArray
 
 from ttools.interpreter.dead_code import remove_dead_code
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.profiler.counting.rewrite import ACCESSES, CHECK, is_mask
+from ttools.profiler.access.trace import touched
+from ttools.profiler.counting.rewrite import ACCESSES, CHECK, Kind, is_mask
 
 
-def rewrite_accesses(module: Module) -> frozenset[int]:
+def rewrite_accesses(module: Module) -> dict[int, Kind]:
     """Rewrites a module without calls in place.
 
     Returns:
-        The places, in the order of the module, of the loads that stand for stores and atomics.
+        What loads stand for that stand for stores and atomics, by their places in the order of the
+        module.
     """
     kernel = module.kernel
     rewriter = Rewriter()
-    stand_ins: list[Operation] = []
+    stand_ins: dict[Operation, Kind] = {}
     for op in list(kernel.walk()):
         if op.name not in ACCESSES:
             continue
@@ -38,12 +41,12 @@ def rewrite_accesses(module: Module) -> frozenset[int]:
         masked = position is not None and len(op.operands) > position
         masks = [op.operands[position]] if masked and position is not None else []
         load = _load(b, op.operands[0], [m for m in masks if is_mask(m)])
-        stand_ins.append(load)
+        stand_ins[load] = kind
         _use(b, load.result)
     rewriter.apply()
     remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
     numbers = _numbered(module)
-    return frozenset(numbers[op] for op in stand_ins)
+    return {numbers[op]: kind for op, kind in stand_ins.items()}
 
 
 def _numbered(module: Module) -> dict[Operation, int]:
@@ -72,7 +75,7 @@ def _use(b: Builder, value: Value) -> None:
     b.operation(CHECK, [never], attributes={"check": "traffic", "names": (), "message": ""})
 
 
-def unique_bytes(monitor: Monitor, stand_ins: frozenset[int]) -> tuple[int, int]:
+def unique_bytes(monitor: Monitor, stand_ins: Collection[int]) -> tuple[int, int]:
     """Bytes that were read, and bytes that were written, at least once.
 
     Args:
@@ -84,13 +87,5 @@ def unique_bytes(monitor: Monitor, stand_ins: frozenset[int]) -> tuple[int, int]
         [site.kind != "load" or site.operation in stand_ins for site in monitor.sites], np.bool_
     )
     written = writes[accesses["site"]] if len(accesses) else np.zeros(0, np.bool_)
-    return _united(accesses[~written]), _united(accesses[written])
-
-
-def _united(accesses: NDArray[np.void]) -> int:
-    """Bytes in the union of the runs."""
-    order = np.argsort(accesses["start"], kind="stable")
-    start, end = accesses["start"][order], accesses["end"][order]
-    reached = np.maximum.accumulate(end)
-    before = np.concatenate([start[:1], reached[:-1]])
-    return int(np.maximum(end - np.maximum(start, before), 0).sum())
+    read, put = accesses[~written], accesses[written]
+    return touched(read["start"], read["end"]), touched(put["start"], put["end"])

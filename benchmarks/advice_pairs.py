@@ -1,0 +1,221 @@
+"""Kernels before and after a hint of the profiler's, one pair for each.
+
+Each pair computes the same; `after` is what the hint says to try. `advice_gain.py` measures both on
+a GPU, the tests see that the hint is given before and not after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
+# mypy: disable-error-code="no-untyped-def"
+
+
+@triton.jit
+def column_sum_kernel(x_ptr, out_ptr, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, M, BLOCK_M):
+        rows = start + tl.arange(0, BLOCK_M)
+        inside = (rows < M)[:, None] & (columns < N)[None, :]
+        total += tl.load(x_ptr + rows[:, None] * N + columns[None, :], mask=inside, other=0.0)
+    tl.store(out_ptr + columns, tl.sum(total, 0), mask=columns < N)
+
+
+@triton.jit
+def scale_rows_kernel(x_ptr, out_ptr, stride, columns, KNOWN: tl.constexpr, BLOCK: tl.constexpr):
+    # A promise on a parameter alone has no effect, so it is made of what is computed from it.
+    begin = tl.program_id(0).to(tl.int64) * stride
+    if KNOWN:
+        begin = tl.multiple_of(begin, 8)
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        inside = lanes < columns
+        if KNOWN:
+            inside = tl.max_constancy(inside, [8])
+        x = tl.load(x_ptr + begin + lanes, mask=inside)
+        tl.store(out_ptr + begin + lanes, x * 2.0, mask=inside)
+
+
+@triton.jit
+def product_kernel(
+    a_ptr, b_ptr, c_ptr, M, N, K, PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Sizes are multiples of the blocks."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inner = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * K + inner[None, :]
+    b_ptrs = b_ptr + inner[:, None] * N + columns[None, :]
+    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for _ in range(0, K, BLOCK_K):
+        total = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs), total, input_precision=PRECISION)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * N
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], total)
+
+
+@triton.jit
+def double_by_row_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    inside = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=inside)
+    tl.store(out_ptr + row * columns + lanes, x * 2.0, mask=inside)
+
+
+@triton.jit
+def double_flat_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < n
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets, mask=inside) * 2.0, mask=inside)
+
+
+@triton.jit
+def weighted_kernel(x_ptr, weight_ptr, out_ptr, rows, ONCE: tl.constexpr, WIDTH: tl.constexpr):
+    lanes = tl.arange(0, WIDTH)
+    weight = tl.load(weight_ptr + lanes)
+    first = tl.program_id(0) * rows
+    for row in range(first, first + rows):
+        x = tl.load(x_ptr + row * WIDTH + lanes)
+        if not ONCE:
+            weight = tl.load(weight_ptr + lanes)
+        tl.store(out_ptr + row * WIDTH + lanes, x * weight)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A kernel before and after a hint.
+
+    Attributes:
+        kind: of the hint.
+        make: launches of both and their outputs, on a device, small or in full size.
+    """
+
+    kind: str
+    make: Callable[[str, bool], tuple[Launch, Launch]]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What to call, and the tensor that it fills."""
+
+    run: Callable[[], Any]
+    out: torch.Tensor
+
+
+def _uncoalesced(device: str, small: bool) -> tuple[Launch, Launch]:
+    m, n = (256, 64) if small else (8192, 8192)
+    x = torch.rand(m, n, device=device)
+
+    def launch(wide: int, high: int) -> Launch:
+        out = torch.zeros(n, device=device)
+        grid = (triton.cdiv(n, wide),)
+        return Launch(
+            lambda: column_sum_kernel[grid](x, out, m, n, BLOCK_M=high, BLOCK_N=wide), out
+        )
+
+    return launch(1, 256), launch(32, 32)
+
+
+def _narrow(device: str, small: bool) -> tuple[Launch, Launch]:
+    # 4104 is a multiple of 8, but not of 16, which is all that Triton looks for.
+    m, n = (16, 1032) if small else (16384, 4104)
+    x = torch.rand(m, n, device=device).half()
+
+    def launch(known: bool) -> Launch:
+        out = torch.zeros_like(x)
+        return Launch(lambda: scale_rows_kernel[(m,)](x, out, n, n, KNOWN=known, BLOCK=1024), out)
+
+    return launch(False), launch(True)
+
+
+def _product(
+    device: str,
+    size: int,
+    dtype: torch.dtype,
+    precision: str,
+    blocks: tuple[int, ...],
+    **options: int,
+) -> Launch:
+    torch.manual_seed(0)
+    a, b = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
+    c = torch.zeros(size, size, device=device)
+    m, n, k = blocks
+
+    def run() -> Any:
+        return product_kernel[(size // m, size // n)](
+            *(a, b, c, size, size, size, precision), BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **options
+        )
+
+    return Launch(run, c)
+
+
+def _spilling(device: str, small: bool) -> tuple[Launch, Launch]:
+    size, blocks = 256 if small else 4096, (128, 256, 64)
+    return (
+        _product(device, size, torch.float16, "tf32", blocks, num_warps=4, num_stages=3),
+        _product(device, size, torch.float16, "tf32", blocks, num_warps=8, num_stages=3),
+    )
+
+
+def _occupancy(device: str, small: bool) -> tuple[Launch, Launch]:
+    size, blocks = 256 if small else 4096, (64, 64, 128)
+    return (
+        _product(device, size, torch.float16, "tf32", blocks, num_warps=4, num_stages=6),
+        _product(device, size, torch.float16, "tf32", (64, 64, 64), num_warps=4, num_stages=3),
+    )
+
+
+def _matrix_units(device: str, small: bool) -> tuple[Launch, Launch]:
+    size, blocks = 128 if small else 2048, (64, 64, 32)
+    return (
+        _product(device, size, torch.float32, "ieee", blocks, num_warps=4, num_stages=3),
+        _product(device, size, torch.float32, "tf32", blocks, num_warps=4, num_stages=3),
+    )
+
+
+def _masks(device: str, small: bool) -> tuple[Launch, Launch]:
+    rows, columns = (16, 520) if small else (65536, 520)
+    x = torch.rand(rows, columns, device=device)
+    before, after = torch.zeros_like(x), torch.zeros_like(x)
+    n = x.numel()
+    return (
+        Launch(lambda: double_by_row_kernel[(rows,)](x, before, columns, BLOCK=1024), before),
+        Launch(lambda: double_flat_kernel[(triton.cdiv(n, 1024),)](x, after, n, BLOCK=1024), after),
+    )
+
+
+def _again(device: str, small: bool) -> tuple[Launch, Launch]:
+    rows, width = (64, 1024) if small else (32768, 8192)
+    programs = 4 if small else 512
+    x = torch.rand(rows, width, device=device).half()
+    weight = torch.rand(width, device=device).half()
+
+    def launch(once: bool) -> Launch:
+        out = torch.zeros_like(x)
+        each = rows // programs
+        return Launch(
+            lambda: weighted_kernel[(programs,)](x, weight, out, each, ONCE=once, WIDTH=width), out
+        )
+
+    return launch(False), launch(True)
+
+
+PAIRS = (
+    Pair("uncoalesced_access", _uncoalesced),
+    Pair("narrow_access", _narrow),
+    Pair("spilling", _spilling),
+    Pair("occupancy_by_shared_memory", _occupancy),
+    Pair("matrix_units_unused", _matrix_units),
+    Pair("mask_overhead", _masks),
+    Pair("loaded_again", _again),
+)

@@ -1,0 +1,107 @@
+"""Which thread makes which part of an access to global memory, as TTGIR has it.
+
+Owns finding accesses and the layouts of their tiles, slices of other layouts included. Must not
+know addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.layouts import Holder, Layout, holder, layouts_of
+from ttools.core.compilation.stages import Compilation
+from ttools.core.location import SourceLocation
+
+#: Kinds of access by the operations that make them.
+_KINDS = {
+    "tt.load": "load",
+    "ttg.async_copy_global_to_local": "load",
+    "amdg.buffer_load": "load",
+    "amdg.buffer_load_to_local": "load",
+    "tt.store": "store",
+    "amdg.buffer_store": "store",
+    "tt.atomic_rmw": "atomic",
+    "tt.atomic_cas": "atomic",
+    "amdg.buffer_atomic_rmw": "atomic",
+}
+_ACCESS = re.compile(rf"(?:= |^\s*)({'|'.join(map(re.escape, _KINDS))})\b")
+_TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
+_SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
+#: Tiles of more elements take too long to be laid out one by one.
+_MOST_ELEMENTS = 1 << 15
+
+
+@dataclass(frozen=True)
+class AccessLayout:
+    """The tile of an access.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`.
+        location: in the source.
+        shape: of the tile.
+        layout: as TTGIR writes it.
+        held: who holds what of the tile.
+    """
+
+    kind: str
+    location: SourceLocation | None
+    shape: tuple[int, ...]
+    layout: str
+    held: Holder
+
+
+def access_layouts(compilation: Compilation) -> list[AccessLayout]:
+    """The accesses to tiles whose layouts are known, each place and layout once."""
+    ttgir = compilation.texts["ttgir"]
+    named = {layout.name: layout for layout in layouts_of(ttgir)}
+    found: dict[tuple[object, ...], AccessLayout] = {}
+    for line in annotate("ttgir", ttgir):
+        access, tile = _ACCESS.search(line.text), _TILE.search(line.text)
+        if not access or not tile:
+            continue
+        shape = tuple(int(n) for n in tile[1].split("x") if n)
+        text = _balanced(tile[2])
+        key = (access[1], line.location, shape, text)
+        held = None if key in found else _held(text, named, shape, compilation.target.threads)
+        if held is not None:
+            found[key] = AccessLayout(_KINDS[access[1]], line.location, shape, text, held)
+    return list(found.values())
+
+
+def _balanced(text: str) -> str:
+    """The layout at the beginning of a text: up to the bracket that closes the tensor's type."""
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth < 0:
+            return text[:index]
+    return text
+
+
+def _held(
+    text: str, named: Mapping[str, Layout], shape: tuple[int, ...], threads: int
+) -> Holder | None:
+    elements = 1
+    for extent in shape:
+        elements *= extent
+    if elements > _MOST_ELEMENTS:
+        return None
+    if text in named:
+        return holder(named[text], shape, threads)
+    sliced = _SLICE.fullmatch(text)
+    if not sliced:
+        return None
+    axis = int(sliced[1])
+    parent = _held(sliced[2], named, (*shape[:axis], 1, *shape[axis:]), threads)
+    if parent is None:
+        return None
+    at = parent.at
+
+    def without(register: int, lane: int, warp: int) -> tuple[int, ...]:
+        element = at(register, lane, warp)
+        return (*element[:axis], *element[axis + 1 :])
+
+    return Holder(shape, parent.registers, parent.lanes, parent.warps, without)

@@ -1,0 +1,1 @@
+"""How well accesses to global memory suit a GPU: from the addresses of a launch on the host."""

@@ -1,0 +1,92 @@
+"""The accesses of a run to memory as a pandas frame.
+
+Owns the names and order of columns. Must not know how a run was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.profiler.access.requests import AccessQuality, access_qualities
+from ttools.profiler.frames import config_text, is_of
+from ttools.profiler.session import Sample
+
+
+def qualities(
+    samples: Sequence[Sample], compiled: Sequence[Inspection]
+) -> Iterator[tuple[str, str, Inspection, list[AccessQuality]]]:
+    """Kernel, configuration, what it was compiled to, and its accesses.
+
+    They are those of the launch that requests most bytes.
+    """
+    largest: dict[tuple[str, str], Sample] = {}
+    for sample in samples:
+        if sample.counts is None:
+            continue
+        key = (sample.kernel, config_text(sample.config))
+        if key not in largest or requested(largest[key]) < requested(sample):
+            largest[key] = sample
+    for (kernel, config), sample in largest.items():
+        own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
+        assert sample.counts is not None
+        # Of several specialisations, the one whose tiles these are.
+        found = [(each, access_qualities(sample.counts.accesses, each)) for each in own]
+        if found:
+            inspection, accesses = max(found, key=lambda pair: len(pair[1]))
+            yield kernel, config, inspection, accesses
+
+
+def requested(sample: Sample) -> int:
+    """Bytes that a launch requests; -1 where that is unknown."""
+    return sample.counts.total.bytes if sample.counts else -1
+
+
+def access_frame(samples: Sequence[Sample], compiled: Sequence[Inspection]) -> pd.DataFrame:
+    """A row per access, in the order of the source.
+
+    Columns: `kernel`, `config`, `file`, `line`, `kind`; `bits` that a thread accesses at once, and
+    `possible_bits`, what addresses would allow; `sectors_per_request` of 32 bytes and
+    `ideal_per_request`, the fewest; `efficiency`, the share of the bytes moved that could not be
+    left out; `active`, the share of the requests' lanes in use; `shared_by`, by how many programs
+    a byte is touched on average, and `again`, how often a program touches it; `layout` of the
+    tile; `sampled`, whether only some tiles were looked at.
+    """
+    rows = [
+        _row(kernel, config, each)
+        for kernel, config, _, accesses in qualities(samples, compiled)
+        for each in accesses
+    ]
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).sort_values(
+        ["kernel", "config", "file", "line"], ignore_index=True, kind="stable"
+    )
+
+
+_COLUMNS = (
+    *("kernel", "config", "file", "line", "kind", "bits", "possible_bits", "sectors_per_request"),
+    *("ideal_per_request", "efficiency", "active", "shared_by", "again", "layout", "sampled"),
+)
+
+
+def _row(kernel: str, config: str, access: AccessQuality) -> dict[str, Any]:
+    place = access.location
+    return {
+        "kernel": kernel,
+        "config": config,
+        "file": place.file if place else "",
+        "line": place.line if place else 0,
+        "kind": access.trace.kind,
+        "bits": access.bits,
+        "possible_bits": access.possible_bits,
+        "sectors_per_request": access.sectors_per_request,
+        "ideal_per_request": access.ideal_per_request,
+        "efficiency": access.efficiency,
+        "active": access.active,
+        "shared_by": access.trace.shared_by,
+        "again": access.trace.again,
+        "layout": access.layout,
+        "sampled": access.trace.sampled,
+    }

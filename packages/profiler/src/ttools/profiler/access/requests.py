@@ -1,0 +1,209 @@
+"""Requests of warps to memory: how many sectors they move, beside the fewest that would do.
+
+A warp's instruction accesses some elements of each of its threads at once; memory answers in
+sectors of 32 bytes. Addresses come from a launch on the host, the threads from the layout of the
+tile. Must not know how accesses are traced or shown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.compilation.access_layouts import AccessLayout, access_layouts
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.layouts import Holder
+from ttools.core.location import SourceLocation
+from ttools.profiler.access.trace import AccessTrace
+
+SECTOR = 32
+#: Bits that a thread accesses at most at once.
+_WIDEST = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessQuality:
+    """How well an access suits the GPU that its kernel was compiled for.
+
+    Attributes:
+        trace: the access.
+        layout: of its tile, as TTGIR writes it.
+        bits: that a thread accesses at once.
+        possible_bits: what a thread could access at once, had the compiler known that its
+            elements lie side by side in memory; `bits` where nothing is lost.
+        requests: of warps with any lane in use, in the tiles looked at.
+        sectors: of 32 bytes that these move.
+        ideal: sectors that as many different bytes fit into.
+        active: share of the lanes of these requests that are in use.
+    """
+
+    trace: AccessTrace
+    layout: str
+    bits: int
+    possible_bits: int
+    requests: int
+    sectors: int
+    ideal: int
+    active: float
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """In the source."""
+        return self.trace.location
+
+    @property
+    def sectors_per_request(self) -> float:
+        """On average."""
+        return self.sectors / self.requests if self.requests else 0.0
+
+    @property
+    def ideal_per_request(self) -> float:
+        """On average, the fewest."""
+        return self.ideal / self.requests if self.requests else 0.0
+
+    @property
+    def efficiency(self) -> float:
+        """Of the bytes that sectors move, those that could not be left out."""
+        return self.ideal / self.sectors if self.sectors else 1.0
+
+
+def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> list[AccessQuality]:
+    """The accesses of a kernel whose layouts are known; those without lanes in use are left out."""
+    layouts = access_layouts(inspection.compilation)
+    widths = _widths(inspection)
+    found = []
+    for trace in traces:
+        layout = _layout_of(trace, layouts)
+        if layout is None or not len(trace.addresses):
+            continue
+        item = 8 * trace.size
+        atomic = trace.kind == "atomic"  # made one by one
+        possible = item if atomic else possible_bits(trace, layout.held.registers)
+        bits = widths.get((_line(trace.location), trace.kind), 0) or item
+        quality = quality_of(trace, layout, max(item, bits), max(bits, possible))
+        if quality.requests:
+            found.append(quality)
+    return found
+
+
+def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLayout | None:
+    """By kind, line and shape; of several those of the same column."""
+    alike = [
+        each
+        for each in layouts
+        if (each.kind, each.shape, _line(each.location))
+        == (trace.kind, trace.shape, _line(trace.location))
+    ]
+    column = trace.location.column if trace.location else 0
+    exact = [each for each in alike if each.location and each.location.column == column]
+    return next(iter(exact or alike), None)
+
+
+def _line(location: SourceLocation | None) -> tuple[str, int]:
+    return (location.file, location.line) if location else ("", 0)
+
+
+def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
+    """Bits of the accesses at each line, by kind: those of most of its instructions."""
+    found: dict[tuple[tuple[str, int], str], Counter[int]] = {}
+    for access in inspection.accesses:
+        kind = "load" if access.kind == "async copy" else access.kind
+        found.setdefault((_line(access.location), kind), Counter())[access.bits] += access.count
+    return {key: counts.most_common(1)[0][0] for key, counts in found.items()}
+
+
+def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int, possible: int) -> AccessQuality:
+    """Counts the sectors of an access, given how wide a thread's accesses are."""
+    held = layout.held
+    elements = max(1, bits // (8 * trace.size))
+    index = request_elements(held, elements, once=trace.kind != "load")
+    requests = sectors = ideal = lanes = active = 0
+    for row in trace.addresses:
+        # The last column stands for lanes that make no access.
+        padded = np.append(row, -1)[index]
+        padded = padded[(padded >= 0).any(axis=1)]
+        requests += len(padded)
+        sectors += int(distinct(padded // SECTOR, padded >= 0).sum())
+        bytes_of = distinct(padded, padded >= 0) * trace.size
+        ideal += int((-(-bytes_of // SECTOR)).sum())
+        lanes += padded.size
+        active += int((padded >= 0).sum())
+    return AccessQuality(
+        trace=trace,
+        layout=layout.layout,
+        bits=bits,
+        possible_bits=possible,
+        requests=requests,
+        sectors=sectors,
+        ideal=ideal,
+        active=active / lanes if lanes else 1.0,
+    )
+
+
+def request_elements(held: Holder, elements: int, *, once: bool) -> NDArray[np.int64]:
+    """The row-major elements that each request of a warp accesses; -1 for none.
+
+    Args:
+        held: who holds what of the tile.
+        elements: that a thread accesses at once.
+        once: of elements that several threads hold only one accesses each, as stores do.
+    """
+    strides = [prod(held.shape[axis + 1 :]) for axis in range(len(held.shape))]
+    elements = min(elements, held.registers)
+    rows, seen = [], set()
+    for warp in range(held.warps):
+        for first in range(0, held.registers, elements):
+            row = []
+            for lane in range(held.lanes):
+                for register in range(first, min(first + elements, held.registers)):
+                    at = held.at(register, lane, warp)
+                    number = sum(n * s for n, s in zip(at, strides, strict=True))
+                    if once and number in seen:
+                        number = -1
+                    seen.add(number)
+                    row.append(number)
+            row += [-1] * (held.lanes * elements - len(row))
+            rows.append(row)
+    return np.array(rows, np.int64)
+
+
+def distinct(values: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many different values each row has, of those that are known."""
+    if not values.size:
+        return np.zeros(len(values), np.int64)
+    ordered = np.sort(np.where(known, values, -1), axis=1)
+    new = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    counts: NDArray[np.int64] = new.sum(axis=1) + (ordered[:, 0] >= 0)
+    return counts
+
+
+def possible_bits(trace: AccessTrace, registers: int) -> int:
+    """Bits that a thread could access at once in another layout, had the compiler known addresses.
+
+    The widest aligned groups of elements, side by side in memory along some axis and masked alike,
+    that every tile looked at consists of.
+
+    Args:
+        trace: the access.
+        registers: elements that a thread holds.
+    """
+    tiles = trace.addresses.reshape(-1, *trace.shape)
+    widest = min(_WIDEST // (8 * trace.size), registers)
+    while widest > 1:
+        for axis, extent in enumerate(trace.shape, 1):
+            if extent % widest:
+                continue
+            groups = np.moveaxis(tiles, axis, -1).reshape(-1, widest)
+            active = groups >= 0
+            whole = groups[active.all(axis=1)]
+            alike = bool((active.any(axis=1) == active.all(axis=1)).all())
+            adjacent = bool((np.diff(whole, axis=1) == trace.size).all())
+            if alike and adjacent and bool((whole[:, 0] % (widest * trace.size) == 0).all()):
+                return widest * trace.size * 8
+        widest //= 2
+    return trace.size * 8

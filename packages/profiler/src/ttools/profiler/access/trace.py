@@ -1,0 +1,178 @@
+"""The addresses of a launch's accesses: which byte each lane of a tile touched, program by program.
+
+Taken from footprints. Owns how often bytes are touched again, within a program and by others. Must
+not know which thread of a GPU would touch what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.monitor import Monitor
+
+#: Programs whose addresses are kept, and elements of an access in all of them.
+_MOST_PROGRAMS = 16
+_MOST_ELEMENTS = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class AccessTrace:
+    """An access to tiles, over all programs.
+
+    Attributes:
+        kind: `load`, `store`, `atomic`.
+        location: in the source.
+        shape: of the tile.
+        size: bytes of an element.
+        requested: bytes, by all programs.
+        by_program: the sum over programs of the bytes that each touches at least once.
+        unique: bytes that any program touches.
+        addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
+        sampled: whether there are more tiles than those.
+    """
+
+    kind: str
+    location: SourceLocation | None
+    shape: tuple[int, ...]
+    size: int
+    requested: int
+    by_program: int
+    unique: int
+    addresses: NDArray[np.int64]
+    sampled: bool
+
+    @property
+    def shared_by(self) -> float:
+        """By how many programs a byte is touched on average."""
+        return self.by_program / self.unique if self.unique else 0.0
+
+    @property
+    def again(self) -> float:
+        """How often a program touches a byte that it touches, on average."""
+        return self.requested / self.by_program if self.by_program else 0.0
+
+
+def traces(
+    monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({})
+) -> tuple[AccessTrace, ...]:
+    """The accesses to tiles of a launch that left footprints, in the order of the program.
+
+    Args:
+        monitor: of the launch.
+        stand_ins: what loads stand for that stand for others, see `counting.traffic`.
+    """
+    records, _ = monitor.records()
+    groups: dict[int, list[int]] = {}
+    for number, site in enumerate(monitor.sites):
+        if site.kind != "check" and site.shape:
+            groups.setdefault(site.operation, []).append(number)
+    found = []
+    for operation in sorted(groups):
+        numbers = groups[operation]
+        own = records[np.isin(records["site"], numbers)] if len(records) else records
+        if len(own):
+            site = monitor.sites[numbers[0]]
+            found.append(_trace(stand_ins.get(operation, site.kind), site, own))
+    return tuple(found)
+
+
+def _trace(kind: str, site: ProbeSite, records: NDArray[np.void]) -> AccessTrace:
+    records = records[np.lexsort((records["site"], records["program"]))]
+    chosen = _sample(records, site.size)
+    return AccessTrace(
+        kind=kind,
+        location=site.location,
+        shape=site.shape,
+        size=site.size,
+        requested=int((records["end"] - records["start"]).sum()),
+        by_program=touched(records["start"], records["end"], records["program"]),
+        unique=touched(records["start"], records["end"]),
+        addresses=tile_addresses(chosen, site),
+        sampled=len(chosen) < len(records),
+    )
+
+
+def _sample(records: NDArray[np.void], size: int) -> NDArray[np.void]:
+    """Whole programs, evenly spread, as long as they are not too much."""
+    programs = np.unique(records["program"])
+    if len(programs) > _MOST_PROGRAMS:
+        programs = programs[np.linspace(0, len(programs) - 1, _MOST_PROGRAMS).astype(np.int64)]
+    chosen = records[np.isin(records["program"], programs)]
+    elements = np.cumsum((chosen["end"] - chosen["start"]) // size)
+    return chosen[: max(1, int(np.searchsorted(elements, _MOST_ELEMENTS, side="right")))]
+
+
+def touched(
+    start: NDArray[np.int64], end: NDArray[np.int64], program: NDArray[np.int64] | None = None
+) -> int:
+    """Bytes in the union of runs; with programs the sum of their unions."""
+    if not len(start):
+        return 0
+    low = start.min()
+    if program is not None:
+        # Each program's runs move to a range of their own.
+        room = int(end.max() - low)
+        _, rank = np.unique(program, return_inverse=True)
+        shift = rank.astype(np.int64) * room - low
+        start, end = start + shift, end + shift
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate([start[:1], reached[:-1]])
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())
+
+
+def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int64]:
+    """Rows of tiles from runs of adjacent bytes.
+
+    A run that reaches the end of a tile goes on at the beginning of the next; one that begins
+    before the place where the last one of its site ended belongs to a later tile.
+
+    Args:
+        records: of one access, sorted by program and site, those of a site in their order.
+        site: of the access.
+    """
+    start, total = records["start"], prod(site.shape)
+    counts = (records["end"] - start) // site.size
+    first = records["lane"].astype(np.int64)
+    last = first + counts - 1
+    ordinal = _ordinals(records, first, last, total)
+    which = np.repeat(np.arange(len(records)), counts)
+    step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    position = first[which] + step
+    tile = np.stack([records["program"][which], ordinal[which] + position // total])
+    _, row = np.unique(tile, axis=1, return_inverse=True)
+    row = row.reshape(-1)
+    rows = np.full((int(row.max()) + 1 if len(row) else 0, total), -1, np.int64)
+    rows[row, _row_major(site)[position % total]] = start[which] + step * site.size
+    return rows
+
+
+def _ordinals(
+    records: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], total: int
+) -> NDArray[np.int64]:
+    """Of its site's tiles in its program, the one in which each run begins."""
+    program, place = records["program"], records["site"]
+    same = np.zeros(len(records), np.bool_)
+    same[1:] = (program[1:] == program[:-1]) & (place[1:] == place[:-1])
+    later = np.zeros(len(records), np.int64)
+    later[1:] = (first[1:] <= last[:-1] % total) + last[:-1] // total
+    every = np.cumsum(np.where(same, later, 0))
+    begin = np.maximum.accumulate(np.where(same, 0, np.arange(len(records))))
+    ordinals: NDArray[np.int64] = every - every[begin]
+    return ordinals
+
+
+def _row_major(site: ProbeSite) -> NDArray[np.int64]:
+    """The row-major index of each position of the walk."""
+    index: NDArray[np.int64] = np.arange(prod(site.shape)).reshape(site.shape)
+    walked: NDArray[np.int64] = index.transpose(site.walk).reshape(-1)
+    return walked

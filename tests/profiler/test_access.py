@@ -1,0 +1,142 @@
+"""Sectors, sharing and widths of accesses, against the addresses that the source spells out."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.core.compilation.access_layouts import access_layouts
+from ttools.profiler import Profile, profile
+from ttools.profiler.access.requests import distinct
+from ttools.profiler.access.trace import touched
+
+SECTOR = 32
+
+
+@triton.jit
+def copy_kernel(
+    x_ptr, out_ptr, row_stride, column_stride, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]
+    columns = tl.arange(0, BLOCK_N)[None, :]
+    for start in range(0, N, BLOCK_N):
+        inside = (rows < M) & (start + columns < N)
+        x = tl.load(x_ptr + rows * row_stride + (start + columns) * column_stride, mask=inside)
+        tl.store(out_ptr + rows * N + start + columns, x, mask=inside)
+
+
+@triton.jit
+def table_kernel(table_ptr, out_ptr, step, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    row = tl.load(table_ptr + offs)
+    for n in range(3):
+        row += tl.load(table_ptr + offs + n * step)
+    tl.atomic_add(out_ptr + offs % 2, row)
+
+
+def naive(prof: Profile, base: int, strides: tuple[int, int], extents: tuple[int, int]) -> Any:
+    """Requests, sectors and the fewest of the first load, from coordinates and sets alone."""
+    (inspection,) = prof.inspections
+    layout = next(each for each in access_layouts(inspection.compilation) if each.kind == "load")
+    (row,) = prof.accesses[prof.accesses["kind"] == "load"].to_dict("records")
+    wide = row["bits"] // 32
+    (m, n), held = layout.shape, layout.held
+    requests = sectors = fewest = 0
+    for block, start in product(range(-(-extents[0] // m)), range(0, extents[1], n)):
+        for warp, first in product(range(held.warps), range(0, held.registers, wide)):
+            own = set()
+            for lane, register in product(range(held.lanes), range(first, first + wide)):
+                at = held.at(register, lane, warp)
+                place = block * m + at[0], start + at[1]
+                if place[0] < extents[0] and place[1] < extents[1]:
+                    own.add(base + 4 * (place[0] * strides[0] + place[1] * strides[1]))
+            if own:
+                requests += 1
+                sectors += len({address // SECTOR for address in own})
+                fewest += -(-4 * len(own) // SECTOR)
+    return requests, sectors, fewest
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    strides=st.sampled_from([(64, 1), (1, 48), (100, 3), (0, 1), (160, 2)]),
+    extents=st.sampled_from([(32, 64), (30, 50), (7, 16)]),
+)
+def test_sectors_are_those_of_the_addresses(
+    strides: tuple[int, int], extents: tuple[int, int]
+) -> None:
+    x, out = torch.zeros(8000), torch.zeros(extents)
+    with profile(target="sm_90") as prof:
+        grid = (triton.cdiv(extents[0], 16),)
+        copy_kernel[grid](x, out, *strides, *extents, BLOCK_M=16, BLOCK_N=32, num_warps=2)
+    requests, sectors, fewest = naive(prof, x.data_ptr(), strides, extents)
+    (row,) = prof.accesses[prof.accesses["kind"] == "load"].to_dict("records")
+    assert not row["sampled"]
+    assert row["sectors_per_request"] == pytest.approx(sectors / requests)
+    assert row["ideal_per_request"] == pytest.approx(fewest / requests)
+
+
+def test_what_programs_share_and_touch_again() -> None:
+    table, out = torch.ones(256), torch.zeros(2)
+    with profile(target="sm_80") as prof:
+        table_kernel[(5,)](table, out, 0, BLOCK=256)
+    found = prof.accesses
+    assert list(found["kind"]) == ["load", "load", "atomic"]
+    assert list(found["shared_by"][:2]) == [5.0, 5.0]
+    assert list(found["again"][:2]) == [1.0, 3.0]
+    assert list(found["bits"][:2]) == list(found["possible_bits"][:2])
+
+
+def test_width_that_the_compiler_could_not_know() -> None:
+    x, out = torch.zeros(32, 1000), torch.zeros(32, 1000)
+    with profile(target="sm_90") as prof:
+        # 1000 is no multiple of 16, yet every row begins at one of 16 bytes.
+        copy_kernel[(2,)](x, out, 1000, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
+    assert list(prof.accesses["bits"]) == [32, 32]
+    assert list(prof.accesses["possible_bits"]) == [128, 128]
+    with profile(target="sm_90") as prof:
+        # Rows of 1001 do not.
+        copy_kernel[(2,)](torch.zeros(32032), out, 1001, 1, 32, 1000, BLOCK_M=16, BLOCK_N=64)
+    assert list(prof.accesses["possible_bits"]) == [32, 128]
+
+
+def test_slices_and_amds_targets() -> None:
+    x, out = torch.zeros(32, 64), torch.zeros(32, 64)
+    with profile(target="gfx942") as prof:
+        copy_kernel[(2,)](x, out, 64, 1, 32, 64, BLOCK_M=16, BLOCK_N=64)
+    assert list(prof.accesses["kind"]) == ["load", "store"]
+    assert (prof.accesses["efficiency"] == 1.0).all()
+
+
+def test_without_a_target_there_is_nothing_to_tell() -> None:
+    x, out = torch.zeros(32, 64), torch.zeros(32, 64)
+    with profile() as prof:
+        copy_kernel[(2,)](x, out, 64, 1, 32, 64, BLOCK_M=16, BLOCK_N=64)
+    assert len(prof.accesses) == 0
+    assert "sectors_per_request" in prof.accesses.columns
+
+
+runs = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20), st.integers(0, 3)), max_size=20)
+
+
+@given(found=runs)
+def test_unions_of_runs(found: list[tuple[int, int, int]]) -> None:
+    start, length, program = (np.array([run[n] for run in found], np.int64) for n in range(3))
+    cells = {(p, cell) for s, size, p in found for cell in range(s, s + size)}
+    assert touched(start, start + length) == len({cell for _, cell in cells})
+    assert touched(start, start + length, program) == len(cells)
+
+
+@given(rows=st.lists(st.lists(st.integers(-1, 5), min_size=4, max_size=4), max_size=6))
+def test_different_values_of_rows(rows: list[list[int]]) -> None:
+    values = np.array(rows, np.int64).reshape(-1, 4)
+    expected = [len({value for value in row if value >= 0}) for row in rows]
+    assert list(distinct(values, values >= 0)) == expected
