@@ -174,7 +174,7 @@ def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("kernel.ttir",), "kernel.ttir has no Python source for --pdb-on-finding"),
+        (("kernel.ttir",), "a .ttir file has no Python source for --pdb-on-finding"),
         (("--on", "gpu", "script.py"), "--pdb-on-finding is for the CPU"),
     ],
 )

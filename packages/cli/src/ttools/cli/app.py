@@ -17,6 +17,7 @@ from ttools.cli.interpret import interpret_command
 from ttools.cli.profile import profile_command
 from ttools.cli.profile_compare import profile_compare_command
 from ttools.cli.profile_view import profile_view_command
+from ttools.cli.record import record_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune import TuneCommand, tune_command
@@ -24,7 +25,7 @@ from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 app = typer.Typer(
     name="ttools",
-    help="Run, check, profile, tune and inspect Triton kernels, with or without a GPU.",
+    help="Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -35,6 +36,7 @@ app.command("profile compare")(profile_compare_command)
 app.command("profile view")(profile_view_command)
 app.command("tune", cls=TuneCommand)(tune_command)
 app.command("inspect", cls=TargetCommand)(inspect_command)
+app.command("record", cls=TargetCommand)(record_command)
 app.command("doctor")(doctor_command)
 
 
@@ -53,7 +55,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Run, check, profile, tune and inspect Triton kernels, with or without a GPU."""
+    """Run, check, profile, tune, inspect and record Triton kernels, with or without a GPU."""
 
 
 def _joined(words: list[str], commands: Collection[str]) -> list[str]:

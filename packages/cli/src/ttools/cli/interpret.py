@@ -6,8 +6,7 @@ import typer
 
 from ttools.cli import exit_codes, options, statistics, watch_options, watching
 from ttools.cli.console import require_folder, say
-from ttools.cli.ttir import Launch
-from ttools.cli.work import read_work, run_work, take_over_from_upstream
+from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 
 
@@ -52,8 +51,8 @@ def interpret_command(
     )
     if pdb:
         engine = options.Engine.EAGER
-    if engine is options.Engine.EAGER and isinstance(work, Launch):
-        raise UsageError("a .ttir file has no Python source for --engine eager or --pdb")
+    if engine is options.Engine.EAGER:
+        require_source(work, "--engine eager", "--pdb")
     wanted = watching.Wanted(
         watch=bool(watch), trace=trace, compare=compare, form=form.value, output=output
     )

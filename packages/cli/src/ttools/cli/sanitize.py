@@ -12,8 +12,13 @@ import typer
 from ttools.cli import exit_codes, options, sanitize_gpu
 from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
 from ttools.cli.progress import progress
-from ttools.cli.ttir import Launch
-from ttools.cli.work import Work, read_work, run_work, take_over_from_upstream
+from ttools.cli.work import (
+    Work,
+    read_work,
+    require_source,
+    run_work,
+    take_over_from_upstream,
+)
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 if TYPE_CHECKING:
@@ -78,8 +83,8 @@ def sanitize_command(
     else:
         if timeout is not None:
             raise UsageError("--timeout is for --on gpu")
-        if pdb_on_finding and isinstance(work, Launch):
-            raise UsageError(f"{work} has no Python source for --pdb-on-finding")
+        if pdb_on_finding:
+            require_source(work, "--pdb-on-finding")
         take_over_from_upstream("ttools sanitizes")
         from ttools.sanitizer import sanitize
 

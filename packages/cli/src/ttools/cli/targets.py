@@ -1,7 +1,8 @@
-"""The grammar of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a `.ttir` file.
+"""The grammar of what to run: `SCRIPT [ARGS…]`, `-m MODULE [ARGS…]`, `-c CODE`, or a file.
 
-Options before the target are ours, everything after it is the script's, whatever it looks like. A
-`.ttir` file and a kernel (`FILE.py:KERNEL`) take no arguments, so our options may follow them too.
+Options before the target are ours, everything after it is the script's, whatever it looks like.
+`.ttir` files, records (`.tt`) and a kernel (`FILE.py:KERNEL`) take no arguments, so our options may
+follow them too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typer.core import TyperCommand
 from ttools.core.errors import UsageError
 from ttools.core.script import Target
 
-TTIR_SUFFIX = ".ttir"
+TTIR_SUFFIX, RECORD_SUFFIX = ".ttir", ".tt"
+#: Files that hold kernels and no script.
+_KERNELS = (TTIR_SUFFIX, RECORD_SUFFIX)
 _PYTHON_FORMS = ("-m", "-c")
 
 
@@ -67,7 +70,7 @@ def separate(
             return [*arguments[:end], "--", *arguments[end:]]
         if token.startswith("-") and token != "-":
             position += 2 if takes_value.get(token, False) else 1
-        elif token.endswith(TTIR_SUFFIX) or is_kernel(token) or token in reserved:
+        elif token.endswith(_KERNELS) or is_kernel(token) or token in reserved:
             break
         else:
             return [*arguments[:position], "--", *arguments[position:]]
@@ -85,22 +88,41 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
     if code is not None:
         return Target(kind="code", name=code, arguments=tuple(words))
     if not words:
-        raise UsageError("nothing to run: give SCRIPT [ARGS…], -m MODULE, -c CODE or a .ttir file")
+        raise UsageError(
+            "nothing to run: give SCRIPT [ARGS…], -m MODULE, -c CODE, a .ttir file or a record"
+        )
+    if words[0].endswith(RECORD_SUFFIX):
+        raise UsageError(
+            f"`{words[0]}` is no program; `ttools interpret`, `sanitize` and `profile` take records"
+        )
     if words[0] != "-" and not Path(words[0]).exists():
         raise UsageError(f"there is no file `{words[0]}`")
     return Target(kind="script", name=words[0], arguments=tuple(words[1:]))
 
 
 def ttir_path(words: Sequence[str]) -> str | None:
-    """The `.ttir` file the command line names, or None when the target is Python.
+    """The `.ttir` file the command line names, or None when it names something else.
 
     Raises:
         UsageError: There are other words besides it, or it does not exist.
     """
-    if not words or not words[0].endswith(TTIR_SUFFIX):
+    return _only_file(words, TTIR_SUFFIX, "a .ttir file")
+
+
+def record_path(words: Sequence[str]) -> str | None:
+    """The record the command line names, or None when it names something else.
+
+    Raises:
+        UsageError: There are other words besides it, or it does not exist.
+    """
+    return _only_file(words, RECORD_SUFFIX, "a record")
+
+
+def _only_file(words: Sequence[str], suffix: str, what: str) -> str | None:
+    if not words or not words[0].endswith(suffix):
         return None
     if len(words) > 1:
-        raise UsageError(f"a .ttir file takes no arguments, but got `{' '.join(words[1:])}`")
+        raise UsageError(f"{what} takes no arguments, but got `{' '.join(words[1:])}`")
     if not Path(words[0]).is_file():
         raise UsageError(f"there is no file `{words[0]}`")
     return words[0]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
+from rich.text import Text
 
 from ttools.cli import exit_codes
 from ttools.cli.console import stdout
@@ -90,11 +91,25 @@ def run_launch(launch: Launch, dump: Path | None = None, quiet: bool = False) ->
     from ttools.interpreter.ttir_file import run_ttir_file
 
     outputs = run_ttir_file(launch.path, launch.grid, launch.arguments)
-    if dump is None and not quiet:
-        stdout().print(_table(outputs))
-    elif dump is not None:
-        _save(outputs, dump)
+    show_outputs(outputs, dump, quiet)
     return exit_codes.OK
+
+
+def show_outputs(
+    outputs: Mapping[str, np.ndarray[Any, Any]],
+    dump: Path | None,
+    quiet: bool,
+    title: str = "After the launch",
+) -> None:
+    """Saves tensors, or shows them on standard output.
+
+    Raises:
+        UsageError: `dump` cannot be written.
+    """
+    if dump is not None:
+        _save(outputs, dump)
+    elif not quiet:
+        stdout().print(_table(outputs, title))
 
 
 def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
@@ -107,14 +122,14 @@ def _save(outputs: Mapping[str, np.ndarray[Any, Any]], dump: Path) -> None:
         raise UsageError(f"cannot write `{dump}`: {error.strerror}") from error
 
 
-def _table(outputs: Mapping[str, np.ndarray[Any, Any]]) -> Table:
+def _table(outputs: Mapping[str, np.ndarray[Any, Any]], title: str) -> Table:
     """The tensors after the launch, a line each."""
     import numpy as np
 
-    table = Table(title="After the launch", title_justify="left")
+    table = Table(title=title, title_justify="left")
     for name in ("argument", "type", "shape", "values"):
         table.add_column(name)
     for name, array in outputs.items():
         values = np.array2string(array.ravel(), threshold=8, edgeitems=3, precision=4)
-        table.add_row(name, str(array.dtype), str(list(array.shape)), values)
+        table.add_row(*map(Text, (name, str(array.dtype), str(list(array.shape)), values)))
     return table

@@ -1,4 +1,4 @@
-"""What a command runs: a script, module or code, or a launch of a `.ttir` file.
+"""What a command runs: a script, module or code, a launch of a `.ttir` file, or a record.
 
 Owns reading it from the command line and running it, on this machine's devices or on the CPU in
 their stead. Must not know what the command does with the run.
@@ -7,20 +7,21 @@ their stead. Must not know what the command does with the run.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ttools.cli.console import say
 from ttools.cli.options import DeviceMap
-from ttools.cli.targets import read_target, ttir_path
+from ttools.cli.replay import Replay, run_replay
+from ttools.cli.targets import read_target, record_path, ttir_path
 from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.device_map import map_devices
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.script import Target, run_target
 
-Work = Launch | Target
+Work = Launch | Replay | Target
 
 
 def read_work(
@@ -41,14 +42,30 @@ def read_work(
     ttir = ttir_path(words) if named else None
     if ttir is not None:
         return read_launch(ttir, grid, arguments)
-    _refuse_without_ttir({"--grid": grid, "--arg": arguments, "--dump-outputs": dump_outputs})
+    record = record_path(words) if named else None
+    if record is not None:
+        _refuse({"--grid": grid, "--arg": arguments}, "a record has its own grids")
+        return Replay(path=record)
+    given: dict[str, object] = {"--grid": grid, "--arg": arguments, "--dump-outputs": dump_outputs}
+    _refuse(given, "a script launches its own grids")
     return read_target(words, module, code)
 
 
-def _refuse_without_ttir(values: dict[str, object]) -> None:
+def _refuse(values: Mapping[str, object], why: str) -> None:
     given = [name for name, value in values.items() if value]
     if given:
-        raise UsageError(f"{given[0]} is for .ttir files; a script launches its own grids")
+        raise UsageError(f"{given[0]} is for .ttir files; {why}")
+
+
+def require_source(work: Work, *options: str) -> None:
+    """Refuses options that need the Python source of kernels.
+
+    Raises:
+        UsageError: the work is no program.
+    """
+    if options and not isinstance(work, Target):
+        kind = "a record" if isinstance(work, Replay) else "a .ttir file"
+        raise UsageError(f"{kind} has no Python source for {' or '.join(options)}")
 
 
 def run_work(
@@ -61,14 +78,16 @@ def run_work(
     """Runs it and returns its exit status.
 
     Args:
-        work: a script or a launch.
+        work: a script, a launch or a record.
         device_map: what becomes of the CUDA devices that a script names.
-        dump_outputs: where to save the tensors of a launch.
+        dump_outputs: where to save the tensors of launches from a file.
         quiet: whether not to list them where they are not saved.
         debug: whether a script runs under the debugger.
     """
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
+    if isinstance(work, Replay):
+        return run_replay(work, dump_outputs, quiet)
     with devices_for(device_map):
         if not debug:
             return run_target(work)

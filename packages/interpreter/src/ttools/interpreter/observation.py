@@ -7,7 +7,7 @@ for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,8 +15,8 @@ from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.launch import run as run_launch
-from ttools.interpreter.monitor import Monitor, Watch
-from ttools.interpreter.region import NOWHERE, Region
+from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 
 if TYPE_CHECKING:
     from ttools.interpreter.backend.arguments import ArgumentPlan
@@ -55,6 +55,10 @@ class ObservedLaunch:
         eagerly: runs the programs that it is told, in the language of `selection`, as Python on
             `values`; None where there is no Python source.
         monitor: what the last execution observed.
+        source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
+        host_line: `file:line` of the launch, where the caller's frames do not tell.
+        confined: whether accesses outside the arguments are never made, whoever observes: the
+            kernel is a stranger's.
     """
 
     kernel: str
@@ -70,6 +74,9 @@ class ObservedLaunch:
     config: Mapping[str, Any] | None = None
     eagerly: Callable[[str], None] | None = None
     monitor: Monitor | None = field(default=None, init=False)
+    source: Any = None
+    host_line: str | None = None
+    confined: bool = False
 
     @property
     def written_storages(self) -> list[tuple[int, int]] | None:
@@ -88,6 +95,16 @@ class ObservedLaunch:
         return self.plan.names
 
     @cached_property
+    @cached_property
+    def regions(self) -> list[Region]:
+        """The storages of the arguments, for guards that judge no views."""
+        return [
+            (region_of(argument, value, judges_view=False) or ANYWHERE)
+            if index in self.plan.pointers
+            else NOWHERE
+            for index, (argument, value) in enumerate(zip(self.arguments, self.values, strict=True))
+        ]
+
     def raw_parameters(self) -> list[int]:
         """The raw value of each parameter: an address, or a number's bits."""
         return self.plan.pack(self.values)
@@ -119,6 +136,9 @@ class ObservedLaunch:
             TtoolsError: see `launch.run`.
         """
         kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
+        if self.confined:
+            instruments = replace(instruments, guards=True)
+            regions = regions or self.regions
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:

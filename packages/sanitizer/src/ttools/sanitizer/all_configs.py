@@ -12,11 +12,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Severity
+from ttools.core.host_line import host_line
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.subject import host_line
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 #: What Triton's own tuner takes for a configuration that does not suit the machine.

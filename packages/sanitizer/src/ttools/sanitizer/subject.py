@@ -5,16 +5,13 @@ Owns the translation from a launch's numbers to the words of a report. Must not 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 from ttools.core.findings import Argument
+from ttools.core.host_line import host_line
 from ttools.interpreter.observation import ObservedLaunch
-
-_OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 
 
 @dataclass(slots=True)  # frozen ones take twice as long to make, and there is one per launch
@@ -45,7 +42,7 @@ class Subject:
             grid=(x, y, z),
             names=launch.names,
             arguments=tuple(launch.arguments),
-            host_line=host_line(),
+            host_line=launch.host_line or host_line(),
             config=launch.config,
         )
 
@@ -111,21 +108,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def host_line() -> str | None:
-    """The innermost line outside Triton, torch and ttools: `file:line`."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        ours = _ours.get(name)
-        if ours is None:
-            ours = _ours[name] = str(name).partition(".")[0] in _OURS
-        if not ours and not frame.f_code.co_filename.startswith("<frozen"):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return None
-
-
-#: Whether a module belongs to Triton, torch or ttools; a launch asks for all its callers.
-_ours: dict[object, bool] = {}

@@ -42,7 +42,7 @@ class CPULauncher:
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
         self._fp_fusion = bool(metadata.enable_fp_fusion)
         self._debug = bool(metadata.debug)
-        self._signature = dict(src.signature)
+        self._source = src
         self._metadata = metadata
         self._options: dict[str, EmitOptions] = {}
         self._facts: FactFinder | None = None
@@ -114,6 +114,7 @@ class CPULauncher:
                         run=run,
                         config=autotuner_config(),
                         eagerly=self._eager_twin(grid, arguments, values),
+                        source=self._source,
                     )
                 )
             else:
@@ -141,7 +142,7 @@ class CPULauncher:
         def run(programs: str) -> None:
             from ttools.interpreter.eager.launch import eager_twin
 
-            twin = eager_twin(self._function, self._signature, self._metadata)
+            twin = eager_twin(self._function, self._source.signature, self._metadata)
             twin.run_programs(grid, arguments, values, programs)
 
         return run

@@ -111,6 +111,11 @@ class Variants:
         self._latest = facts, options, instruments, kernel
         return kernel
 
+    @property
+    def ttir(self) -> str:
+        """Text of the kernel's module."""
+        return self._ttir
+
     @cached_property
     def module(self) -> Module:
         """The kernel's module, to look at and not to change."""

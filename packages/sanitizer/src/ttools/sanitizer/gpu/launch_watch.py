@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core import triton_versions
+from ttools.core.host_line import host_line
 from ttools.interpreter.backend.autotuners import known_trial
 from ttools.interpreter.backend.tuned_config import autotuner_config, tuning
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
-from ttools.sanitizer.subject import host_line
 
 
 class LaunchWatch:

@@ -1,0 +1,122 @@
+"""`ttools record`: runs a program as it is, and saves chosen launches of it to a file."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ttools.cli import exit_codes, options
+from ttools.cli.console import require_folder, say
+from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
+from ttools.cli.work import run_work, take_over_from_upstream
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.interpreter.launch_recorder import LaunchRecorder
+
+_RECORD = "Record"
+
+
+class Data(str, Enum):
+    """How much of the memory of launches is recorded."""
+
+    FULL = "full"
+    SEED = "seed"
+    AUTO = "auto"
+
+
+WordsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCRIPT [ARGS]...", show_default=False, help="A script and its arguments."
+    ),
+]
+OutputOption = Annotated[
+    Path,
+    typer.Option("--output", metavar="FILE.tt", help="The record.", rich_help_panel=_RECORD),
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="KERNEL",
+        help="Record kernels of this name only; repeatable.",
+        rich_help_panel=_RECORD,
+    ),
+]
+LaunchOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--launch",
+        metavar="LIST",
+        help="Which of their launches, counted from 0: 0,3:5; by default the first of each kernel.",
+        show_default=False,
+        rich_help_panel=_RECORD,
+    ),
+]
+DataOption = Annotated[
+    Data,
+    typer.Option(
+        "--data",
+        help="Record memory as it is, as random numbers like it, or as it is up to 256 MiB.",
+        rich_help_panel=_RECORD,
+    ),
+]
+
+
+def record_command(
+    words: WordsArgument = None,
+    module: options.ModuleOption = None,
+    code: options.CodeOption = None,
+    output: OutputOption = Path("launch.tt"),
+    only: OnlyOption = None,
+    launch: LaunchOption = None,
+    data: DataOption = Data.AUTO,
+    device_map: options.DeviceMapOption = None,
+) -> None:
+    """Save launches of a program, to check or profile them elsewhere.
+
+    The program runs as it is, on a GPU if there is one. `ttools interpret`, `sanitize` and
+    `profile` take the file in the place of a script, on any machine. Options before SCRIPT are
+    ours, all that follows it is the script's. The exit status is the script's own; 1 if nothing was
+    recorded.
+    """
+    named = (words or [""])[0] if module is None and code is None else ""
+    if named.endswith(TTIR_SUFFIX):
+        raise UsageError(
+            f"`{named}` is no program; `ttools record` runs one and saves its launches"
+        )
+    target = read_target(words or [], module, code)
+    if output.suffix != RECORD_SUFFIX:
+        raise UsageError(f"--output {output}: the name of a record ends in {RECORD_SUFFIX}")
+    require_folder(output)
+    take_over_from_upstream("ttools records")
+    from ttools.interpreter.launch_recorder import record
+
+    recorder = record(
+        output, only=only or None, launches=",".join(launch) if launch else None, data=data.value
+    )
+    with recorder:
+        status = run_work(target, device_map)
+    for note in recorder.notes:
+        say("warning", note)
+    if recorder.recorded:
+        size = output.stat().st_size
+        say(
+            "note",
+            f"{output} holds {recorder.recorded:,} of {recorder.seen:,} launches, {size:,} bytes",
+        )
+        raise typer.Exit(status)
+    say("error", f"nothing was recorded: {_reason(recorder)}")
+    raise typer.Exit(status or exit_codes.FINDINGS)
+
+
+def _reason(recorder: LaunchRecorder) -> str:
+    if not recorder.seen:
+        return "no Triton kernel was launched" + (" that --only names" if recorder.only else "")
+    if recorder.notes:
+        return "see the warnings"
+    return f"--launch names none of {recorder.seen:,} launches"

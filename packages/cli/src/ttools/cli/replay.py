@@ -1,0 +1,53 @@
+"""Making the launches of a record again, and showing what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ttools.cli import exit_codes
+from ttools.cli.ttir import show_outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """The launches of a record.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def run_replay(work: Replay, dump: Path | None = None, quiet: bool = False) -> int:
+    """Makes the launches again and saves or shows their tensors; returns the exit status.
+
+    Args:
+        work: what to make again.
+        dump: where to save the tensors; they are listed on standard output without it.
+        quiet: whether not to list them.
+
+    Raises:
+        UsageError: the file is no record, or `dump` cannot be written.
+    """
+    from ttools.interpreter.replay import replay
+
+    made = replay(work.path)
+    if dump is not None:
+        several = len(made) > 1
+        saved = {
+            f"{number}.{name}" if several else name: array
+            for number, each in enumerate(made)
+            for name, array in each.tensors.items()
+        }
+        show_outputs(saved, dump, quiet)
+        return exit_codes.OK
+    for each in made:
+        place = f", launched from {each.launch.host_line}" if each.launch.host_line else ""
+        title = f"{each.launch.kernel}, grid {each.launch.grid}{place}"
+        show_outputs(each.tensors, None, quiet, title)
+    return exit_codes.OK

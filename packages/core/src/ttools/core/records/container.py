@@ -1,0 +1,199 @@
+"""The file of a record: a zip archive of one JSON document, TTIR texts and NumPy arrays of bytes.
+
+Owns the limits and everything that can be wrong with the file itself: nothing is unpacked before
+its size is known and allowed, and nothing in it is ever executed or unpickled. Must not know what
+the document says.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.errors import UsageError
+
+DOCUMENT = "record.json"
+#: What a stranger's file may make this process hold.
+LARGEST_DOCUMENT = 64 << 20
+LARGEST_TEXT = 64 << 20
+LARGEST_RECORD = 8 << 30
+MOST_PARTS = 20_000
+
+_LARGEST_HEADER = 1 << 12
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
+#: What Python's library raises over a broken archive.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    UnicodeError,
+    ValueError,
+)
+
+
+class Parts:
+    """The parts of an open file.
+
+    Args:
+        archive: of the file.
+        name: of the file, for messages.
+    """
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._archive, self._name = archive, name
+        entries = archive.infolist()
+        self._check(entries)
+        self._entries = {entry.filename: entry for entry in entries}
+
+    def _check(self, entries: list[zipfile.ZipInfo]) -> None:
+        if len(entries) > MOST_PARTS:
+            raise UsageError(f"{self._name}: a record of {len(entries):,} parts is refused")
+        for entry in entries:
+            if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _METHODS:
+                raise damaged(self._name, f"its part `{printable(entry.filename)}` is encoded")
+        total = sum(entry.file_size for entry in entries)
+        if total > LARGEST_RECORD:
+            raise UsageError(
+                f"{self._name}: it unpacks to {total:,} bytes; "
+                f"records of more than {LARGEST_RECORD:,} are refused"
+            )
+
+    def document(self) -> Any:
+        """The JSON document.
+
+        Raises:
+            UsageError: there is none.
+        """
+        if DOCUMENT not in self._entries:
+            raise UsageError(f"{self._name}: it is no record of launches (no {DOCUMENT})")
+        text = self._read(DOCUMENT, LARGEST_DOCUMENT)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise damaged(self._name, f"{DOCUMENT} is no JSON") from None
+
+    def text(self, part: str) -> str:
+        """A part that is text.
+
+        Raises:
+            UsageError: it is missing, too large or damaged.
+        """
+        try:
+            return self._read(part, LARGEST_TEXT).decode("utf-8")
+        except UnicodeDecodeError:
+            raise damaged(self._name, f"`{printable(part)}` is no text") from None
+
+    def array(self, part: str, size: int) -> NDArray[np.uint8]:
+        """A part that is an array of bytes.
+
+        Args:
+            part: its name.
+            size: how many they must be.
+
+        Raises:
+            UsageError: it is missing, damaged or of another size.
+        """
+        data = self._read(part, size + _LARGEST_HEADER)
+        stream = io.BytesIO(data)
+        try:
+            version = np.lib.format.read_magic(stream)
+            if version != (1, 0):
+                raise ValueError
+            # The header first: to load what it claims is to allocate what it claims.
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        except (*_BROKEN, SyntaxError, TypeError):
+            shape, dtype = None, None
+        if shape != (size,) or dtype != np.uint8 or len(data) - stream.tell() != size:
+            raise damaged(self._name, f"`{printable(part)}` is no array of {size:,} bytes")
+        return np.frombuffer(data, np.uint8, offset=stream.tell())
+
+    def _read(self, part: str, limit: int) -> bytes:
+        entry = self._entries.get(part)
+        if entry is None:
+            raise damaged(self._name, f"its part `{printable(part)}` is missing")
+        if entry.file_size > limit:
+            raise damaged(
+                self._name, f"`{printable(part)}` has {entry.file_size:,} bytes, too many for it"
+            )
+        try:
+            with self._archive.open(entry) as stream:
+                # No more than it claims, whatever is packed in there.
+                data = stream.read(entry.file_size + 1)
+        except _BROKEN as error:
+            reason = str(error) or type(error).__name__
+            raise damaged(self._name, f"`{printable(part)}`: {printable(reason)}") from None
+        if len(data) != entry.file_size:
+            raise damaged(self._name, f"`{printable(part)}` is not as long as it says")
+        return data
+
+
+def damaged(name: str, what: str) -> UsageError:
+    """A file that cannot be read."""
+    return UsageError(f"{name}: the record is damaged: {what}; copy or record it again")
+
+
+def printable(text: str, most: int = 200) -> str:
+    """Text of a stranger's that is fit for a terminal."""
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most])
+    return clean + ("…" if len(text) > most else "")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Parts]:
+    """The parts of a file.
+
+    Raises:
+        UsageError: it cannot be read, or is no archive.
+    """
+    try:
+        archive = zipfile.ZipFile(path)
+    except FileNotFoundError:
+        raise UsageError(f"there is no file `{path}`") from None
+    except zipfile.BadZipFile:
+        raise UsageError(f"{path}: it is no record of launches, or only a part of one") from None
+    except _BROKEN as error:
+        reason = getattr(error, "strerror", None) or printable(str(error))
+        raise UsageError(f"cannot read {path}: {reason}") from None
+    with archive:
+        yield Parts(archive, str(path))
+
+
+def write(
+    path: Path,
+    document: Mapping[str, Any],
+    texts: Mapping[str, str],
+    arrays: Mapping[str, NDArray[np.uint8]],
+) -> None:
+    """Writes a file, whole or not at all.
+
+    Raises:
+        UsageError: the system refuses.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr(DOCUMENT, json.dumps(document, allow_nan=False))
+            for name, text in texts.items():
+                archive.writestr(name, text)
+            for name, array in arrays.items():
+                with archive.open(name, "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, array, allow_pickle=False)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error

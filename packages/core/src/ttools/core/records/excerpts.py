@@ -1,0 +1,84 @@
+"""The lines of source that go with a record: chosen where it is made, shown where it is read.
+
+Owns which lines belong to a place: the whole function around it. Must not know records' files.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ttools.core.location import SourceLocation, source_lines
+from ttools.core.records.launch_record import Excerpt
+
+#: Around a place that is in no function.
+_CONTEXT = 2
+_MOST_LINES = 5_000
+
+
+def excerpts_around(locations: Iterable[SourceLocation]) -> list[Excerpt]:
+    """The functions that places lie in; files that cannot be read are left out.
+
+    Args:
+        locations: places; their callers count too.
+    """
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for location in locations:
+        for each in (location, *location.callers):
+            if each.line:
+                wanted[each.file].add(each.line)
+    found = []
+    for file, places in wanted.items():
+        text = [line.rstrip("\r\n") for line in source_lines(file)]
+        numbers = sorted(_lines(text, places))[:_MOST_LINES]
+        if numbers:
+            found.append(Excerpt(file=file, lines={n: text[n - 1] for n in numbers}))
+    return found
+
+
+def _lines(text: Sequence[str], places: set[int]) -> set[int]:
+    chosen: set[int] = set()
+    functions = _functions(text)
+    for place in places:
+        around = next((each for each in functions if place in each), None)
+        lines = range(place - _CONTEXT, place + _CONTEXT + 1) if around is None else around
+        chosen.update(n for n in lines if 1 <= n <= len(text))
+    return chosen
+
+
+def _functions(text: Sequence[str]) -> list[range]:
+    """The outermost definitions of a file, decorators included."""
+    try:
+        tree = ast.parse("\n".join(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [
+        range(
+            min([node.lineno, *(each.lineno for each in node.decorator_list)]),
+            (node.end_lineno or node.lineno) + 1,
+        )
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
+
+
+def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
+    """Lets findings and errors show recorded lines, and no others.
+
+    Args:
+        excerpts: of a record.
+        files: that its kernels name; lines of these that are not recorded are none of its business.
+    """
+    recorded = {each.file: each.lines for each in excerpts}
+    for file in {*recorded, *files}:
+        lines = recorded.get(file, {})
+        here = source_lines(file)
+        if lines and all(
+            n <= len(here) and here[n - 1].rstrip() == lines[n].rstrip() for n in lines
+        ):
+            continue
+        shown = [f"{lines.get(n, '')}\n" for n in range(1, max(lines, default=0) + 1)]
+        # Without a time, so that nobody looks for the file.
+        linecache.cache[file] = (sum(map(len, shown)), None, shown, file)

@@ -1,0 +1,137 @@
+"""`ttools record`, and its files as targets of the other commands."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ttools.core.records.launch_record import LaunchRecord, Record
+from ttools.core.records.writing import write_record
+
+Run = Any
+
+SCRIPT = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def first(p, k):
+    return tl.load(p + k)
+
+
+@triton.jit
+def sums(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    acc = tl.zeros((BLOCK,), tl.float32)
+    for k in range(0, n, BLOCK):
+        acc += first(x_ptr + tl.program_id(0) * n, k + tl.arange(0, BLOCK))
+    tl.store(out_ptr + tl.program_id(0), tl.sum(acc, 0))
+
+
+@triton.jit
+def double(x_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(x_ptr + offsets, tl.load(x_ptr + offsets) * 2)
+
+
+x = torch.arange(20.0, device=sys.argv[1] if len(sys.argv) > 1 else "cpu").reshape(2, 10)
+out = torch.zeros(2, device=x.device)
+sums[(2,)](x, out, 10, BLOCK=4)
+for n in range(3):
+    double[(1,)](x[1], BLOCK=8)
+print(x[1].tolist())
+"""
+
+
+@pytest.fixture
+def recorded(ttools: Run, tmp_path: Path) -> CompletedProcess[str]:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done: CompletedProcess[str] = ttools("record", "--output", "a.tt", "script.py", "cuda")
+    return done
+
+
+def test_a_record_tells_the_defect_without_the_source(
+    recorded: CompletedProcess[str], ttools: Run, tmp_path: Path
+) -> None:
+    assert recorded.returncode == 0, recorded.stderr
+    assert "a.tt holds 2 of 4 launches" in recorded.stderr
+    assert recorded.stdout.startswith("[80.0, 88.0,")
+    (tmp_path / "script.py").unlink()
+    checked = ttools("sanitize", "a.tt")
+    assert checked.returncode == 1, checked.stderr
+    assert "script.py:9:12: error[memcheck]: out-of-bounds load of 4 bytes" in checked.stdout
+    assert "    9 |     return tl.load(p + k)\n      |            ^^^^^^^^^^^^^^" in checked.stdout
+    assert "called from script.py:16" in checked.stdout
+    assert "program (1, 0, 0), iteration 2, lane [2] of [4]" in checked.stdout
+    assert "x_ptr: float32[2, 10]" in checked.stdout
+    assert "launched from script.py:28" in checked.stdout
+
+
+def test_a_record_is_run_profiled_and_dumped(
+    recorded: CompletedProcess[str], ttools: Run, tmp_path: Path
+) -> None:
+    shown = ttools("interpret", "a.tt", "--stats")
+    assert shown.returncode == 0, shown.stderr
+    assert "double, grid (1, 1, 1), launched from" in shown.stdout
+    assert "kernel `sums`: 2 accesses outside its tensors were not made" in shown.stderr
+    only = ttools("interpret", "--only", "double", "a.tt", "--dump-outputs", "out.npz")
+    assert only.returncode == 0, only.stderr
+    with np.load(tmp_path / "out.npz") as saved:
+        assert saved["x_ptr"].tolist() == [20, 22, 24, 26, 28, 30, 32, 34, 18, 19]
+    profiled = ttools("profile", "a.tt", "--format", "json")
+    assert profiled.returncode == 0, profiled.stderr
+    assert {row["kernel"] for row in json.loads(profiled.stdout)["kernels"]} == {"sums", "double"}
+
+
+def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = ttools("record", "--only", "double", "--launch", "1", "--launch", "2:", "script.py")
+    assert done.returncode == 0, done.stderr
+    assert "launch.tt holds 2 of 3 launches" in done.stderr
+    done = ttools("record", "--launch", "9", "script.py")
+    assert done.returncode == 1
+    assert "error: nothing was recorded: --launch names none of 4 launches" in done.stderr
+    done = ttools("record", "--only", "other", "script.py")
+    assert "nothing was recorded: no Triton kernel was launched that --only names" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("interpret", "missing.tt"), "there is no file `missing.tt`"),
+        (("interpret", "bad.tt"), "bad.tt: it is no record of launches"),
+        (("sanitize", "cut.tt"), "cut.tt: it is no record of launches, or only a part of one"),
+        (("sanitize", "newer.tt"), "has version 7, and this ttools reads up to 1; update ttools"),
+        (("interpret", "a.tt", "more"), "a record takes no arguments, but got `more`"),
+        (("interpret", "a.tt", "--grid", "4"), "--grid is for .ttir files; a record has its own"),
+        (("interpret", "--pdb", "a.tt"), "a record has no Python source for --engine eager"),
+        (("sanitize", "--pdb-on-finding", "a.tt"), "a record has no Python source"),
+        (("sanitize", "--on", "gpu", "a.tt"), "--on gpu runs programs; a.tt is checked on the CPU"),
+        (("record", "a.tt"), "`a.tt` is no program"),
+        (("record", "--output", "a.zip", "script.py"), "the name of a record ends in .tt"),
+        (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
+        (("record", "--launch", "last", "script.py"), "`last` is no number and no range"),
+        (("tune", "a.tt"), "`a.tt` is no program"),
+        (("inspect", "a.tt"), "`a.tt` is no program"),
+    ],
+)
+def test_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
+    launch = LaunchRecord(kernel="kernel", ttir="module {}", grid=(1, 1, 1), parameters=())
+    write_record(Record(launches=(launch,), storages=()), tmp_path / "a.tt")
+    (tmp_path / "script.py").write_text("print()")
+    (tmp_path / "bad.tt").write_text("hello")
+    (tmp_path / "cut.tt").write_bytes((tmp_path / "a.tt").read_bytes()[:-40])
+    with zipfile.ZipFile(tmp_path / "newer.tt", "w") as archive:
+        archive.writestr("record.json", json.dumps({"format": "ttools.record", "version": 7}))
+    done = ttools(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,341 @@
+"""Records as files: what is written is read again, all else is told in a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.core.errors import UsageError
+from ttools.core.records.launch_record import (
+    Excerpt,
+    Filling,
+    LaunchRecord,
+    Parameter,
+    Record,
+    Storage,
+    TensorArgument,
+)
+from ttools.core.records.reading import read_record
+from ttools.core.records.writing import write_record
+
+names = st.text("abcxyz_[]0123456789é.", min_size=1, max_size=12)
+floats = st.floats(allow_nan=False)
+
+
+@st.composite
+def storages(draw: st.DrawFn) -> Storage:
+    size = draw(st.integers(0, 64))
+    place = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        data = np.frombuffer(draw(st.binary(min_size=size, max_size=size)), np.uint8)
+        return Storage(size=size, place=place, data=data)
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    filling = Filling(
+        kind=draw(st.sampled_from(["normal", "uniform", "constant"])),
+        dtype=draw(names), first=draw(finite), second=draw(finite), seed=draw(st.integers(0, 9)),
+    )  # fmt: skip
+    return Storage(size=size, place=place, filling=filling)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, memory: list[Storage]) -> TensorArgument:
+    """A view that lies in its storage."""
+    number = draw(st.integers(0, len(memory) - 1))
+    size = memory[number].size
+    offset = draw(st.integers(0, size))
+    extent = draw(st.integers(0, size - offset))
+    step = draw(st.integers(1, 3))
+    shape = (extent // step + (1 if extent % step else 0),)
+    return TensorArgument(
+        storage=number, offset=offset, shape=shape, strides=(step,), dtype="uint8", itemsize=1
+    )
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    memory = draw(st.lists(storages(), min_size=1, max_size=3))
+    scalars = st.one_of(st.integers(-(2**63), 2**64 - 1), floats, st.booleans())
+    parameter = st.one_of(
+        st.builds(lambda n, v: Parameter(name=n, type="*fp32", value=v), names, st.none()),
+        st.builds(lambda n, v: Parameter(name=n, type="*i8", value=v), names, tensors(memory)),
+        st.builds(lambda n, v: Parameter(name=n, type="i32", value=v), names, scalars),
+    )
+    launch = st.builds(
+        LaunchRecord,
+        kernel=names,
+        ttir=st.text("abc\n %@\\22", max_size=30),
+        grid=st.tuples(*[st.integers(0, 1000)] * 3),
+        parameters=st.lists(parameter, max_size=4).map(tuple),
+        specialisation=st.dictionaries(names, names, max_size=2),
+        fp_fusion=st.booleans(),
+        debug=st.booleans(),
+        host_line=st.none() | names,
+        config=st.none() | st.dictionaries(names, st.integers() | st.booleans() | names),
+    )
+    line = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=20)
+    excerpt = st.builds(
+        Excerpt, file=names, lines=st.dictionaries(st.integers(1, 900), line, max_size=3)
+    )
+    return Record(
+        launches=tuple(draw(st.lists(launch, max_size=3))),
+        storages=tuple(memory),
+        excerpts=tuple(draw(st.lists(excerpt, max_size=2))),
+        made_by={"ttools": "1"},
+    )
+
+
+@settings(max_examples=60)
+@given(records())
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
+    path = tmp_path_factory.getbasetemp() / "round.tt"
+    write_record(record, path)
+    found = read_record(path)
+    assert found.launches == record.launches
+    assert found.excerpts == record.excerpts
+    assert found.made_by == record.made_by
+    for there, here in zip(record.storages, found.storages, strict=True):
+        assert (there.size, there.place, there.filling) == (here.size, here.place, here.filling)
+        assert (there.data is None) == (here.data is None)
+        if there.data is not None:
+            assert here.data is not None
+            assert here.data.tobytes() == there.data.tobytes()
+
+
+# ---- damage
+
+
+def small() -> Record:
+    tensor = TensorArgument(
+        storage=0, offset=4, shape=(3, 2), strides=(2, 1), dtype="float32", itemsize=4
+    )
+    parameters = (
+        Parameter(name="x_ptr", type="*fp32", value=tensor),
+        Parameter(name="n", type="i32", value=3),
+        Parameter(name="f", type="fp32", value=float("inf")),
+    )
+    filling = Filling(kind="normal", dtype="float32", first=0.0, second=1.0)
+    return Record(
+        launches=(
+            LaunchRecord(
+                kernel="kernel", ttir="module {}", grid=(2, 1, 1), parameters=parameters,
+                specialisation={"x_ptr": "*fp32"}, config={"BLOCK": 4}, host_line="a.py:3",
+            ),
+        ),
+        storages=(
+            Storage(size=32, place=0, data=np.arange(32, dtype=np.uint8)),
+            Storage(size=8, place=16, filling=filling),
+        ),
+        excerpts=(Excerpt(file="a.py", lines={3: "x"}),),
+        made_by={"ttools": "1"},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("records") / "small.tt"
+    write_record(small(), path)
+    return path.read_bytes()
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_damaged_bytes_give_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, original: bytes, data: st.DataObject
+) -> None:
+    damaged = bytearray(original)
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[place] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del damaged[data.draw(st.integers(0, len(damaged))) :]
+    path = tmp_path_factory.getbasetemp() / "damaged.tt"
+    path.write_bytes(damaged)
+    with contextlib.suppress(UsageError):  # it may be as good as before
+        read_record(path)
+
+
+def rewritten(original: bytes, path: Path, document: object) -> None:
+    """The file with another document."""
+    with zipfile.ZipFile(io.BytesIO(original)) as there, zipfile.ZipFile(path, "w") as here:
+        for name in there.namelist():
+            text = json.dumps(document) if name == "record.json" else there.read(name)
+            here.writestr(name, text)
+
+
+def document_of(original: bytes) -> Any:
+    with zipfile.ZipFile(io.BytesIO(original)) as archive:
+        return json.loads(archive.read("record.json"))
+
+
+def places(value: object) -> list[tuple[Any, Any]]:
+    """Every container of a document with each of its keys."""
+    if isinstance(value, dict):
+        items: list[tuple[Any, Any]] = list(value.items())
+    elif isinstance(value, list):
+        items = list(enumerate(value))
+    else:
+        return []
+    return [(value, key) for key, _ in items] + [p for _, inner in items for p in places(inner)]
+
+
+#: What a field may not be expected to hold.
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
+        st.sampled_from([2**31, 2**63, 2**64, -1, "inf", "nan", "storages/0.npy", "\x1b[31m"]),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_other_fields_give_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, original: bytes, data: st.DataObject
+) -> None:
+    document = document_of(original)
+    for _ in range(data.draw(st.integers(1, 2))):
+        container, key = data.draw(st.sampled_from(places(document)))
+        if isinstance(container, dict) and data.draw(st.integers(0, 4)) == 0:
+            container.pop(key, None)
+        else:
+            container[key] = data.draw(json_values)
+    path = tmp_path_factory.getbasetemp() / "other.tt"
+    rewritten(original, path, document)
+    try:
+        record = read_record(path)
+    except UsageError as error:
+        said = str(error)
+    else:
+        said = ""
+        for launch in record.launches:
+            for parameter in launch.parameters:
+                if isinstance(parameter.value, TensorArgument):
+                    assert reaches_no_further(parameter.value, record)
+    assert not said or said.isprintable()
+
+
+def reaches_no_further(tensor: TensorArgument, record: Record) -> bool:
+    size = record.storages[tensor.storage].size
+    if 0 in tensor.shape:
+        return True
+    corners = [0]
+    for extent, stride in zip(tensor.shape, tensor.strides, strict=True):
+        corners += [each + (extent - 1) * stride for each in corners]
+    ends = [tensor.offset + each * tensor.itemsize for each in corners]
+    return min(ends) >= 0 and max(ends) + tensor.itemsize <= size
+
+
+def change(*keys: Any, to: object) -> Callable[[Any], None]:
+    def apply(document: Any) -> None:
+        for key in keys[:-1]:
+            document = document[key]
+        document[keys[-1]] = to
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (change("version", to=2), "the record has version 2, and this ttools reads up to 1"),
+        (change("format", to="other"), "it is no record of launches"),
+        (change("storages", 0, "size", to=31), "is no array of 31 bytes"),
+        (change("storages", 0, "size", to=1 << 40), "storages[0].size must be a whole number"),
+        (change("storages", 0, "data", to="../../etc/passwd"), "its part `../../etc/passwd` is"),
+        (
+            change("launches", 0, "parameters", 0, "value", "shape", to=[4, 2]),
+            "launches[0].parameters[0].value reaches out of its storage",
+        ),
+        (
+            change("launches", 0, "parameters", 1, "type", to="*i32"),
+            "launches[0].parameters[1].value does not fit the type *i32",
+        ),
+        (change("launches", 0, "kernel", to="a\x1b[31m"), "launches[0].kernel must be a line"),
+        (change("launches", 0, "grid", to=[1, 1]), "launches[0].grid must be three numbers"),
+        (change("launches", to=None), "launches must be a list"),
+    ],
+)
+def test_sentences(
+    tmp_path: Path, original: bytes, edit: Callable[[Any], None], sentence: str
+) -> None:
+    document = copy.deepcopy(document_of(original))
+    edit(document)
+    path = tmp_path / "a.tt"
+    rewritten(original, path, document)
+    with pytest.raises(UsageError) as caught:
+        read_record(path)
+    assert sentence in str(caught.value)
+
+
+class Trap:
+    """Does something when it is unpickled."""
+
+    done: list[str] = []  # noqa: RUF012
+
+    def __reduce__(self) -> Any:
+        return (Trap.done.append, ("unpickled",))
+
+
+def test_nothing_is_unpickled(tmp_path: Path, original: bytes) -> None:
+    trap = io.BytesIO()
+    np.save(trap, np.array([Trap()], dtype=object), allow_pickle=True)
+    path = tmp_path / "trap.tt"
+    with zipfile.ZipFile(io.BytesIO(original)) as there, zipfile.ZipFile(path, "w") as here:
+        for name in there.namelist():
+            here.writestr(name, trap.getvalue() if name.endswith("0.npy") else there.read(name))
+    with pytest.raises(UsageError, match="is no array of 32 bytes"):
+        read_record(path)
+    assert not Trap.done
+
+
+def test_what_unpacks_to_too_much_is_not_unpacked(tmp_path: Path, original: bytes) -> None:
+    path = tmp_path / "bomb.tt"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("record.json", json.dumps(document_of(original)))
+        archive.writestr("ttir/0.ttir", " " * (65 << 20))
+        archive.writestr("storages/0.npy", b"")
+    with pytest.raises(UsageError, match=r"too many for it|is no array"):
+        read_record(path)
+    document = document_of(original)
+    document["storages"][0] = document["storages"][1]
+    rewritten(original, path, document)
+    with zipfile.ZipFile(path) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in texts.items():
+            archive.writestr(name, " " * (65 << 20) if name == "ttir/0.ttir" else text)
+    with pytest.raises(UsageError, match="too many for it"):
+        read_record(path)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no file"):
+        read_record(tmp_path / "missing.tt")
+    (tmp_path / "text.tt").write_text("hello")
+    with pytest.raises(UsageError, match="no record of launches"):
+        read_record(tmp_path / "text.tt")
+    with zipfile.ZipFile(tmp_path / "other.tt", "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    with pytest.raises(UsageError, match=r"no record of launches \(no record.json\)"):
+        read_record(tmp_path / "other.tt")
+    (tmp_path / "folder.tt").mkdir()
+    with pytest.raises(UsageError, match="cannot read"):
+        read_record(tmp_path / "folder.tt")
+
+
+def test_a_record_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        write_record(small(), tmp_path / "no" / "such" / "folder.tt")
