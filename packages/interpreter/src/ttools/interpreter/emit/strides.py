@@ -41,30 +41,38 @@ def tile_order(value: Value, stored: Callable[[Value], bool]) -> tuple[int, ...]
     op = value.defining_op
     if op is not None and op.name == "tt.elementwise_inline_asm":
         return None  # neighbours in row-major order may share a register
-    axis = _fastest_axis(value, stored, 0, True)
+    axis = _fastest_axis(value, stored)
     if rank < 2 or axis is None or axis == rank - 1:
         return None
     return (*(k for k in range(rank) if k != axis), axis)
 
 
-def _fastest_axis(
-    value: Value, stored: Callable[[Value], bool], depth: int, top: bool
-) -> int | None:
+def _fastest_axis(value: Value, stored: Callable[[Value], bool]) -> int | None:
     """The axis along which the first load below `value` has unit stride; None without one."""
-    op = value.defining_op
-    if op is None or depth > 16 or (stored(value) and not top):
+    seen: dict[Value, int | None] = {}  # a value that is used twice is looked at once
+
+    def visit(value: Value, depth: int) -> int | None:
+        if value not in seen:
+            seen[value] = look(value, depth)
+        return seen[value]
+
+    def look(value: Value, depth: int) -> int | None:
+        op = value.defining_op
+        if op is None or depth > 16 or (stored(value) and depth > 0):
+            return None
+        if op.name == "tt.load":
+            order = memory_order(op.operands[0])
+            if order is not None:
+                return order[-1]
+            strides = static_strides(op.operands[0])
+            return len(strides) - 1 if strides and strides[-1] == 1 else None
+        for operand in op.operands:
+            axis = visit(operand, depth + 1) if operand.is_tensor else None
+            if axis is not None:
+                return _through(op, operand, axis)
         return None
-    if op.name == "tt.load":
-        order = memory_order(op.operands[0])
-        if order is not None:
-            return order[-1]
-        strides = static_strides(op.operands[0])
-        return len(strides) - 1 if strides and strides[-1] == 1 else None
-    for operand in op.operands:
-        axis = _fastest_axis(operand, stored, depth + 1, False) if operand.is_tensor else None
-        if axis is not None:
-            return _through(op, operand, axis)
-    return None
+
+    return visit(value, 0)
 
 
 def _through(op: Operation, operand: Value, axis: int) -> int | None:
@@ -94,26 +102,48 @@ def addresses_differ(pointer: Value) -> bool:
     return True
 
 
-def _wraps(value: Value, depth: int = 0) -> bool:
+def _wraps(value: Value) -> bool:
     """Whether a remainder takes part in an index, so that its strides hold only locally."""
-    op = value.defining_op
-    if op is None or not value.is_tensor or depth > 32:
-        return depth > 32
-    if op.name in ("arith.remsi", "arith.remui"):
-        return True
-    return any(_wraps(v, depth + 1) for v in op.operands)
+    seen = {value}
+    pending = [value]
+    while pending:
+        op = pending.pop().defining_op
+        if op is None:
+            continue
+        if op.name in ("arith.remsi", "arith.remui"):
+            return True
+        operands = {operand for operand in op.operands if operand.is_tensor} - seen
+        seen |= operands
+        pending += operands
+    return False
 
 
-def static_strides(value: Value, depth: int = 0) -> Strides:
+def static_strides(value: Value) -> Strides:
     """Strides of a tile as far as they can be seen without running anything."""
-    rank = len(shape_of(value.type))
-    unknown: Strides = (None,) * rank
+    return _strides(value, {}, 0)
+
+
+#: Operations whose strides follow from those of their operands.
+_TRANSPARENT = frozenset(
+    {
+        *("tt.expand_dims", "tt.broadcast", "tt.trans", "tt.addptr", "arith.addi", "arith.muli"),
+        *("arith.extsi", "arith.extui", "arith.remsi", "arith.remui"),
+    }
+)
+
+
+def _strides(value: Value, known: dict[Value, Strides], depth: int) -> Strides:
+    if value not in known:
+        unknown: Strides = (None,) * len(shape_of(value.type))
+        known[value] = (_defined(value, known, depth) if depth <= 32 else None) or unknown
+    return known[value]
+
+
+def _defined(value: Value, known: dict[Value, Strides], depth: int) -> Strides | None:
     op = value.defining_op
-    if depth > 32:
-        return unknown
     if op is None:
-        return _carried(value, depth) or unknown
-    inner = [static_strides(v, depth + 1) for v in op.operands if v.is_tensor]
+        return _carried(value, known, depth)
+    rank = len(shape_of(value.type))
     match op.name:
         case "tt.make_range":
             return (1,)
@@ -121,7 +151,15 @@ def static_strides(value: Value, depth: int = 0) -> Strides:
             return (0,) * rank
         case "arith.constant":
             data = op.attributes["value"]
-            return (0,) * rank if isinstance(data, Constant) and data.is_splat else unknown
+            return (0,) * rank if isinstance(data, Constant) and data.is_splat else None
+        case name if name in _TRANSPARENT:
+            inner = [_strides(v, known, depth + 1) for v in op.operands if v.is_tensor]
+            return _from_operands(op, inner)
+    return None
+
+
+def _from_operands(op: Operation, inner: list[Strides]) -> Strides:
+    match op.name:
         case "tt.expand_dims":
             axis = int(op.attributes["axis"])  # type: ignore[arg-type]
             return (*inner[0][:axis], 0, *inner[0][axis:])
@@ -138,9 +176,7 @@ def static_strides(value: Value, depth: int = 0) -> Strides:
             )
         case "arith.muli":
             return _product(op.operands[0], op.operands[1], inner[0], inner[1])
-        case "arith.extsi" | "arith.extui" | "arith.remsi" | "arith.remui":
-            return inner[0]
-    return unknown
+    return inner[0]
 
 
 def _product(a: Value, b: Value, first: Strides, second: Strides) -> Strides:
@@ -154,11 +190,11 @@ def _product(a: Value, b: Value, first: Strides, second: Strides) -> Strides:
     return tuple(0 if x == 0 and y == 0 else None for x, y in zip(first, second, strict=True))
 
 
-def _carried(value: Value, depth: int) -> Strides | None:
+def _carried(value: Value, known: dict[Value, Strides], depth: int) -> Strides | None:
     """A loop-carried pointer keeps the strides of its initial value."""
     block = value.owner
     assert isinstance(block, Block)
     loop = block.parent.parent if block.parent is not None else None
     if loop is None or loop.name != "scf.for" or value.index == 0:
         return None
-    return static_strides(loop.operands[2 + value.index], depth + 1)
+    return _strides(loop.operands[2 + value.index], known, depth + 1)
