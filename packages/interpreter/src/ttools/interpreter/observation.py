@@ -15,7 +15,7 @@ from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.launch import run as run_launch
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.monitor import Monitor, Watch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ class ObservedLaunch:
         config: what the autotuner that makes the launch has chosen; None without one.
         eagerly: runs the programs that it is told, in the language of `selection`, as Python on
             `values`; None where there is no Python source.
-        monitor: what the last execution observed.
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
         host_line: `file:line` of the launch, where the caller's frames do not tell.
         confined: whether accesses outside the arguments are never made, whoever observes: the
             kernel is a stranger's.
+        monitor: what the last execution observed.
     """
 
     kernel: str
@@ -73,10 +73,10 @@ class ObservedLaunch:
     run: Run
     config: Mapping[str, Any] | None = None
     eagerly: Callable[[str], None] | None = None
-    monitor: Monitor | None = field(default=None, init=False)
     source: Any = None
     host_line: str | None = None
     confined: bool = False
+    monitor: Monitor | None = field(default=None, init=False)
 
     @property
     def written_storages(self) -> list[tuple[int, int]] | None:
@@ -95,7 +95,6 @@ class ObservedLaunch:
         return self.plan.names
 
     @cached_property
-    @cached_property
     def regions(self) -> list[Region]:
         """The storages of the arguments, for guards that judge no views."""
         return [
@@ -105,6 +104,7 @@ class ObservedLaunch:
             for index, (argument, value) in enumerate(zip(self.arguments, self.values, strict=True))
         ]
 
+    @cached_property
     def raw_parameters(self) -> list[int]:
         """The raw value of each parameter: an address, or a number's bits."""
         return self.plan.pack(self.values)
@@ -135,10 +135,10 @@ class ObservedLaunch:
         Raises:
             TtoolsError: see `launch.run`.
         """
-        kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
         if self.confined:
             instruments = replace(instruments, guards=True)
             regions = regions or self.regions
+        kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:
