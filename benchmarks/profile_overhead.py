@@ -68,9 +68,11 @@ def under_proton(data: str) -> Any:
 SIDES: dict[str, Callable[[], Any]] = {
     "bare": nullcontext,
     "proton tree": lambda: under_proton("tree"),
+    "ttools tree, no counts": lambda: profile(counts=False, data="tree"),
+    "ttools tree": lambda: profile(data="tree"),
     "proton trace": lambda: under_proton("trace"),
-    "ttools, no counts": lambda: profile(counts=False),
-    "ttools": lambda: profile(),
+    "ttools trace, no counts": lambda: profile(counts=False),
+    "ttools trace": lambda: profile(),
 }
 
 
@@ -92,7 +94,7 @@ def main() -> None:
                 times[side].append((ran, time.perf_counter() - start))
         for side, found in times.items():
             ran, whole = (min(each[n] for each in found) for n in range(2))
-            print(f"{name:24} {side:18} {ran:8.3f} s running {whole:8.3f} s with start and end")
+            print(f"{name:24} {side:24} {ran:8.4f} s running {whole:8.3f} s with start and end")
 
 
 if __name__ == "__main__":

@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import triton
+import triton.language as tl
+import triton.profiler as proton
 
 from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.frames import kernel_frame
-from ttools.profiler.gpu.counted_launches import GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.gpu.session import join, join_sums
+from ttools.profiler.origin import Origin
 
 
 def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeLaunch:
@@ -156,3 +162,34 @@ def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert profile().place == "the CPU"
     with pytest.raises(UsageError, match="on='tpu': must be auto, cpu or gpu"):
         profile(on="tpu")  # type: ignore[arg-type]
+
+
+def telling(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"flops32": 3 * arguments["n"]}
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})], key=["n"])
+@triton.jit(launch_metadata=telling)
+def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
+
+
+def test_what_is_known_of_a_launch_without_its_time() -> None:
+    x = torch.zeros(100)
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+        with proton.scope("outer"):
+            tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    assert watch.notes == {}
+    trials, last = watch.launches[:-1], watch.launches[-1]
+    assert {made.config["BLOCK"] for made in trials if made.config} == {32, 64}
+    assert last.stack == ("outer",)
+    assert last.metrics == {"flops32": 300}
+    assert last.launch.counts is not None
+    assert last.launch.counts.total.bytes == 800
+    assert last.launch.source == (__file__, tuned_kernel.fn.fn.__code__.co_firstlineno)
+    count = len(watch.launches)
+    tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    assert len(watch.launches) == count
