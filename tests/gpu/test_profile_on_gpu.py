@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,9 @@ import triton
 import triton.language as tl
 
 from ttools.profiler import profile
+from ttools.profiler.view.file import read
+from ttools.profiler.view.metrics import columns
+from ttools.profiler.view.rows import Selection, rows
 
 pytestmark = pytest.mark.gpu
 
@@ -84,6 +88,92 @@ def test_without_counts_only_times() -> None:
     assert row["launches"] == 1
     assert row["median_s"] > 0
     assert "flops" not in row.dropna()
+
+
+@triton.autotune([triton.Config({"BLOCK": 256}), triton.Config({"BLOCK": 1024})], key=["n"])
+@triton.jit
+def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
+
+
+def test_autotuned_kernels_have_a_row_per_configuration() -> None:
+    n = 1 << 20
+    x = torch.zeros(n, device="cuda")
+    with profile(only=["tuned_kernel"]) as prof:
+        for _ in range(3):
+            tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, n)
+    frame = prof.frame
+    assert sorted(config.split(",")[0] for config in frame["config"]) == ["BLOCK=1024", "BLOCK=256"]
+    assert (frame["registers"] > 0).all()
+    assert (frame["occupancy"] > 0).all()
+    assert (frame["flops"] == n).all()
+
+
+def test_scopes_user_metrics_and_the_programs_own_session(tmp_path: Path) -> None:
+    import triton.profiler as proton
+
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    with profile() as prof:
+        proton.start(str(tmp_path / "mine"))
+        with proton.scope("outer", {"flops": 1e9}):
+            add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
+        proton.finalize()
+        add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
+    assert [s.stack for s in prof.samples if s.kernel == "add_kernel"] == [("outer",), ()]
+    assert prof.tree.children["outer"].flops == 1e9
+    mine = json.loads((tmp_path / "mine.hatchet").read_text())
+    assert "add_kernel" in json.dumps(mine)
+    view = read(tmp_path / "mine.hatchet")
+    assert view.root.total("count") == 1.0
+    found = columns(["time/us", "util"], [view])
+    assert len(rows([view], found, Selection())) >= 3
+
+
+@pytest.mark.parametrize("data", ["trace", "tree"])
+def test_what_proton_keeps(data: Any, tmp_path: Path) -> None:
+    import triton.profiler as proton
+
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    with profile(data=data, proton_file=tmp_path / "kept") as prof, proton.scope("outer"):
+        for _ in range(5):
+            add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
+    row = prof.frame.set_index("kernel").loc["add_kernel"]
+    assert (row["launches"], row["flops"]) == (5, n)
+    assert row["mean_s"] > 0
+    assert (row["median_s"] > 0) == (data == "trace")
+    assert prof.notes == {}
+    view = read(tmp_path / "kept")
+    paths = [path for path, frame in view.root.walk() if frame.name == "add_kernel"]
+    assert paths == [("ROOT", "outer", "add_kernel")]
+    assert view.root.total("count") == 5.0
+
+
+def test_graphs_are_the_launches_that_they_hold() -> None:
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    with profile() as prof:
+        for m in (n, n // 2):
+            add_kernel[(n // 1024,)](x, x, out, m, BLOCK=1024)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for m in (n, n // 2):
+                add_kernel[(n // 1024,)](x, x, out, m, BLOCK=1024)
+        for _ in range(3):
+            graph.replay()
+    own = [s for s in prof.samples if s.kernel == "add_kernel"]
+    assert len(own) == 8
+    assert [s.counts.total.loaded for s in own if s.counts] == [8 * n, 4 * n] * 4
+
+
+def test_pythons_stack() -> None:
+    x = torch.rand(1024, device="cuda")
+    with profile(context="python", counts=False) as prof:
+        add_kernel[(1,)](x, x, torch.empty_like(x), 1024, BLOCK=1024)
+    (sample,) = [s for s in prof.samples if s.kernel == "add_kernel"]
+    assert sample.stack[-1].startswith("test_pythons_stack (test_profile_on_gpu.py:")
 
 
 def test_command(tmp_path: Path) -> None:
