@@ -145,7 +145,7 @@ def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
         (("--trace", "t", "--trace-limit", "much"), "`much` is no size"),
         (
             ("--watch", "acc", "--engine", "eager"),
-            "--watch, --trace and --compare look into native code",
+            "look into native code, not into --engine eager",
         ),
     ],
 )
@@ -176,3 +176,28 @@ def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path)
     missing = ttools("interpret", "--compare", "missing.trace", script)
     assert missing.returncode == 2
     assert "cannot read the trace `missing.trace`" in missing.stderr
+
+
+def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools("interpret", "--format", "html", "--output", "rows.html", "--stats", script)
+    assert (done.returncode, done.stdout) == (0, "done 295.0\n"), done.stderr
+    assert "Kernel launches" in done.stderr
+    page = (tmp_path / "rows.html").read_text("utf-8")
+    assert "<h1>row_sum</h1>" in page
+    assert "of <code>rows.py</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "--format html is a page: name a file for it with --output"),
+        (("--output", "p.html", "--compare", "eager"), "--compare has no page"),
+        (("--output", "p.html", "--engine", "eager"), "look into native code"),
+    ],
+)
+def test_pages_that_cannot_be(
+    ttools: Run, script: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = ttools("interpret", "--format", "html", *arguments, script)
+    assert done.returncode == 2
+    assert sentence in done.stderr

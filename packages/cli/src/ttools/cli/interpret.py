@@ -24,7 +24,7 @@ def interpret_command(
     device_map: options.DeviceMapOption = None,
     first_config: options.FirstConfigOption = False,
     stats: options.StatsOption = False,
-    form: options.FormatOption = options.ReportFormat.TEXT,
+    form: watch_options.FormatOption = watch_options.InterpretFormat.TEXT,
     output: options.OutputOption = None,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
@@ -58,7 +58,8 @@ def interpret_command(
     )
     if wanted.any and engine is options.Engine.EAGER:
         raise UsageError(
-            "--watch, --trace and --compare look into native code, not into --engine eager"
+            "--watch, --trace, --compare and --format html look into native code, not into "
+            "--engine eager"
         )
     require_folder(output, dump_outputs, trace)
     take_over_from_upstream("ttools interprets")
@@ -78,6 +79,7 @@ def interpret_command(
         compare=compare,
         rtol=rtol,
         atol=atol,
+        picture=wanted.picture,
     ) as run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     for warning in run.warnings:
@@ -86,11 +88,12 @@ def interpret_command(
     if not run.stats and not pdb:
         say("note", "no Triton kernel was launched, so nothing was interpreted")
     if wanted.any and run.stats:
-        differs = watching.report(run, wanted)
+        differs = watching.report(run, wanted, str(work))
         watching.refuse_unmatched(run)
         status = status or exit_codes.FINDINGS * differs
-    if stats or (not wanted.any and (output or form is options.ReportFormat.JSON)):
+    if stats or (not wanted.any and (output or form is watch_options.InterpretFormat.JSON)):
         name = str(work)
         kept = None if wanted.any else output
-        statistics.report(run.stats, form=form.value, output=kept, target=name, exit_code=status)
+        table = "text" if wanted.picture else form.value
+        statistics.report(run.stats, form=table, output=kept, target=name, exit_code=status)
     raise typer.Exit(status)

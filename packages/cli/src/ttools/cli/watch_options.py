@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 _LOOK = "Looking inside"
+
+
+class InterpretFormat(str, Enum):
+    """How `interpret` reports."""
+
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
+
+FormatOption = Annotated[
+    InterpretFormat,
+    typer.Option(
+        "--format",
+        help="Format of the report; html is a page of what programs held, loaded and stored.",
+        rich_help_panel="Report",
+    ),
+]
 
 WatchOption = Annotated[
     list[str] | None,

@@ -33,8 +33,11 @@ class Wanted:
         watch: `--watch` was given; a trace alone is not shown.
         trace: the file values are recorded in.
         compare: what they are compared with; the differences are reported in their stead.
-        form: `text` or `json`.
+        form: `text`, `json` or `html`.
         output: a file for the report; standard output by default.
+
+    Raises:
+        UsageError: a page is wanted without a file for it, or with what it cannot show.
     """
 
     watch: bool
@@ -43,14 +46,30 @@ class Wanted:
     form: str
     output: Path | None
 
+    def __post_init__(self) -> None:
+        if self.picture and self.output is None:
+            raise UsageError("--format html is a page: name a file for it with --output")
+        if self.picture and self.compare is not None:
+            raise UsageError("--compare has no page: leave --format html")
+
+    @property
+    def picture(self) -> bool:
+        """Whether the report is a page."""
+        return self.form == "html"
+
     @property
     def any(self) -> bool:
         """Whether anything is recorded."""
-        return self.watch or self.trace is not None or self.compare is not None
+        return self.watch or self.picture or self.trace is not None or self.compare is not None
 
 
-def report(run: Interpretation, wanted: Wanted) -> bool:
+def report(run: Interpretation, wanted: Wanted, target: str) -> bool:
     """Writes the values that were watched or how they differ, and says where a trace is.
+
+    Args:
+        run: that recorded them.
+        wanted: how to report.
+        target: what was run.
 
     Returns:
         Whether values were compared and differ.
@@ -62,6 +81,10 @@ def report(run: Interpretation, wanted: Wanted) -> bool:
         say("note", f"{count:,} value{values} of {launches:,} launch{runs} are in {wanted.trace}")
     if wanted.compare is not None and not run.unmatched:
         return _report_comparison(run, wanted)
+    if wanted.picture:
+        assert wanted.output is not None  # checked when it was made
+        run.picture(target).save(wanted.output)
+        return False
     from ttools.interpreter.watching import summary
 
     form, output = wanted.form, wanted.output

@@ -16,6 +16,7 @@ from ttools.interpreter import selection
 from ttools.interpreter.interpretation import Run, enter, leave
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.observation import Observer
+from ttools.interpreter.picture.picture import Picture
 from ttools.interpreter.stats import KernelStats
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.interpreter.watching.comparison import Comparison
@@ -71,6 +72,19 @@ class Interpretation:
         if self._watching is None:
             raise UsageError("nothing is compared: interpret(compare=...) says with what")
         return self._watching.comparison
+
+    def picture(self, target: str = "") -> Picture:
+        """A page of what programs held, loaded and stored so far; a notebook shows it.
+
+        Args:
+            target: what was run, for the title.
+
+        Raises:
+            UsageError: the run was made without `picture=True`.
+        """
+        if self._watching is None or self._watching.book is None:
+            raise UsageError("nothing is drawn: interpret(picture=True) takes what is needed")
+        return Picture(self._watching.recording, self._watching.book, target)
 
     @property
     def unmatched(self) -> list[str]:
@@ -131,6 +145,7 @@ def interpret(
     compare: str | Path | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    picture: bool = False,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -159,6 +174,8 @@ def interpret(
             `comparison`.
         rtol: relative tolerance of the comparison; by default that of `torch.testing`.
         atol: absolute tolerance, likewise.
+        picture: takes what is needed for a page, the run's `picture()`: of up to three launches of
+            each kernel the values in up to 16 programs, and all accesses.
 
     Returns:
         The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
@@ -180,7 +197,7 @@ def interpret(
     if programs is not None:
         selection.parse(programs)
     watching = None
-    if watch is not None or trace is not None or compare is not None:
+    if picture or not (watch is None and trace is None and compare is None):
         _check_watching(watch, engine, observer)
         watching = Watching(
             watch or (),
@@ -191,6 +208,8 @@ def interpret(
             against=compare,
             rtol=rtol,
             atol=atol,
+            picture=picture,
+            only_pictures=watch is None and trace is None and compare is None,
         )
         observer, programs = watching.recorder, None
     elif trace_limit is not None:

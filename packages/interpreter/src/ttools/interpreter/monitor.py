@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown, Site
+from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
 from ttools.interpreter.emit.probe_layout import (
     CLASSES,
     COUNTER_BYTES,
@@ -38,6 +38,8 @@ from ttools.interpreter.region import Region
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from ttools.interpreter.watch_interface import Watch
 
 _NO_PROGRAM = 2**63 - 1
 _TURNS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
@@ -64,19 +66,6 @@ class Witness:
     address: int
     turns: tuple[int, ...]
     values: tuple[tuple[str, Any], ...]
-
-
-class Watch(Protocol):
-    """Who takes the values of watched variables; any thread may call it.
-
-    Attributes:
-        table_address: of one byte per program of the grid, not 0 where it is watched.
-    """
-
-    table_address: int
-
-    def take(self, program: int, site: Site, payload: int) -> None:
-        """Takes a value; the payload is as `CallbackKind.WATCH` says."""
 
 
 @dataclass(frozen=True)
@@ -263,8 +252,12 @@ class Monitor:
         (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
         assert 0 <= used <= SHARED_LOG_RECORDS
         if used and self._log is not None:
-            self._logs.append(self._log[: used * RECORD_BYTES].copy())
-            self._records = None
+            log = self._log[: used * RECORD_BYTES]
+            if self._watch is not None and self._watch.takes_log is not None:
+                self._watch.takes_log(log)
+            else:
+                self._logs.append(log.copy())
+                self._records = None
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it

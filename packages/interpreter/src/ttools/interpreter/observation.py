@@ -15,7 +15,7 @@ from ttools.interpreter.emit.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.launch import run as run_launch
-from ttools.interpreter.monitor import Monitor, Watch
+from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ttools.interpreter.backend.variants import Variants
     from ttools.interpreter.interpretation import Run
     from ttools.interpreter.ir import Module
+    from ttools.interpreter.watch_interface import Watch
 
 
 class Observer(Protocol):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
@@ -24,6 +25,7 @@ from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.selection import Grid, arrange
+from ttools.interpreter.watching.accesses import AccessBook, LaunchAccesses
 from ttools.interpreter.watching.eager_recorder import EagerRecorder
 from ttools.interpreter.watching.elements import numpy_type
 from ttools.interpreter.watching.rewrite import insert_watches, place_fields
@@ -41,6 +43,8 @@ _VERSION = "watch 1"
 _LONGEST_SOURCE = 1 << 20
 #: Python takes milliseconds per program: of larger grids some are compared.
 MOST_COMPARED = 32
+#: A page is to stay small.
+MOST_PICTURED = 16
 
 
 class Recorder:
@@ -53,6 +57,8 @@ class Recorder:
         seed: of `random:N` in it.
         limit: how many bytes are recorded at most.
         twin: runs the same programs as Python before, and records them too.
+        book: takes what launches access, and says which are drawn.
+        only_pictures: launches that are not drawn are not recorded either.
 
     Raises:
         UsageError: something cannot be watched.
@@ -67,9 +73,14 @@ class Recorder:
         seed: int = 0,
         limit: int,
         twin: EagerRecorder | None = None,
+        book: AccessBook | None = None,
+        only_pictures: bool = False,
     ) -> None:
         self.writer = TraceWriter(file, limit)
-        self._twin = twin
+        self._twin, self._book, self._only_pictures = twin, book, only_pictures
+        self._most = MOST_COMPARED if twin is not None else None
+        if only_pictures and self._most is None:
+            self._most = MOST_PICTURED
         self._selectors = read_selectors(watch)
         self._programs = programs
         self._seed = seed
@@ -92,29 +103,49 @@ class Recorder:
             TtoolsError: as a launch that is not watched.
         """
         x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
-        if not x * y * z:
-            return launch.execute(Instruments())
         variables = self._look(launch)
-        if not variables:
+        pictured = self._book is not None and x * y * z > 0 and self._book.wants(launch)
+        if not x * y * z or not (variables or pictured) or (self._only_pictures and not pictured):
             return launch.execute(Instruments())
-        programs = self._chosen((x, y, z))
+        chosen = self._chosen((x, y, z))
         table = np.zeros(x * y * z, np.uint8)
-        table[slice(None) if programs is None else programs] = 1
+        table[slice(None) if chosen is None else chosen] = 1
+        programs = range(x * y * z) if chosen is None else chosen.tolist()
         described = self._describe(launch, (x, y, z))
         if self._twin is not None:
-            if launch.variants.synchronises:
-                launch.run.warn(
-                    f"programs of `{launch.kernel}` learn of each other through memory: their "
-                    "order may be why values differ from those of Python"
-                )
-            ids = range(x * y * z) if programs is None else programs.tolist()
-            self._twin.run(launch, described, ids)
-        watch = _LaunchWatch(self, int(described["index"]), launch.kernel, table)
+            self._run_twin(launch, described, programs)
+        accesses = None
+        if self._book is not None and pictured:
+            accesses = self._book.begin(launch, int(described["index"]), programs)
+        return self._execute(launch, int(described["index"]), table, accesses)
 
+    def _run_twin(
+        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
+    ) -> None:
+        assert self._twin is not None
+        if launch.variants.synchronises:
+            launch.run.warn(
+                f"programs of `{launch.kernel}` learn of each other through memory: their "
+                "order may be why values differ from those of Python"
+            )
+        self._twin.run(launch, described, programs)
+
+    def _execute(
+        self, launch: ObservedLaunch, index: int, table: Any, accesses: LaunchAccesses | None
+    ) -> LaunchReport:
         def rewrite(module: Module) -> None:
             insert_watches(module, choose(_watchable(module, launch), self._selectors))
 
-        return launch.execute(self._instruments, rewrite=rewrite, watch=watch)
+        watch = _LaunchWatch(self, index, launch.kernel, table)
+        if accesses is None:
+            return launch.execute(self._instruments, rewrite=rewrite, watch=watch)
+        watch.takes_log = accesses.take
+        instruments = replace(accesses.instruments, rewrites=self._instruments.rewrites)
+        report = accesses.launch.execute(
+            instruments, regions=accesses.regions, rewrite=rewrite, watch=watch
+        )
+        accesses.finish()
+        return report
 
     def _look(self, launch: ObservedLaunch) -> list[Variable]:
         """The variables of a kernel that are watched; takes note of those there are."""
@@ -135,8 +166,8 @@ class Recorder:
     def _chosen(self, grid: Grid) -> Any:
         """The linear ids of the programs that are recorded; None if all are."""
         programs = self._programs
-        if programs is None and self._twin is not None and prod(grid) > MOST_COMPARED:
-            programs = f"0,last,random:{MOST_COMPARED - 2}"
+        if programs is None and self._most is not None and prod(grid) > self._most:
+            programs = f"0,last,random:{self._most - 2}"
         return arrange(grid, "natural", self._seed, programs)
 
     def _describe(self, launch: ObservedLaunch, grid: Grid) -> dict[str, Any]:
@@ -210,6 +241,7 @@ class _LaunchWatch:
         self._kernel = kernel
         self._table = table
         self.table_address = int(table.ctypes.data)
+        self.takes_log: Callable[[Any], None] | None = None
         self._places: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
 
     def take(self, program: int, site: Site, payload: int) -> None:

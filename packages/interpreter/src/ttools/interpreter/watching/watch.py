@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.watching.accesses import AccessBook
 from ttools.interpreter.watching.comparison import Comparison, compare
 from ttools.interpreter.watching.eager_recorder import EagerRecorder
 from ttools.interpreter.watching.recorder import Recorder
@@ -38,6 +39,11 @@ class Watching:
         against: what the run is compared with: `eager`, or a trace; nothing by default.
         rtol: relative tolerance of the comparison; by default that of the type.
         atol: absolute tolerance, likewise.
+        picture: also takes what launches access, for a page.
+        only_pictures: launches that are not drawn are not recorded.
+
+    Attributes:
+        book: what launches access, for a page; None if nothing is drawn.
 
     Raises:
         UsageError: something cannot be watched, or the file not be written.
@@ -54,7 +60,10 @@ class Watching:
         against: str | Path | None = None,
         rtol: float | None = None,
         atol: float | None = None,
+        picture: bool = False,
+        only_pictures: bool = False,
     ) -> None:
+        self.book = AccessBook() if picture else None
         self._tolerances = {"rtol": rtol, "atol": atol}
         self._against = against
         self._other: Recording | None = None
@@ -76,7 +85,14 @@ class Watching:
             except OSError as error:
                 raise UsageError(f"cannot write `{trace}`: {error.strerror}") from None
         self.recorder = Recorder(
-            self._file, wishes, programs=programs, seed=seed, limit=limit, twin=twin
+            self._file,
+            wishes,
+            programs=programs,
+            seed=seed,
+            limit=limit,
+            twin=twin,
+            book=self.book,
+            only_pictures=only_pictures,
         )
 
     @property

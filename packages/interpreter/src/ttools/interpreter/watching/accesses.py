@@ -1,0 +1,149 @@
+"""What the programs of launches access, tensor by tensor, folded while they run.
+
+Owns the way from logged addresses to elements of the arguments. Must not know how it is drawn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.reports.access_map import KINDS, AccessMap
+from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.monitor import Count, access_dtype
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
+
+#: Launches that are drawn: of one kernel, and of all.
+MOST_OF_A_KERNEL = 3
+MOST_LAUNCHES = 12
+_TESTS = {
+    "storage": "leave its storage and were not made",
+    "view": "leave the tensor's elements, but not its storage",
+    "misaligned": "are misaligned",
+}
+
+
+class AccessBook:
+    """The accesses of the launches that are drawn.
+
+    Attributes:
+        launches: by the launch's number.
+        left_out: launches that were not drawn, by kernel.
+    """
+
+    def __init__(self) -> None:
+        self.launches: dict[int, LaunchAccesses] = {}
+        self.left_out: Counter[str] = Counter()
+        self._drawn: Counter[str] = Counter()
+
+    def wants(self, launch: ObservedLaunch) -> bool:
+        """Whether a launch is drawn."""
+        kernel = launch.kernel
+        enough = self._drawn[kernel] >= MOST_OF_A_KERNEL or self._drawn.total() >= MOST_LAUNCHES
+        (self.left_out if enough else self._drawn)[kernel] += 1
+        return not enough
+
+    def begin(self, launch: ObservedLaunch, index: int, followed: Sequence[int]) -> LaunchAccesses:
+        """The accesses of a launch that is about to run."""
+        self.launches[index] = LaunchAccesses(launch, followed)
+        return self.launches[index]
+
+
+class LaunchAccesses:
+    """The accesses of one launch.
+
+    Args:
+        launch: that is about to run.
+        followed: programs whose own accesses are kept apart.
+
+    Attributes:
+        launch: the launch as it is to run: all of its memory leaves footprints.
+        instruments: to run it with, beside its rewrites.
+        regions: of its parameters.
+        maps: by parameter.
+        elsewhere: bytes accessed that belong to no argument.
+        notes: what went wrong, a sentence each.
+    """
+
+    def __init__(self, launch: ObservedLaunch, followed: Sequence[int]) -> None:
+        self.launch = replace(launch, facts=replace(launch.facts, readonly=frozenset()))
+        # What pointers from memory lead to is not known here, so it cannot be judged.
+        self.instruments = Instruments(guards=not launch.variants.effects.indirect, footprints=True)
+        self.regions: list[Region] = [
+            (region_of(argument, value) or ANYWHERE) if n in launch.plan.pointers else NOWHERE
+            for n, (argument, value) in enumerate(zip(launch.arguments, launch.values, strict=True))
+        ]
+        self.maps: dict[int, AccessMap] = {}
+        self._tensors: dict[int, tuple[int, int, tuple[int, int]]] = {}
+        for n in sorted(launch.plan.pointers):
+            self._add_tensor(n, followed)
+        self.elsewhere = 0
+        self.notes: list[str] = []
+        self._lock = threading.Lock()
+
+    def _add_tensor(self, n: int, followed: Sequence[int]) -> None:
+        argument, region = self.launch.arguments[n], self.regions[n]
+        tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
+        try:
+            shape = tuple(int(extent) for extent in tensor.shape)
+            strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
+            item = int(tensor.element_size())
+        except (AttributeError, TypeError):
+            return
+        if 0 in shape or region is ANYWHERE:
+            return
+        self.maps[n] = AccessMap(shape, strides, followed)
+        self._tensors[n] = self.launch.raw_parameters[n], item, region.storage
+
+    def take(self, log: NDArray[Any]) -> None:
+        """Takes logged accesses, see `monitor.access_dtype`."""
+        monitor = self.launch.monitor
+        assert monitor is not None
+        sites = monitor.sites
+        records = log.view(access_dtype())
+        site = records["site"]
+        kind = np.array([_KIND_NUMBERS[each.kind] for each in sites], np.int64)[site]
+        parameter = np.array([each.parameter for each in sites], np.int64)[site]
+        left = np.ones(len(records), np.bool_)
+        with self._lock:
+            for n, (address, item, (low, high)) in self._tensors.items():
+                within = (records["start"] >= low) & (records["start"] < high)
+                own = left & within & ((parameter == n) | (parameter < 0))
+                if own.any():
+                    left &= ~own
+                    chosen = records[own]
+                    start = (chosen["start"] - address) // item
+                    stop = -((address - chosen["end"]) // item)
+                    self.maps[n].add(start, stop, chosen["program"], kind[own])
+            rest = records[left]
+            self.elsewhere += int((rest["end"] - rest["start"]).sum())
+
+    def finish(self) -> None:
+        """Takes what is left in the log, and what was counted of accesses out of bounds."""
+        monitor = self.launch.monitor
+        assert monitor is not None
+        monitor.drain()
+        self.notes += [self._note(count) for count in monitor.counts()]
+        if self.elsewhere:
+            self.notes.append(f"{self.elsewhere:,} bytes of no argument were accessed")
+
+    def _note(self, count: Count) -> str:
+        site = count.witness.site
+        line = f"line {site.location.line}: " if site.location is not None else ""
+        name = self.launch.names[site.parameter] if site.parameter >= 0 else "memory"
+        lanes = f"{count.lanes:,} lane{'s' * (count.lanes != 1)}"
+        what = _TESTS.get(count.witness.test, count.witness.test)
+        return (
+            f"{line}{lanes} of this {site.kind} from {name} {what}; "
+            f"program {count.witness.program} is the first"
+        )
+
+
+_KIND_NUMBERS = {name: number for number, name in enumerate(KINDS)} | {"check": 0}
