@@ -23,6 +23,8 @@ from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 #: Launches that are drawn: of one kernel, and of all.
 MOST_OF_A_KERNEL = 3
 MOST_LAUNCHES = 12
+#: Programs whose own accesses are kept apart.
+MOST_FOLLOWED = 64
 _TESTS = {
     "storage": "leave its storage and were not made",
     "view": "leave the tensor's elements, but not its storage",
@@ -83,7 +85,7 @@ class LaunchAccesses:
         self.maps: dict[int, AccessMap] = {}
         self._tensors: dict[int, tuple[int, int, tuple[int, int]]] = {}
         for n in sorted(launch.plan.pointers):
-            self._add_tensor(n, followed)
+            self._add_tensor(n, followed[:MOST_FOLLOWED])
         self.elsewhere = 0
         self.notes: list[str] = []
         self._lock = threading.Lock()

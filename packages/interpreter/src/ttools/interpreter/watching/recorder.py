@@ -79,7 +79,7 @@ class Recorder:
         self.writer = TraceWriter(file, limit)
         self._twin, self._book, self._only_pictures = twin, book, only_pictures
         self._most = MOST_COMPARED if twin is not None else None
-        if only_pictures and self._most is None:
+        if book is not None and twin is None:
             self._most = MOST_PICTURED
         self._selectors = read_selectors(watch)
         self._programs = programs
