@@ -107,6 +107,15 @@ def test_pytest_as_module(ttools: Run, buggy: str, tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+def test_tests_in_other_processes_are_not_checked(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it():\n    import buggy\n")
+    done = ttools("sanitize", "-m", "pytest", "-q", "-n", "1", "test_it.py")
+    assert "1 passed" in done.stdout, done.stdout
+    assert NO_LAUNCH in done.stdout
+    assert "warning: pytest-xdist ran tests in processes of its own" in done.stderr
+    assert "PytestAssertRewriteWarning" not in done.stdout
+
+
 def test_upstream_interpreter_gives_way(ttools: Run, buggy: str) -> None:
     done = ttools("sanitize", buggy, TRITON_INTERPRET="1")
     assert FINDING in done.stdout
@@ -270,6 +279,11 @@ def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
     done = ttools("sanitize", "--only", "double", buggy)
     assert done.stdout == f"right: True\n{NO_LAUNCH}\n"
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
+
+
+def test_name_of_no_kernel_is_told(ttools: Run, buggy: str) -> None:
+    done = ttools("sanitize", "--only", "add_on", "--only", "double", buggy, "double")
+    assert done.stderr == "warning: no kernel `add_on` was launched (--only)\n"
 
 
 def test_only_chosen_checks_are_made(ttools: Run, buggy: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.baseline import Baseline, site_of, write_baseline
+from ttools.core.baseline import SCHEMA, Baseline, site_of, write_baseline
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding, LaunchEntry
 from ttools.core.inline_suppressions import InlineSuppressions, comments_of
@@ -284,12 +284,38 @@ def test_baseline_is_a_multiset_of_sites(
     assert kept == expected
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "x", "findings": []}', '"x"'])
-def test_wrong_baseline_is_told(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "Expecting value"),
+        ("[]", "its schema is not"),
+        ("{}", "its schema is not"),
+        ('{"schema": "x", "findings": []}', "its schema is not"),
+        ('"x"', "its schema is not"),
+        (json.dumps({"schema": SCHEMA}), "its findings are to have kind, kernel, source, count"),
+        (json.dumps({"schema": SCHEMA, "findings": [1]}), "its findings are to have kind"),
+    ],
+)
+def test_wrong_baseline_is_told(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match="is not a baseline of ttools"):
+    with pytest.raises(UsageError, match=f"is not a baseline of ttools: {why}"):
         Baseline(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "help"),
+    [("oob_lod", "did you mean `oob_load`?"), ("race", "remove it"), ("memcheck", "remove it")],
+)
+def test_mistyped_kind_has_a_likely_one(tmp_path: Path, kind: str, help: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(f'[[suppress]]\nkind = "{kind}"\nreason = "known"\n')
+    (tmp_path / "kernel.py").write_text(
+        f"def kernel(p):\n    p()  # ttools: ignore[{kind}] known\n"
+    )
+    launched = ran("kernel", location=f"{tmp_path / 'kernel.py'}:1")
+    notes, _ = apply([], [SuppressionFile(path), InlineSuppressions()], launched)
+    assert [note.help for note in notes] == [help, help]
 
 
 def test_baseline_that_cannot_be_read_or_written_is_told(tmp_path: Path) -> None:

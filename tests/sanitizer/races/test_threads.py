@@ -39,8 +39,10 @@ def test_the_same_lane_of_the_same_shape_is_the_same_thread():
     assert found(store_then(Site("load", 4, (32,)), lane=1)) == RACE
 
 
-def test_dimensions_of_one_make_no_other_shape():
-    assert found(store_then(Site("load", 4, (1, 32)))) == []
+def test_dimensions_of_one_make_another_shape():
+    assert found(store_then(Site("load", 4, (1, 32)))) == RACE
+    assert found(store_then(Site("load", 4, (1, 32)), stored=(1, 32))) == []
+    assert found(store_then(Site("load", 4, (1, 32)), stored=(32, 1))) == RACE
 
 
 def test_a_scalar_store_is_made_by_one_thread_and_a_tile_read_by_many():

@@ -282,7 +282,7 @@ CheckedOnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="KERNEL",
-        help="Run and check kernels of this name only; repeatable.",
+        help="Check kernels of this name only, others run unchecked; repeatable.",
         rich_help_panel=_CHECKS,
     ),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from ttools.cli.work import (
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 
 if TYPE_CHECKING:
+    from ttools.core.findings import LaunchEntry
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
@@ -102,7 +105,7 @@ def sanitize_command(
         )
         status, failure = _run(work, checked, device_map, quiet=pdb_on_finding)
         dropped = checked.session.dropped
-    for warning in checked.warnings:
+    for warning in (*checked.warnings, *_unchecked(only or [], checked.launches)):
         say("warning", warning)
     report = checked.report(target=str(work), exit_code=status, fail_on=fail_on.value)
     _write(report, form.value, output)
@@ -137,6 +140,19 @@ def _state(checked: Sanitization) -> str:
 
     findings = counted(len(checked.session.findings), "finding")
     return f"checked {launches_summary(checked.launches)}: {findings}"
+
+
+def _unchecked(only: Sequence[str], launches: Sequence[LaunchEntry]) -> Iterator[str]:
+    """What was not checked, although the user may think so."""
+    launched = {entry.kernel for entry in launches}
+    for name in only:
+        if name not in launched:
+            yield f"no kernel `{name}` was launched (--only)"
+    if "xdist.dsession" in sys.modules:
+        yield (
+            "pytest-xdist ran tests in processes of its own, whose kernels were not checked; "
+            "`pytest --ttools-sanitize` checks them"
+        )
 
 
 def _write(report: Report, form: str, output: Path | None) -> None:

@@ -85,12 +85,17 @@ def write_baseline(findings: Iterable[Finding], path: Path) -> int:
 def _read(path: Path) -> Counter[Site]:
     try:
         data = json.loads(path.read_text("utf-8"))
-        if data["schema"] != SCHEMA:
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
         return Counter(
             {(e["kind"], e["kernel"], e["source"]): int(e["count"]) for e in data["findings"]}
         )
     except OSError as error:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
+        wanted = ", ".join((*_FIELDS, "count"))
+        raise UsageError(
+            f"`{path}` is not a baseline of ttools: its findings are to have {wanted}"
+        ) from error
+    except ValueError as error:
         raise UsageError(f"`{path}` is not a baseline of ttools: {error}") from error

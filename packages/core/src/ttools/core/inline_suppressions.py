@@ -70,7 +70,8 @@ class InlineSuppressions:
                 if not comment.reason:
                     notes.append(_no_reason(comment, kernel))
                 elif any(kind == ANY or ran.active(kind) for kind in comment.kinds):
-                    notes.append(unused_note("this comment", comment.place, kernel))
+                    kinds = sorted(comment.kinds)
+                    notes.append(unused_note("this comment", comment.place, kernel, kinds))
         return notes
 
 

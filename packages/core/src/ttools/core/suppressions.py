@@ -1,8 +1,8 @@
 """Findings that somebody decided not to hear of: the file of rules, and how sources of such
 decisions (rules, inline comments, baselines) are applied to a run.
 
-Owns the format of the file. Must not know the names of kinds or checks: any name may be written,
-and one that matches nothing is reported as unused.
+Owns the format of the file. Must not know what kinds and checks mean: any name may be written, and
+one that matches nothing is reported as unused.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding, LaunchEntry
+from ttools.core.kinds import KINDS
 from ttools.core.location import SourceLocation
 
 if sys.version_info >= (3, 11):
@@ -97,8 +99,18 @@ def names(finding: Finding) -> tuple[str, str, str]:
     return finding.kind, finding.check, ANY
 
 
-def unused_note(what: str, location: SourceLocation, kernel: str = "") -> Finding:
-    """The note that a suppression matched nothing."""
+def unused_note(
+    what: str, location: SourceLocation, kernel: str = "", kinds: Iterable[str] = ()
+) -> Finding:
+    """The note that a suppression matched nothing.
+
+    Args:
+        what: the suppression, as the subject of a sentence.
+        location: where it stands.
+        kernel: that it is about.
+        kinds: that it names; for one that looks mistyped the note has another.
+    """
+    meant = [match for kind in kinds for match in _similar(kind)]
     return Finding(
         kind="unused_suppression",
         check=CHECK,
@@ -106,8 +118,12 @@ def unused_note(what: str, location: SourceLocation, kernel: str = "") -> Findin
         message=f"{what} matched no finding",
         kernel=kernel,
         location=location,
-        help="remove it",
+        help=f"did you mean `{meant[0]}`?" if meant else "remove it",
     )
+
+
+def _similar(kind: str) -> list[str]:
+    return [] if kind in KINDS else get_close_matches(kind, KINDS, 1, 0.8)
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -181,7 +197,7 @@ class SuppressionFile:
     def unused(self, ran: Ran) -> list[Finding]:
         """A note for each rule that matched nothing though its kernel was launched."""
         return [
-            unused_note("this suppression", rule.place, rule.kernel or "")
+            unused_note("this suppression", rule.place, rule.kernel or "", [rule.kind or ANY])
             for rule in self.rules
             if rule not in self._used and rule.could_match(ran)
         ]

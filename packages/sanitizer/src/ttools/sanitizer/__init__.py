@@ -6,6 +6,8 @@
 
 The public names are resolved on first use: the pytest plugin lives in this package, and a test
 run that does not use it must not import torch or Triton for it.
+
+PYTEST_DONT_REWRITE: pytest finds this package loaded where `ttools sanitize` runs it.
 """
 
 from __future__ import annotations

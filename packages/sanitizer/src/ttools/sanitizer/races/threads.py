@@ -1,8 +1,9 @@
 """Races inside one program: a tile is stored and touched again by other threads with no barrier.
 
 Which thread holds an element is a matter of layout, which is not known before a kernel is compiled
-for a GPU. The rule used here is that two operations on tiles of the same shape (not counting
-dimensions of one) and element size give a lane to the same thread; any other pair does not.
+for a GPU. The rule used here is that two operations on tiles of the same shape and element size
+give a lane to the same thread; any other pair does not. Dimensions of one count: such a tile is
+there to be broadcast, and then each of the threads that share an element loads it.
 """
 
 from collections.abc import Sequence
@@ -81,4 +82,11 @@ def _form(site: Site) -> tuple[int, ...]:
     axes = [n for n, extent in enumerate(site.shape) if extent > 1]
     order = site.order or range(len(site.shape))
     kept = sorted(order[n] for n in axes)
-    return (site.size, *(site.shape[n] for n in axes), *(kept.index(order[n]) for n in axes))
+    ones = sorted(order[n] for n, extent in enumerate(site.shape) if extent == 1)
+    return (
+        site.size,
+        *(site.shape[n] for n in axes),
+        *(kept.index(order[n]) for n in axes),
+        len(site.shape),
+        *ones,
+    )
