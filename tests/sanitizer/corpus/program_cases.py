@@ -123,3 +123,19 @@ def counted(x_ptr, bins_ptr, o_ptr, FIXED: tl.constexpr, B: tl.constexpr, N: tl.
 def counts_are_read_too_soon(fixed: bool) -> None:
     x, bins = torch.arange(256) % 8, torch.zeros(8, dtype=torch.int32)
     counted[(1,)](x, bins, torch.empty(8, dtype=torch.int32), FIXED=fixed, B=256, N=8)
+
+
+@triton.jit
+def through_row(x_ptr, s_ptr, o_ptr, FIXED: tl.constexpr, N: tl.constexpr):
+    r, c = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + r * N + c)
+    tl.store(s_ptr + tl.arange(0, N), tl.sum(x, axis=0))
+    if FIXED:
+        tl.debug_barrier()
+    tl.store(o_ptr + r * N + c, x / tl.load(s_ptr + c))  # BUG: intra_program_race
+
+
+@buggy("intra_program_race", "s_ptr")
+def row_is_loaded_again_to_be_broadcast(fixed: bool) -> None:
+    x, s, o = torch.rand(16, 16), torch.empty(16), torch.empty(16, 16)
+    through_row[(1,)](x, s, o, FIXED=fixed, N=16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import bounds_cases  # noqa: F401 - the files register their cases
+import call_cases  # noqa: F401
 import catalogue
 import clean_memory  # noqa: F401
 import clean_order  # noqa: F401

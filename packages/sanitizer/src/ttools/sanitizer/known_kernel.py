@@ -28,12 +28,14 @@ class KnownKernel:
 
     Attributes:
         module: to look at and not to change.
+        calls: whether it calls functions, all of which can be inlined.
         rewrites: what was planned, by what decided it.
         notes: what passes cannot judge, by their names.
     """
 
     def __init__(self, module: Module) -> None:
-        inline_calls(module)
+        calls = any(op.name == "tt.call" for op in module.kernel.walk())
+        self.calls = not inline_calls(module) and calls
         self.module = module
         self.rewrites: dict[object, Rewrites] = {}
         self.notes: dict[tuple[str, ...], list[Unjudged]] = {}

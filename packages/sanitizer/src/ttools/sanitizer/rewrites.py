@@ -115,9 +115,9 @@ class Planner:
             tracked: pointer parameters whose storages have undefined bytes that may be read.
             carriers: other parameters whose storages may keep undefined elements.
         """
-        if not checks & _REWRITING:
-            return _AS_IT_IS
         kernel = self._kernel(launch)
+        if not (checks & _REWRITING or kernel.calls):
+            return _AS_IT_IS
         found: frozenset[overflow.Candidate] = frozenset()
         if "overflow" in checks:
             grid = tuple((*map(int, launch.grid), 1, 1, 1)[:3])
@@ -174,6 +174,9 @@ def _choose(
         passes.append(Pass("initcheck", name, lambda m: undefined.apply(m, tracked, carriers)))
     if "numeric" in checks:
         passes.append(Pass("numeric", "numeric", numeric.apply))
+    if kernel.calls and not passes:
+        # Of an access in a callee nobody knows from which parameter its pointer comes.
+        passes.append(Pass("memcheck", "calls", lambda m: []))
     return Rewrites(tuple(passes), tracked)
 
 
