@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from hypothesis import given, strategies
 
 from ttools.core.device_map import map_devices
-from ttools.sanitizer import uninitialised
+from ttools.sanitizer import sanitize, uninitialised
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 
@@ -184,6 +186,49 @@ def test_copies_stay_unwritten(memory: UninitialisedMemory) -> None:
     source[:3] = 1
     target.copy_(source)
     assert unwritten(memory, target) == [n >= 3 for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        torch.clone,
+        lambda tensor: torch.cat([tensor, torch.ones(2)])[:12],
+        lambda tensor: torch.cat([torch.ones(1), tensor])[1:],
+        lambda tensor: tensor.view(3, 4).t().contiguous().t().reshape(12),
+        lambda tensor: tensor.numpy().copy(),
+    ],
+)
+def test_copies_in_other_memory(memory: UninitialisedMemory, copy: Callable[..., Any]) -> None:
+    source = torch.empty(12)
+    source[::5] = 1
+    target = torch.as_tensor(copy(source))
+    storage = target.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes(), target)
+    assert shadow is not None
+    begin = target.storage_offset() * 4
+    unwritten_bytes = shadow[begin : begin + 48].tolist()
+    assert unwritten_bytes == [int(n // 4 % 5 != 0) for n in range(48)]
+    target.fill_(2)
+    assert memory.shadow_for(storage.data_ptr(), storage.nbytes(), target) is None
+
+
+@triton.jit
+def fill_and_read(x_ptr, w_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(w_ptr + i, 1.0)
+    tl.debug_barrier()
+    tl.store(o_ptr + i, 2 * tl.load(x_ptr + i))
+
+
+def test_a_copy_that_is_passed_twice(memory: UninitialisedMemory) -> None:
+    copy = torch.empty(16).clone()
+    with sanitize(checks="initcheck") as report:
+        fill_and_read[(1,)](copy, copy, torch.empty(16), B=16)
+        assert report.findings == []
+        fill_and_read[(1,)](copy, torch.empty(16), torch.empty(16), B=16)
+        assert report.findings == []
+        fill_and_read[(1,)](torch.empty(16).clone(), torch.empty(16), torch.empty(16), B=16)
+    assert [finding.argument.name for finding in report.findings if finding.argument] == ["x_ptr"]
 
 
 def test_tensors_of_a_device_map(memory: UninitialisedMemory) -> None:

@@ -101,22 +101,19 @@ class CheckedLaunch:
 
     def _shadows(self) -> dict[int, Bytes]:
         """Which bytes nobody has written, of the storages that the kernel may read."""
-        found: dict[int, Bytes] = {}
+        found: dict[tuple[int, int], Bytes] = {}
         for index in self.planner.reads(self.launch):
             start, end = self.regions[index].storage
-            shadow = self.memory.shadow_for(start, end - start) if start < end else None
-            if shadow is not None:
-                found[index] = shadow
-        if not found:
-            return found
-        storages = {self.regions[index].storage for index in found}
-        for index, region in enumerate(self.regions):
-            if region.storage in storages and index not in found:
-                start, end = region.storage
-                shadow = self.memory.shadow_for(start, end - start)
+            if start < end and (start, end) not in found:
+                tensor = self.launch.arguments[index]
+                shadow = self.memory.shadow_for(start, end - start, tensor)
                 if shadow is not None:
-                    found[index] = shadow
-        return found
+                    found[start, end] = shadow
+        if not found:
+            return {}
+        # Also of parameters that are only stored through, where they share a storage.
+        storages = enumerate(region.storage for region in self.regions)
+        return {index: found[storage] for index, storage in storages if storage in found}
 
     def _may_be_undefined(self, index: int) -> bool:
         return self.memory.is_watched(self.regions[index].storage[0])

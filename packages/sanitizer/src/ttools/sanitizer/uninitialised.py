@@ -3,8 +3,9 @@
 While a watch is active, memory that torch hands out uninitialised is filled with a pattern. A word
 that still holds the pattern was never written, whoever might have: an operator of any thread, the
 autograd engine, NumPy, a C library, a kernel. So nothing but the allocation has to be intercepted,
-and operators cost nothing. Memory handed out before the watch, or by what is not listed in
-`_FACTORIES`, counts as initialised.
+and operators cost nothing. What copies unwritten elements, as `clone` and `cat` do, copies the
+pattern. Other memory handed out before the watch, or by what is not listed in `_FACTORIES`, counts
+as initialised.
 
 Must not know kernels. What a kernel finds out more exactly, it writes into the shadows itself.
 """
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 #: Eight arbitrary bytes, all different; data are not expected to hold them by chance.
 _PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
 _WORD = len(_PATTERN)
+#: What a copy holds that begins in the middle of a word.
+_SHIFTED = _PATTERN[_WORD // 2 :] + _PATTERN[: _WORD // 2]
 #: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
 _SMALLEST, _LARGEST = 4, 1 << 30
 #: Storages from this size on are forgotten as soon as another such one is handed out.
@@ -35,6 +38,8 @@ _GREAT = 1 << 20
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
 #: where there are several.
 _FEW_BYTES, _SEVERAL = 1 << 22, 3
+#: Larger storages that were handed out initialised are not searched for copies: it takes time.
+_LARGEST_COPY = 1 << 20
 
 _FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
 _METHODS = ("new_empty", "new_empty_strided")
@@ -55,17 +60,12 @@ class _Storage:
         self.shadow: Bytes | None = None
 
     def memory(self) -> Bytes:
-        memory: Bytes = np.ctypeslib.as_array(
-            ctypes.cast(self.start, ctypes.POINTER(ctypes.c_uint8)), (self.nbytes,)
-        )
-        return memory
+        return _memory(self.start, self.nbytes)
 
     def refresh(self) -> Bytes:
         """The shadow, less what was written since."""
         if self.shadow is None:
-            # Kernels address it by words, as they do the storage.
-            words = np.zeros((self.nbytes + _WORD - 1) // _WORD, np.uint64)
-            self.shadow = words.view(np.uint8)[: self.nbytes]
+            self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
         np.bitwise_and(self.shadow, _unwritten(self.memory()), out=self.shadow)
         return self.shadow
@@ -99,12 +99,13 @@ class UninitialisedMemory:
     ) -> None:
         _HOOKS.remove(self)
 
-    def shadow_for(self, start: int, nbytes: int) -> Bytes | None:
+    def shadow_for(self, start: int, nbytes: int, tensor: Any = None) -> Bytes | None:
         """Which bytes of a storage were never written.
 
         Args:
             start: its address.
             nbytes: its size.
+            tensor: one that it may belong to, to look there for copies of unwritten elements.
 
         Returns:
             One byte for each, 1 where it was not written, 0 else; aligned to 8 bytes, and written
@@ -112,7 +113,9 @@ class UninitialisedMemory:
         """
         with self._lock:
             storage = self._find(start)
-            if storage is None or storage.nbytes != nbytes:
+            if storage is None:
+                return _copied(start, nbytes, tensor)
+            if storage.nbytes != nbytes:
                 return None
             shadow = storage.refresh()
             if shadow.any():
@@ -218,6 +221,35 @@ def _plain_storage(tensor: Any) -> Any:
         return None  # sparse tensors and wrappers have none
 
 
+def _memory(start: int, nbytes: int) -> Bytes:
+    memory: Bytes = np.ctypeslib.as_array(
+        ctypes.cast(start, ctypes.POINTER(ctypes.c_uint8)), (nbytes,)
+    )
+    return memory
+
+
+def _all_written(nbytes: int) -> Bytes:
+    # Kernels address a shadow by words, as they do the storage.
+    return np.zeros((nbytes + _WORD - 1) // _WORD, np.uint64).view(np.uint8)[:nbytes]
+
+
+def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
+    """The shadow of initialised memory of a tensor that holds copies of unwritten elements."""
+    if not _WORD <= nbytes <= _LARGEST_COPY:
+        return None
+    storage = _plain_storage(tensor)
+    if storage is None or (storage.data_ptr(), storage.nbytes()) != (start, nbytes):
+        return None
+    memory = _memory(start, nbytes)
+    words = memory[: nbytes // _WORD * _WORD].view(np.uint64)
+    for pattern in (_PATTERN, _SHIFTED):
+        if (words == np.frombuffer(pattern, np.uint64)[0]).any():
+            shadow = _all_written(nbytes)
+            shadow[:] = _unwritten(memory, pattern)
+            return shadow
+    return None
+
+
 def _fill(memory: Bytes, first: int) -> None:
     """Writes the pattern from byte `first` on, in step with the words of the storage."""
     aligned = min(len(memory), (first + _WORD - 1) // _WORD * _WORD)
@@ -231,13 +263,13 @@ def _fill(memory: Bytes, first: int) -> None:
         memory[-rest:] = np.frombuffer(_PATTERN, np.uint8)[:rest]
 
 
-def _unwritten(memory: Bytes) -> Bytes:
+def _unwritten(memory: Bytes, form: bytes = _PATTERN) -> Bytes:
     """1 for each byte of the words, and halves of words, that hold the pattern.
 
     A whole word never holds it by chance. A half may, once in four billion; see `_FEW_BYTES`.
     """
     whole = len(memory) // _WORD * _WORD
-    pattern = np.frombuffer(_PATTERN, np.uint8)
+    pattern = np.frombuffer(form, np.uint8)
     result = np.zeros(len(memory), np.uint8)
     words = memory[:whole].view(np.uint64) == pattern.view(np.uint64)[0]
     result[:whole] = np.repeat(words, _WORD)
@@ -248,9 +280,9 @@ def _unwritten(memory: Bytes) -> Bytes:
             kept = np.repeat(halves, _WORD // 2, axis=1).astype(np.uint8)
             result[:whole].reshape(-1, _WORD)[changed] = kept
     rest = len(memory) - whole
-    if rest >= _SMALLEST and bytes(memory[whole : whole + 4]) == _PATTERN[:4]:
+    if rest >= _SMALLEST and bytes(memory[whole : whole + 4]) == form[:4]:
         result[whole : whole + 4] = 1
-    if rest % 4 and bytes(memory[whole:]) == _PATTERN[:rest]:
+    if rest % 4 and bytes(memory[whole:]) == form[:rest]:
         # Too few bytes to tell by themselves: as those before them.
         result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
     return result
