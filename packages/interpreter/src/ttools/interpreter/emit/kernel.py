@@ -41,7 +41,7 @@ from ttools.interpreter.emit.module import (
     ProbeSite,
     Site,
 )
-from ttools.interpreter.emit.probe import Prober, ThreadProbe, monitor_of
+from ttools.interpreter.emit.probe import WATCH, Prober, ThreadProbe, is_watched, monitor_of
 from ttools.interpreter.emit.probe_layout import probe_bytes
 from ttools.interpreter.emit.schedule import make_plan
 from ttools.interpreter.emit.slot import Slot
@@ -67,31 +67,42 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     """
     b = Builder(contract=options.fp_fusion)
     sites: list[Site] = []
-    callees: dict[str, Callee] = {}
     bodies: list[str] = []
     kernel = module.kernel
     parameters = kernel.regions[0].entry.arguments
     probes: list[ProbeSite] = []
     numbers = _numbered(module)
-    for function in _callees_first(module, kernel):
-        known = facts if function is kernel else Facts(translated=facts.translated)
-        prober = None
-        if options.instruments.any:
-            prober = Prober(options.instruments, known, None, probes, numbers)
-        text, callee = _function(
-            b, function, known, options, sites, callees, len(parameters), prober
-        )
-        callees[str(function.attributes["sym_name"])] = callee
-        bodies.append(text)
-    entry = callees[str(kernel.attributes["sym_name"])]
+
+    def emit(prefix: str, *, watches: bool) -> Callee:
+        callees: dict[str, Callee] = {}
+        for function in _callees_first(module, kernel):
+            known = facts if function is kernel else Facts(translated=facts.translated)
+            prober = None
+            if options.instruments.any:
+                prober = Prober(options.instruments, known, None, probes, numbers, watches=watches)
+            text, callee = _function(
+                b, function, known, options, sites, callees, len(parameters), prober, prefix
+            )
+            callees[str(function.attributes["sym_name"])] = callee
+            bodies.append(text)
+        return callees[str(kernel.attributes["sym_name"])]
+
+    entry = emit("ttools.function", watches=True)
+    unwatched = None
+    if options.instruments.only_rewrites and any(op.name == WATCH for op in numbers):
+        # Telling what variables hold costs speed even where nobody listens.
+        unwatched = emit("ttools.unwatched", watches=False)
+    arena_bytes = max(64, entry.arena_bytes, unwatched.arena_bytes if unwatched else 0)
     monitor = len(parameters) + facts.translated if options.instruments.any else None
     logs = options.instruments.logs
-    bodies.append(_driver(b, entry, parameters, monitor, len(probes), logs=logs))
+    probe = None
+    if monitor is not None:
+        probe = ThreadProbe(b, arena_bytes, len(probes), logs=logs)
+    bodies.append(_driver(b, entry, unwatched, parameters, monitor, probe))
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
-        arena_bytes=max(64, entry.arena_bytes)
-        + (probe_bytes(len(probes)) if options.instruments.any else 0),
+        arena_bytes=arena_bytes + (probe_bytes(len(probes)) if options.instruments.any else 0),
         parameters=(
             *(str(v.type) for v in parameters),
             *((TRANSLATIONS,) if facts.translated else ()),
@@ -100,7 +111,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         sites=tuple(sites),
         spins=any(site.kind == CallbackKind.SPIN for site in sites),
         probes=tuple(probes),
-        probe_offset=entry.arena_bytes,
+        probe_offset=arena_bytes,
     )
 
 
@@ -144,6 +155,7 @@ def _function(
     callees: dict[str, Callee],
     parameter_count: int,
     prober: Prober | None,
+    prefix: str,
 ) -> tuple[str, Callee]:
     """Emits one function; its signature follows the calling convention of `tt.call`."""
     provenance = Provenance(function)
@@ -186,7 +198,7 @@ def _function(
         b.do(f"ret {return_type} {failed}")
 
     e.return_values, e.abandon = give_back, abandon
-    symbol = f"ttools.function.{len(callees)}"
+    symbol = f"{prefix}.{len(callees)}"
     with b.function_body() as lines:
         b.start("entry")
         if prober is not None and public:
@@ -229,20 +241,19 @@ def _result_types(function: Operation) -> list[Type]:
 def _driver(
     b: Builder,
     entry: Callee,
+    unwatched: Callee | None,
     parameters: Sequence[Value],
     monitor: int | None,
-    sites: int,
-    *,
-    logs: bool,
+    probe: ThreadProbe | None,
 ) -> str:
     """`ttools_run`: takes programs from the shared counter until none is left.
 
     Args:
+        entry: what runs a program.
+        unwatched: what runs one that is not watched, if that is something else.
         monitor: the monitor's place among the parameters; None without instruments.
-        sites: how many probes there are.
-        logs: whether they log.
+        probe: the thread's; None without instruments.
     """
-    probe = None if monitor is None else ThreadProbe(b, entry.arena_bytes, sites, logs=logs)
     with b.function_body() as lines:
         b.start("entry")
         if probe is not None and monitor is not None:
@@ -284,7 +295,7 @@ def _driver(
         arguments += ["ptr %arena", *(("ptr %probe",) if probe else ()), *values]
         if probe is not None:
             probe.begin_program(program)
-        answer = b.emit(f"call {entry.return_type} @{entry.symbol}({', '.join(arguments)})")
+        answer = _run_program(b, entry, unwatched, program, ", ".join(arguments))
         if probe is not None:
             probe.end_program()
         status = b.emit(f"extractvalue {entry.return_type} {answer}, 0")
@@ -300,6 +311,25 @@ def _driver(
         b.do("ret void")
         body = "\n".join(lines)
     return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0 {{\n{body}\n}}"
+
+
+def _run_program(
+    b: Builder, entry: Callee, unwatched: Callee | None, program: str, arguments: str
+) -> str:
+    """Calls what runs a program; returns its answer."""
+    call = f"call {entry.return_type} @{entry.symbol}({arguments})"
+    if unwatched is None:
+        return b.emit(call)
+    # Two calls that can be inlined, not one through a pointer.
+    b.cond_branch(is_watched(b, program), "watched", "unwatched")
+    b.start("watched")
+    told = b.emit(call)
+    b.branch("ran")
+    b.start("unwatched")
+    untold = b.emit(f"call {entry.return_type} @{unwatched.symbol}({arguments})")
+    b.branch("ran")
+    b.start("ran")
+    return b.emit(f"phi {entry.return_type} [{told}, %watched], [{untold}, %unwatched]")
 
 
 def _parameter(b: Builder, params: str, n: int, type: Type) -> str:

@@ -12,19 +12,18 @@ from ttools.interpreter.emit.chunk import origin, uniform
 from ttools.interpreter.emit.event import turns
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.module import CallbackKind, Site
-from ttools.interpreter.emit.probe import load
-from ttools.interpreter.emit.probe_layout import MONITOR
+from ttools.interpreter.emit.probe import WATCH, is_watched
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.ir import Operation, Value, element_type, shape_of
 
 
-@root("ttools.watch")
+@root(WATCH)
 def watch(e: Emitter, op: Operation) -> None:
     assert e.prober is not None
+    if not e.prober.watches:
+        return
     b = e.b
-    table = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR["WATCHED"], "ptr")
-    cell = b.emit(f"getelementptr inbounds i8, ptr {table}, i64 %program")
-    watched = b.emit(f"icmp ne i8 {b.emit(f'load i8, ptr {cell}')}, 0")
+    watched = is_watched(b, "%program")
     yes, no = b.label("watch"), b.label("watched")
     b.cond_branch(watched, yes, no)
     b.start(yes)

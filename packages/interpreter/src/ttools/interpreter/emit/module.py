@@ -57,6 +57,11 @@ class Instruments:
         return self.guards or self.footprints or self.synchronised or bool(self.rewrites)
 
     @property
+    def only_rewrites(self) -> bool:
+        """Whether no access is observed."""
+        return not (self.guards or self.logs)
+
+    @property
     def logs(self) -> bool:
         """Whether accesses are logged."""
         return self.footprints or self.synchronised or self.compares

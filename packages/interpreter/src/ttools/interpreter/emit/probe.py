@@ -27,6 +27,8 @@ from ttools.interpreter.ir import Operation, Value
 
 #: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
 SHADOW = "ttools.shadow"
+#: The operation that tells what a variable holds, see `lower_watch`.
+WATCH = "ttools.watch"
 
 
 @dataclass
@@ -42,6 +44,7 @@ class Prober:
         numbers: each operation's place in its module.
         bounds: per pointer parameter, the address and size of what may be accessed.
         leaders: the first site of each evaluation of an operation.
+        watches: whether the function tells what its variables hold.
     """
 
     instruments: Instruments
@@ -51,6 +54,7 @@ class Prober:
     numbers: dict[Operation, int]
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
+    watches: bool = True
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:
         """Reads, where a program begins, the bounds of the parameters that are pointers.
@@ -105,6 +109,13 @@ def load(b: Builder, base: str, offset: int, type: str) -> str:
 def monitor_of(b: Builder, parameter_count: int) -> str:
     """The launch's monitor, which is passed behind the parameters."""
     return load(b, launch_field(b, PARAMS, "ptr"), 8 * parameter_count, "ptr")
+
+
+def is_watched(b: Builder, program: str) -> str:
+    """Whether the values of a program are recorded, an i1; the launch's monitor knows."""
+    table = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR["WATCHED"], "ptr")
+    cell = b.emit(f"getelementptr inbounds i8, ptr {table}, i64 {program}")
+    return b.emit(f"icmp ne i8 {b.emit(f'load i8, ptr {cell}')}, 0")
 
 
 def call(b: Builder, name: str, returns: str, arguments: Sequence[tuple[str, str]] = ()) -> str:

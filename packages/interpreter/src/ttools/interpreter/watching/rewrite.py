@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.emit.probe import WATCH
 from ttools.interpreter.ir import Module, Operation, PointerType, element_type
 from ttools.interpreter.rewriting import Rewriter
 from ttools.interpreter.watching.variables import STORED, Variable
 
-WATCH = "ttools.watch"
 #: Swaps of neighbours are recognised by these having no other users.
 _PARTS_OF_SWAPS = {"tt.reduce", "tt.expand_dims", "tt.broadcast"}
 
