@@ -55,6 +55,32 @@ def test_formats(format: Format, out: Format, options: str) -> None:
     assert_same(got + out.numpy.type(0), product(a, b).astype(out.numpy) + out.numpy.type(0))
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [*SHAPES, (1, 16, 1), (4, 16, 2), (16, 1, 16), (2, 2, 8), (8, 4, 4), (8, 8, 32), (1, 64, 64)],
+    ids=str,
+)
+def test_bytes(m: int, n: int, k: int) -> None:
+    numbers = np.random.default_rng(0)
+    # The products of the lowest ones are the largest that two neighbours can add up to.
+    a, b = (
+        np.where(numbers.random(shape) < 0.5, -128, numbers.integers(-128, 128, shape))
+        for shape in ((m, k), (k, n))
+    )
+    c = numbers.integers(-(2**31), 2**31, (m, n)).astype(np.int32)
+    inputs = {"a": a.astype(np.int8), "b": b.astype(np.int8), "c": c}
+    (got,) = run_tiles("r = tl.dot(a, b, acc=c)", inputs, {"r": ((m, n), I32)})
+    assert_same(got, (a.astype(np.int64) @ b + c).astype(np.int32))  # sums wrap
+
+
+def test_batches_of_bytes() -> None:
+    numbers = np.random.default_rng(1)
+    a, b = (numbers.integers(-128, 128, shape) for shape in ((4, 16, 32), (4, 32, 8)))
+    inputs = {"a": a.astype(np.int8), "b": b.astype(np.int8)}
+    (got,) = run_tiles("r = tl.dot(a, b)", inputs, {"r": ((4, 16, 8), I32)})
+    assert_same(got, (a @ b).astype(np.int32))
+
+
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES, ids=str)
 def test_shapes_and_accumulators(m: int, n: int, k: int) -> None:
     a, b, c = matrix((m, k), F32, 0), matrix((k, n), F32, 1), matrix((m, n), F32, 2)

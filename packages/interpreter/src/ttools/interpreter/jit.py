@@ -146,19 +146,23 @@ def host_lanes(cpu: str | None = None) -> int:
 
 @lru_cache(maxsize=8)
 def _probed_lanes(target: Target) -> int:
-    """Lanes by looking at what LLVM makes of one addition, for it cannot be asked."""
+    """Lanes by looking at what LLVM makes of one addition, for it cannot be asked.
+
+    Of bytes: what has wide registers for them, AVX2 or AVX-512BW, has them for all else.
+    """
     text = """
-    define <16 x float> @f(<16 x float> %a, <16 x float> %b) {
-      %c = fadd <16 x float> %a, %b
-      ret <16 x float> %c
+    define <64 x i8> @f(<64 x i8> %a, <64 x i8> %b) {
+      %c = add <64 x i8> %a, %b
+      ret <64 x i8> %c
     }
     """
     llvm = _llvm()
     with _llvm_lock, llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
         assembly = _machine(target, 0).emit_assembly(module)
-    if "%zmm" in assembly:
+    additions = " ".join(line for line in assembly.splitlines() if "paddb" in line)
+    if "%zmm" in additions:
         return 16
-    return 8 if "%ymm" in assembly else 4
+    return 8 if "%ymm" in additions else 4
 
 
 def _machine(target: Target, opt: int) -> Any:

@@ -1,20 +1,24 @@
-"""Matrix products: a register-blocked kernel over tiles held as f32, f64 or i32.
+"""Matrix products: a register-blocked kernel over tiles held as f32, f64, i16 or i32.
 
 Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
 in f32, as tensor cores do.  Each (M, N, K, type) gets one internal function; its accumulators stay
-in registers over the whole of K.
+in registers over the whole of K.  Products of i8 are taken two along K at once where the CPU has an
+instruction for pairs of i16; the right operand is put into that order first.
 """
 
 from __future__ import annotations
 
-from ttools.interpreter.emit.chunk import Coords, origin
+import platform
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter.emit.chunk import Chunk, Coords, Vector, origin
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import SIZES, Builder, vector_type
 from ttools.interpreter.emit.loops import Loop, for_each_chunk, traversal
 from ttools.interpreter.emit.lower_shape import mangled
 from ttools.interpreter.emit.representation import widened_type
 from ttools.interpreter.emit.slot import Slot
-from ttools.interpreter.ir import Operation, Value, element_type
+from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
 
 
 @root("tt.dot")
@@ -55,23 +59,112 @@ def multiply(e: Emitter, left: Slot, right: Slot, accumulator: Slot) -> None:
     """Accumulator += left @ right, over a leading batch axis if there is one."""
     *batch, m, k = left.shape
     n = right.shape[-1]
-    name = product_function(e.b, m, n, k, accumulator.stored_type, e.options.lanes)
+    lanes = e.options.lanes
+    if left.stored_type == "i16" and k % 2 == 0 and min(n, lanes) in _PAIR_PRODUCTS:
+        right = _in_pairs(e, right)
+        name = product_function(e.b, m, n, k // 2, "i32", lanes, pairs=True)
+    else:
+        if left.stored_type == "i16":
+            left, right = (_as_i32(e, slot) for slot in (left, right))
+        name = product_function(e.b, m, n, k, accumulator.stored_type, lanes)
 
     def one(at: Coords) -> None:
         where = (*at[:-2], *origin(2)) if batch else origin(2)
         pointers = [e.slot_address(s, where) for s in (left, right, accumulator)]
         e.b.do(f"call void {name}({', '.join(f'ptr {p}' for p in pointers)})")
 
+    for_each_matrix(e, batch, one)
+
+
+def for_each_matrix(e: Emitter, batch: Sequence[int], body: Callable[[Coords], None]) -> None:
+    """Emits `body` once, in a loop over the leading axis if there is one."""
     if batch:
-        walk = traversal((*batch, 1, 1), 1)
-        for_each_chunk(e.b, walk, one)
+        for_each_chunk(e.b, traversal((*batch, 1, 1), 1), body)
     else:
-        one(())
+        body(())
 
 
-def product_function(b: Builder, m: int, n: int, k: int, type: str, lanes: int) -> str:
-    """Defines `void f(ptr a, ptr b, ptr c)` computing c[m][n] += a[m][k] b[k][n], row-major."""
-    name = f"ttools.dot.{m}x{n}x{k}.{type}"
+#: Instructions that multiply pairs of i16 and add the two products, by lanes of i32.
+_PAIR_PRODUCTS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+if platform.machine() not in ("x86_64", "AMD64"):
+    _PAIR_PRODUCTS.clear()
+
+
+def _as_i32(e: Emitter, slot: Slot) -> Slot:
+    wide = e.new_slot(slot.shape, IntegerType(32))
+
+    def read(at: Coords) -> Chunk:
+        chunk = e.read_slot(slot, at)
+        source, target = (vector_type(t, chunk.width) for t in ("i8", "i32"))
+        ssa = e.b.emit(f"sext {source} {e.vector(chunk)} to {target}")
+        return Vector(IntegerType(32), chunk.width, ssa)
+
+    e.fill(wide, read)
+    return wide
+
+
+def _in_pairs(e: Emitter, slot: Slot) -> Slot:
+    """A copy of [k][n] i16 as [k / 2][n] i32, each of two neighbours along k."""
+    *batch, k, n = slot.shape
+    pairs = e.new_slot((*batch, k // 2, n), IntegerType(32))
+    name = _pairing_function(e.b, k, n, e.options.lanes)
+
+    def one(at: Coords) -> None:
+        where = (*at[:-2], *origin(2)) if batch else origin(2)
+        source, target = (e.slot_address(s, where) for s in (slot, pairs))
+        e.b.do(f"call void {name}(ptr {source}, ptr {target})")
+
+    for_each_matrix(e, batch, one)
+    return pairs
+
+
+def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
+    """Defines `void f(ptr from, ptr to)` that interleaves rows 2i and 2i + 1 of i16."""
+    name = f"ttools.pairs.{k}x{n}"
+    if name in b.definitions:
+        return f"@{name}"
+    width = min(n, lanes)
+    vec = vector_type("i16", width)
+    order = ", ".join(f"i32 {place}" for lane in range(width) for place in (lane, lane + width))
+    with b.function_body() as lines:
+        b.start("entry")
+        row, column = _OptionalLoop(b, k // 2, 1), _OptionalLoop(b, n, width)
+        above = b.emit(f"mul nuw nsw i32 {row.index}, {2 * n}")
+        first = b.emit(f"add nuw nsw i32 {above}, {column.index}")
+        halves = []
+        for start in (first, b.emit(f"add nuw nsw i32 {first}, {n}")):
+            p = b.emit(f"getelementptr inbounds i16, ptr %from, i32 {start}")
+            halves.append(b.emit(f"load {vec}, ptr {p}, align 2"))
+        both = b.emit(
+            f"shufflevector {vec} {halves[0]}, {vec} {halves[1]}, <{2 * width} x i32> <{order}>"
+        )
+        # Pair by pair the rows lie one behind the other, as before.
+        begin = b.emit(f"mul nuw nsw i32 {row.index}, {n}")
+        target = b.emit(f"add nuw nsw i32 {begin}, {column.index}")
+        p = b.emit(f"getelementptr inbounds i32, ptr %to, i32 {target}")
+        b.do(f"store {vector_type('i16', 2 * width)} {both}, ptr {p}, align 4")
+        for loop in (column, row):
+            if loop.loop is not None:
+                loop.loop.close()
+        b.do("ret void")
+        body = "\n".join(lines)
+    arguments = "ptr noalias readonly %from, ptr noalias %to"
+    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+
+
+def product_function(
+    b: Builder, m: int, n: int, k: int, type: str, lanes: int, *, pairs: bool = False
+) -> str:
+    """Defines `void f(ptr a, ptr b, ptr c)` computing c[m][n] += a[m][k] b[k][n], row-major.
+
+    Args:
+        pairs: each i32 of a and b is two i16, whose products are both added.
+    """
+    name = f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}"
     if name in b.definitions:
         return f"@{name}"
     width = min(n, lanes // (2 if SIZES[type] == 8 else 1))
@@ -82,7 +175,8 @@ def product_function(b: Builder, m: int, n: int, k: int, type: str, lanes: int) 
         b.start("entry")
         outer = _OptionalLoop(b, n, width * columns)
         inner = _OptionalLoop(b, m, rows)
-        _block(b, (m, n, k), (rows, columns, width), type, inner, outer)
+        multiply_add = _add_pair_products if pairs else _multiply_add
+        _block(b, (m, n, k), (rows, columns, width), type, inner, outer, multiply_add)
         for loop in (inner, outer):
             if loop.loop is not None:
                 loop.loop.close()
@@ -107,6 +201,7 @@ def _block(
     type: str,
     row: _OptionalLoop,
     column: _OptionalLoop,
+    multiply_add: Callable[[Builder, str, str, str, str, int], str],
 ) -> None:
     """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
     _, n, k = extents
@@ -143,7 +238,7 @@ def _block(
         left = b.splat(scalar, type, width)
         for j in range(columns):
             total = loop.carried[i * columns + j]
-            new.append(_multiply_add(b, left, rights[j], total, type, width))
+            new.append(multiply_add(b, left, rights[j], total, type, width))
     loop.close(new)
     for pointer, value in zip(cells, loop.results, strict=True):
         b.do(f"store {vec} {value}, ptr {pointer}, {align}")
@@ -156,3 +251,10 @@ def _multiply_add(b: Builder, x: str, y: str, total: str, type: str, width: int)
         return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
     product = b.emit(f"mul {vec} {x}, {y}")
     return b.emit(f"add {vec} {total}, {product}")
+
+
+def _add_pair_products(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+    vec, halves = vector_type(type, width), vector_type("i16", 2 * width)
+    pairs = [(halves, b.bitcast(value, vec, halves)) for value in (x, y)]
+    products = b.intrinsic(_PAIR_PRODUCTS[width], vec, pairs)
+    return b.emit(f"add {vec} {total}, {products}")

@@ -1,7 +1,7 @@
 """Conversions between an element's register, memory and widened representations.
 
 See `llvm.register_type` and `llvm.memory_type`; the widened representation is what products of
-matrices are computed in.
+matrices are computed from.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from ttools.interpreter.ir import FloatType, IntegerType, Type
 
 
 def widened_type(element: Type) -> str:
-    """The type a dot computes in: f32 for narrow floats, i32 for narrow integers."""
+    """The type a dot takes: f32 for narrow floats, i16 for i8, i32 for other narrow integers."""
     if isinstance(element, FloatType):
         return "double" if element.name == "f64" else "float"
-    return "i64" if isinstance(element, IntegerType) and element.width == 64 else "i32"
+    assert isinstance(element, IntegerType)
+    return {8: "i16", 64: "i64"}.get(element.width, "i32")
 
 
 def from_memory(b: Builder, raw: str, element: Type, width: int) -> str:
@@ -47,7 +48,7 @@ def to_memory(b: Builder, value: str, element: Type, width: int) -> str:
 
 
 def widen(b: Builder, value: str, element: Type, width: int) -> str:
-    """Converts a register value to the type a dot computes in, exactly."""
+    """Converts a register value to the type a dot takes, exactly."""
     if isinstance(element, FloatType):
         if element.name == "f64":
             return value

@@ -22,7 +22,7 @@ class Slot:
     """Where a tile lives: row-major from `base + offset` bytes.
 
     `base` is the arena or a constant's global.  `widened` tiles hold narrow floats as f32 and
-    narrow integers as i32, ready for a dot.
+    narrow integers as wider ones, ready for a dot.
     """
 
     base: str
