@@ -11,7 +11,7 @@ from ttools.interpreter import interpret
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "differential"))
 
-from random_kernels import RandomKernel, check, random_kernels  # noqa: E402 - found there
+from random_kernels import RandomKernel, check, random_kernels
 
 
 @hypothesis.settings(

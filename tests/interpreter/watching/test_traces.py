@@ -27,7 +27,8 @@ def describe(writer: TraceWriter, element: str, shape: list[int], masked: bool) 
     writer.describe("launch", launch | {"arguments": [argument]})
     place = {"number": 0, "kernel": "k", "name": "v", "file": "k.py", "line": 3, "callers": []}
     parameter = 0 if element.startswith("!") else -1
-    kind = {"element": element, "shape": shape, "masked": masked, "parameter": parameter}
+    kind = {"element": element, "shape": shape, "masked": masked, "filled": False}
+    kind |= {"parameter": parameter}
     writer.describe("place", place | kind)
 
 

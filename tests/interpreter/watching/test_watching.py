@@ -16,6 +16,7 @@ from watched_kernels import accumulate, line_of, narrow, product, scaled, unroll
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret, open_trace
 from ttools.interpreter.watching.recording import Record
+from ttools.interpreter.watching.summary import value_text
 
 BLOCK = 32
 N, STEPS, PROGRAMS = 50, 3, 2
@@ -187,6 +188,23 @@ def test_what_is_stored_is_a_variable_of_its_line() -> None:
         assert record.mask is not None
         own = out[program * BLOCK : (program + 1) * BLOCK].numpy()
         np.testing.assert_array_equal(record.values[record.mask], own[record.mask])
+
+
+def test_what_a_load_holds_back_may_have_a_value() -> None:
+    @triton.jit
+    def filled(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+        offs = tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offs, mask=offs < n, other=7.0)
+        tl.store(out_ptr + offs, x)
+
+    with interpret(watch=["x"]) as run:
+        filled[(1,)](torch.zeros(8), torch.zeros(8), 3, BLOCK=8)
+    (record,) = run.watched
+    assert record.mask is not None
+    assert record.mask.tolist() == [True] * 3 + [False] * 5
+    assert record.defined is None
+    assert (record.figures.count, record.figures.high) == (8, 7.0)
+    assert "masked off 5 of 8  [0 0 0 7 7 7 …]" in value_text(record)
 
 
 def test_names_that_match_nothing() -> None:

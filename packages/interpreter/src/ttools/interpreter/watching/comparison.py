@@ -215,8 +215,8 @@ def _difference(
 ) -> Difference | None:
     defined = np.ones(wrong.shape, np.bool_)
     for record in (one, other):
-        if record.mask is not None and record.mask.shape == wrong.shape:
-            defined &= record.mask
+        if record.defined is not None and record.defined.shape == wrong.shape:
+            defined &= record.defined
     wrong = wrong & defined
     if not wrong.any():
         return None

@@ -105,7 +105,7 @@ class EagerRecorder:
         number = self._places[self._kernel, place] = len(self._places)
         names = ("name", "file", "line", "callers", "element", "shape", "parameter")
         fields = dict(zip(names, place, strict=True))
-        described = {"number": number, "kernel": self._kernel, "masked": False}
+        described = {"number": number, "kernel": self._kernel, "masked": False, "filled": False}
         self.writer.describe("place", {**described, **fields})
         file = place[1]
         if file not in self._sources:

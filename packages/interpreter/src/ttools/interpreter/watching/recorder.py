@@ -39,7 +39,7 @@ from ttools.interpreter.watching.trace_format import TraceWriter
 from ttools.interpreter.watching.variables import Variable, find_variables
 
 #: Of the rewrite; to be changed with what it does.
-_VERSION = "watch 1"
+_VERSION = "watch 2"
 _LONGEST_SOURCE = 1 << 20
 #: Python takes milliseconds per program: of larger grids some are compared.
 MOST_COMPARED = 32
@@ -198,6 +198,7 @@ class Recorder:
                     "element": element,
                     "shape": shape,
                     "masked": len(site.operands) > 1,
+                    "filled": told["filled"],
                     "parameter": told.get("parameter", -1),
                 },
             )

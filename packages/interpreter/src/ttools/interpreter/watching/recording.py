@@ -96,6 +96,7 @@ class Place:
         element: its type, as MLIR writes it.
         shape: of the value, `()` for a scalar.
         masked: a mask is recorded with each value.
+        filled: what the mask holds back has a value too, the `other` of a load.
         parameter: that a pointer derives from; -1 if unknown.
     """
 
@@ -107,6 +108,7 @@ class Place:
     element: str
     shape: tuple[int, ...]
     masked: bool
+    filled: bool
     parameter: int
 
     @property
@@ -160,15 +162,20 @@ class Record:
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
-        """Which lanes a masked load or store concerns; None if all."""
+        """Which lanes a masked load or store accesses; None if all."""
         if not self.place.masked:
             return None
         return np.frombuffer(self._raw[: self.place.lanes], np.bool_).reshape(self.place.shape)
 
     @property
+    def defined(self) -> NDArray[np.bool_] | None:
+        """Which lanes hold a value that means something; None if all."""
+        return None if self.place.filled else self.mask
+
+    @property
     def figures(self) -> Figures:
         """Least, greatest, mean, NaNs of the elements that are defined."""
-        return figures(self.values, self.mask)
+        return figures(self.values, self.defined)
 
     @cached_property
     def targets(self) -> tuple[list[str], NDArray[np.int64]]:
@@ -259,6 +266,7 @@ class Recording(Sequence[Record]):
             element=str(data["element"]),
             shape=tuple(int(extent) for extent in data["shape"]),
             masked=bool(data["masked"]),
+            filled=bool(data["filled"]),
             parameter=int(data["parameter"]),
         )
         if numpy_type(place.element) is None or any(extent < 1 for extent in place.shape):

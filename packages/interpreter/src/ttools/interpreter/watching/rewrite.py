@@ -54,7 +54,7 @@ def _hide(op: Operation) -> None:
 
 def _told(variable: Variable, provenance: Provenance) -> dict[str, object]:
     """What the recorder has to know beside types and shapes."""
-    told: dict[str, object] = {"name": variable.name}
+    told: dict[str, object] = {"name": variable.name, "filled": variable.is_filled}
     if isinstance(element_type(variable.value.type), PointerType):
         sources = provenance.of(variable.value)
         (source,) = sources if len(sources) == 1 else (None,)

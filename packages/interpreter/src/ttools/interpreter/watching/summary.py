@@ -91,9 +91,9 @@ def value_text(record: Record) -> str:
         parts.append(f"nan {sums.nans} of {sums.count}")
     if sums.infinities:
         parts.append(f"inf {sums.infinities} of {sums.count}")
-    if mask is not None and sums.count < values.size:
-        parts.append(f"masked off {values.size - sums.count} of {values.size}")
-    parts.append(first_elements(values, mask))
+    if mask is not None and not mask.all():
+        parts.append(f"masked off {values.size - int(mask.sum())} of {values.size}")
+    parts.append(first_elements(values, record.defined))
     return "  ".join(parts)
 
 
@@ -170,8 +170,8 @@ def _record_data(record: Record) -> dict[str, Any]:
         return data | {"first": [{"argument": name, "offset": at} for name, at in rows]}
     first = record.values.reshape(-1)[:_FIRST]
     defined = np.ones(len(first), np.bool_)
-    if record.mask is not None:
-        defined = record.mask.reshape(-1)[:_FIRST]
+    if record.defined is not None:
+        defined = record.defined.reshape(-1)[:_FIRST]
     return data | {
         "min": _plain(sums.low),
         "max": _plain(sums.high),

@@ -45,6 +45,7 @@ class Variable:
         operation: after (before, if it stores) which it is known; from the block's start if None.
         mask: of the lanes that are defined, or take part; None if all are.
         is_parameter: it is the kernel's.
+        is_filled: a load gives the other lanes a value of their own.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Variable:
     operation: Operation | None
     mask: Value | None = None
     is_parameter: bool = False
+    is_filled: bool = False
 
 
 def find_variables(module: Module, parameters: Sequence[str]) -> list[Variable]:
@@ -146,7 +148,9 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
                 continue
             if not _is_part(value, chain[level:], positions):
                 where = SourceLocation(place.file, place.line, place.column, None, place.callers)
-                yield Variable(place.name, where, value, block, op, _undefined_mask(op))
+                yield Variable(
+                    place.name, where, value, block, op, _load_mask(op), is_filled=_is_filled(op)
+                )
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
@@ -225,9 +229,12 @@ def _apart(
     return False
 
 
-def _undefined_mask(op: Operation) -> Value | None:
-    """The mask of a load that says nothing of the other lanes."""
-    if op.name != "tt.load" or len(op.operands) != 2:
+def _load_mask(op: Operation) -> Value | None:
+    if op.name != "tt.load" or len(op.operands) < 2:
         return None
     mask = op.operands[1]
     return mask if element_type(mask.type) == BOOLEAN else None
+
+
+def _is_filled(op: Operation) -> bool:
+    return op.name == "tt.load" and len(op.operands) > 2
