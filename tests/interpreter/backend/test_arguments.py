@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,20 @@ def test_a_kernel_with_other_parameters_is_refused() -> None:
     plan.check(["!tt.ptr<f32>", "i32"])
     with pytest.raises(TtoolsError, match="defect of ttools"):
         plan.check(["!tt.ptr<f32>", "i32", "i32"])
+
+
+class TestTensorsWithoutMemory:
+    """They would end the process at the first access."""
+
+    def test_meta_device(self) -> None:
+        with pytest.raises(UsageError, match=r"argument `x` \(\*fp32\): .* meta device"):
+            pack("*fp32", torch.ones(8, device="meta"))
+
+    def test_freed_storage(self) -> None:
+        tensor = torch.ones(8)
+        tensor.untyped_storage().resize_(0)
+        with pytest.raises(UsageError, match="resized to nothing"):
+            pack("*fp32", tensor)
+
+    def test_empty_tensors_are_allowed(self) -> None:
+        assert pack("*fp32", torch.empty(0, 3, device="meta")) == [0]

@@ -55,7 +55,20 @@ def _pointer(value: Any) -> int:
         address = 0 if value is None else value
     if not isinstance(address, int):
         raise TypeError(f"a pointer must be a tensor, have data_ptr(), or be an int: {value!r}")
+    if address == 0 and value is not None:
+        _check_memory(value)
     return address & _MASK64
+
+
+def _check_memory(value: Any) -> None:
+    """Refuses a tensor with elements but without memory, which ends at the first access."""
+    size = getattr(value, "numel", None)
+    if size is None or size() == 0:
+        return
+    device = getattr(value, "device", None)
+    if getattr(device, "type", None) == "meta":
+        raise ValueError("a tensor on the meta device has no memory")
+    raise ValueError("the tensor has no memory: it is fake, or its storage was resized to nothing")
 
 
 _SCALARS: dict[str, Callable[[Any], int]] = {
