@@ -97,15 +97,21 @@ def all_samples(problem: TuningProblem, arguments: dict[str, Any], grid: Any) ->
 
 
 def compare(
-    problem: TuningProblem, shape: Mapping[str, int], tuned: tuple[float, Any, int], cache: str
+    problem: TuningProblem,
+    shape: Mapping[str, int],
+    tuned: tuple[float, Any, int],
+    cache: str,
+    autotunes: bool,
 ) -> Any:
     arguments, grid = problem.inputs(**shape)
     own_s, own, tried = tuned
-    theirs_s, theirs = exhaustive(problem, arguments, grid, cache)
+    os.environ["TRITON_CACHE_DIR"] = cache
+    theirs_s, theirs = exhaustive(problem, arguments, grid, cache) if autotunes else (None, None)
     space, trials, bench = all_samples(problem, arguments, grid)
     right = [trial for trial in trials if trial.cost is not None]
     best = min(right, key=lambda trial: trial.cost)
-    wanted = {config_key(own), config_key(theirs), best.key}
+    winners = {"tuner": own, "autotune": theirs, "best": dict(best.values)}
+    wanted = {config_key(values) for values in winners.values() if values}
     turns = bench.final([each for each in space if each.key in wanted])
     medians = {key: statistics.median(samples) for key, samples in turns.items()}
     row = {
@@ -114,12 +120,8 @@ def compare(
         "space": len(space),
         "tried": tried,
         "seconds": {"tuner": own_s, "autotune": theirs_s},
-        "winners": {"tuner": own, "autotune": theirs, "best": dict(best.values)},
-        "medians": {
-            "tuner": medians[config_key(own)],
-            "autotune": medians[config_key(theirs)],
-            "best": medians[best.key],
-        },
+        "winners": winners,
+        "medians": {n: medians[config_key(v)] if v else None for n, v in winners.items()},
         "conditions": best.conditions,
         "trials": [
             {
@@ -133,11 +135,13 @@ def compare(
         ],
     }
     least = min(medians.values())
+    told = ""
+    if theirs is not None:
+        told = f"autotune {theirs_s:.1f} s +{medians[config_key(theirs)] / least - 1:.1%}; "
     print(
         f"{problem.name} {tuple(shape.values())}: {len(space)} configs, {tried} tried; "
         f"tuner {own_s:.1f} s +{medians[config_key(own)] / least - 1:.1%}; "
-        f"autotune {theirs_s:.1f} s +{medians[config_key(theirs)] / least - 1:.1%}; "
-        f"best {least * 1e6:.1f} us; {sum(t.status != 'ok' for t in trials)} rejected",
+        f"{told}best {least * 1e6:.1f} us; {sum(t.status != 'ok' for t in trials)} rejected",
         flush=True,
     )
     return row
@@ -148,7 +152,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
+    parser.add_argument(
+        "--first", action="store_true", help="run triton.autotune for the first shape only"
+    )
     options = parser.parse_args()
+    all_shapes = not options.first
     began = time.monotonic()
     rows: list[Any] = []
     names = set(filter(None, options.only.split(",")))
@@ -160,7 +168,9 @@ def main() -> None:
                 if time.monotonic() - began > options.seconds:
                     print("out of time at", problem.name, shape)
                     break
-                rows.append(compare(problem, shape, tuned, theirs))
+                rows.append(
+                    compare(problem, shape, tuned, theirs, all_shapes or shape is problem.shapes[0])
+                )
                 data = {
                     "schema": SCHEMA,
                     "device": gpu_device(),

@@ -116,12 +116,24 @@ def layer_norm_kernel(
 def softmax_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lanes = tl.arange(0, BLOCK)
-    at = row[:, None].to(tl.int64) * columns + lanes[None, :]
-    inside = (row[:, None] < rows) & (lanes[None, :] < columns)
-    x = tl.load(x_ptr + at, mask=inside, other=-float("inf")).to(tl.float32)
-    numerator = tl.exp(x - tl.max(x, 1)[:, None])
-    y = numerator / tl.sum(numerator, 1)[:, None]
-    tl.store(out_ptr + at, y.to(tl.float16), mask=inside)
+    start = row[:, None].to(tl.int64) * columns
+    most = tl.full((ROWS, BLOCK), -1e30, tl.float32)
+    weight = tl.zeros((ROWS, BLOCK), tl.float32)
+    for offset in range(0, columns, BLOCK):
+        at = offset + lanes[None, :]
+        inside = (row[:, None] < rows) & (at < columns)
+        x = tl.load(x_ptr + start + at, mask=inside, other=-1e30).to(tl.float32)
+        new = tl.maximum(most, x)
+        weight = weight * tl.exp(most - new) + tl.exp(x - new)
+        most = new
+    top = tl.max(most, 1)
+    total = tl.sum(weight * tl.exp(most - top[:, None]), 1)
+    for offset in range(0, columns, BLOCK):
+        at = offset + lanes[None, :]
+        inside = (row[:, None] < rows) & (at < columns)
+        x = tl.load(x_ptr + start + at, mask=inside, other=0.0).to(tl.float32)
+        y = tl.exp(x - top[:, None]) / total[:, None]
+        tl.store(out_ptr + start + at, y.to(tl.float16), mask=inside)
 
 
 @triton.jit
@@ -147,9 +159,10 @@ class TuningProblem:
         name: of the comparison.
         kernel: a jit function.
         key: what is tuned apart.
-        space: values by parameter; all combinations are configurations.
+        space: values by parameter; all combinations that `keeps` keeps are configurations.
         shapes: sizes by name, each a launch.
         inputs: arguments by name, and the grid, of a shape.
+        keeps: whether a combination is one that somebody would write down.
     """
 
     name: str
@@ -158,13 +171,13 @@ class TuningProblem:
     space: Values
     shapes: Sequence[Mapping[str, int]]
     inputs: Callable[..., tuple[dict[str, Any], Callable[[Mapping[str, Any]], tuple[int, ...]]]]
+    keeps: Callable[[Mapping[str, Any]], bool] = lambda values: True
 
     def configs(self) -> list[Any]:
         """All configurations, the last parameter running fastest."""
-        return [config_of(dict(zip(self.space, v, strict=True))) for v in self._combinations()]
-
-    def _combinations(self) -> Any:
-        return itertools.product(*self.space.values())
+        chosen = itertools.product(*self.space.values())
+        values = (dict(zip(self.space, each, strict=True)) for each in chosen)
+        return [config_of(each) for each in values if self.keeps(each)]
 
 
 def config_of(values: Mapping[str, Any]) -> Any:
@@ -206,8 +219,6 @@ def _rows(with_weight: bool) -> Callable[..., Any]:
         arguments = {"x_ptr": x, "out_ptr": torch.empty_like(x), "rows": rows, "columns": columns}
         if with_weight:
             arguments |= {"w_ptr": torch.randn(columns, device="cuda").half(), "eps": 1e-5}
-        else:
-            arguments["BLOCK"] = triton.next_power_of_2(columns)
         return arguments, lambda meta: (triton.cdiv(rows, meta["ROWS"]),)
 
     return inputs
@@ -233,6 +244,24 @@ def _tiles(block_k: Sequence[int]) -> Values:
 
 
 _PRODUCTS = ({"m": 4096, "n": 4096, "k": 4096}, {"m": 512, "n": 4096, "k": 2048})
+_ROW_SPACE = {
+    "BLOCK": (256, 512, 1024, 2048, 4096),
+    "ROWS": (1, 2, 4),
+    "num_warps": (1, 2, 4, 8, 16),
+}
+#: Elements of a thread that its registers can hold.
+_MOST_PER_THREAD = 128
+
+
+def _fits_rows(values: Mapping[str, Any]) -> bool:
+    threads = 32 * int(values["num_warps"])
+    return int(values["ROWS"] * values["BLOCK"]) <= _MOST_PER_THREAD * threads
+
+
+def _fits_tile(values: Mapping[str, Any]) -> bool:
+    return int(values["BLOCK_M"] * values["BLOCK_N"]) <= 256 * 128
+
+
 _ROW_SHAPES = (
     {"rows": 8192, "columns": 4096},
     {"rows": 32768, "columns": 768},
@@ -255,21 +284,19 @@ PROBLEMS = (
         name="softmax",
         kernel=softmax_kernel,
         key=("rows", "columns"),
-        space={"ROWS": (1, 2, 4, 8), "num_warps": (1, 2, 4, 8, 16, 32), "num_stages": (1, 2)},
+        space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
         inputs=_rows(with_weight=False),
+        keeps=_fits_rows,
     ),
     TuningProblem(
         name="layer_norm",
         kernel=layer_norm_kernel,
         key=("rows", "columns"),
-        space={
-            "BLOCK": (256, 512, 1024, 2048, 4096),
-            "ROWS": (1, 2, 4),
-            "num_warps": (1, 2, 4, 8),
-        },
+        space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
         inputs=_rows(with_weight=True),
+        keeps=_fits_rows,
     ),
     TuningProblem(
         name="matmul_fp16",
@@ -278,6 +305,7 @@ PROBLEMS = (
         space=_tiles((32, 64)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 1024, "k": 1024}),
         inputs=_matmul("fp16"),
+        keeps=_fits_tile,
     ),
     TuningProblem(
         name="matmul_fp8",
@@ -286,6 +314,7 @@ PROBLEMS = (
         space=_tiles((64, 128)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 2048, "k": 8192}),
         inputs=_matmul("fp8"),
+        keeps=_fits_tile,
     ),
     TuningProblem(
         name="attention",

@@ -298,14 +298,14 @@ class SpecialisedSource:
     """What a kernel was compiled from.
 
     Attributes:
-        backend: that compiled it: `cuda`, `hip`, `cpu`.
+        function: the `JITFunction`.
         signature: Triton's type of each parameter.
         constants: values by path of parameter indices.
         hints: Triton's attributes by path of parameter indices.
         options: of the launch that a compilation depends on.
     """
 
-    backend: str
+    function: Any
     signature: dict[str, Any]
     constants: dict[tuple[int, ...], Any]
     hints: dict[tuple[int, ...], Any]
@@ -320,7 +320,7 @@ def specialised_source(kernel: Any) -> SpecialisedSource | None:
         return None
     names = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
     return SpecialisedSource(
-        backend=str(metadata.target.backend),
+        function=source.fn,
         signature=dict(source.signature),
         constants=dict(source.constants),
         hints=dict(source.attrs),

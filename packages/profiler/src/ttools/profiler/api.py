@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import launched
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
@@ -51,13 +50,11 @@ class Profile:
         session: Session,
         device: Device | None,
         target: Target | None,
-        only: Sequence[str] | None,
     ) -> None:
-        self._session, self.device, self.target, self._only = session, device, target, only
+        self._session, self.device, self.target = session, device, target
         self.place = session.place
-        self._sources: list[KernelSource] = []
+        self._compiled: list[KernelSource] = []
         self._inspections: list[Inspection] = []
-        self._compiled = 0
         self._active: list[ExitStack] = []
 
     @property
@@ -152,8 +149,10 @@ class Profile:
         """
         if self.target is None:
             return []
-        for source in self._sources[self._compiled :]:
-            self._compiled += 1
+        for source in self._session.sources:
+            if source in self._compiled:
+                continue
+            self._compiled.append(source)
             try:
                 self._inspections.append(Inspection(compile_for(source, self.target)))
             except CompilationError as error:
@@ -162,11 +161,6 @@ class Profile:
 
     def __enter__(self) -> Profile:
         with ExitStack() as stack:
-            # Counting on the host compiles kernels that run on a GPU once more.
-            ignored = "cpu" if self.place == "the GPU" else ""
-            wanted = launched(names=self._only or (), ignored_backend=ignored)
-            new = stack.enter_context(wanted)
-            stack.callback(lambda: self._sources.extend(new))
             stack.enter_context(self._session.running())
             self._active.append(stack.pop_all())
         return self
@@ -263,4 +257,4 @@ def profile(
         options = ProtonOptions(context=context, data=data, backend=backend, mode=mode)
         session = GpuSession(only, counts=counts, options=options, keep=proton_file)
     wanted = read_target(target) if target else known.target if known else None
-    return Profile(session, known, wanted, only)
+    return Profile(session, known, wanted)

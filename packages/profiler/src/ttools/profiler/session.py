@@ -8,10 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.launched import launched, sources_of
 from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter import interpret
 from ttools.interpreter.emit.module import Instruments
@@ -69,6 +71,10 @@ class Session(Protocol):
     notes: dict[str, str]
     scopes: list[tuple[tuple[str, ...], dict[str, float]]]
 
+    @property
+    def sources(self) -> list[KernelSource]:
+        """The specialisations of kernels that were launched, in the order of first launches."""
+
     def running(self) -> AbstractContextManager[None]:
         """Profiles what is launched while the context lasts."""
 
@@ -97,14 +103,25 @@ class CpuSession:
         self._counter = LaunchCounter()
         self._lock = threading.Lock()
         self._told = threading.local()
+        self._kernels: list[Any] = []
         self._began = time.perf_counter()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Profiles what is launched while the context lasts."""
-        listening = self._origin.scopes.listening(), launch_metrics.told(self._take)
-        with listening[0], listening[1], self._interpretation:
+        with ExitStack() as stack:
+            stack.enter_context(self._origin.scopes.listening())
+            stack.enter_context(launch_metrics.told(self._take))
+            kernels = stack.enter_context(launched())
+            stack.callback(lambda: self._kernels.extend(kernels))
+            stack.enter_context(self._interpretation)
             yield
+
+    @property
+    def sources(self) -> list[KernelSource]:
+        """The specialisations that were launched."""
+        chosen = {sample.kernel for sample in self.samples}
+        return [each for each in sources_of(self._kernels) if each.name in chosen]
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Counts a launch, then runs it; see `ttools.interpreter.observation`."""

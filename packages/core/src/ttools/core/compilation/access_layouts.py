@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.layouts import Holder, Layout, holder, layouts_of
@@ -44,6 +44,7 @@ class AccessLayout:
         shape: of the tile.
         layout: as TTGIR writes it.
         held: who holds what of the tile.
+        nested: whether it is inside a loop or a branch.
     """
 
     kind: str
@@ -51,6 +52,11 @@ class AccessLayout:
     shape: tuple[int, ...]
     layout: str
     held: Holder
+    nested: bool
+
+
+#: Operations of the kernel itself are indented so far.
+_INDENT = " " * 4
 
 
 def access_layouts(compilation: Compilation) -> list[AccessLayout]:
@@ -64,10 +70,14 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
             continue
         shape = tuple(int(n) for n in tile[1].split("x") if n)
         text = _balanced(tile[2])
-        key = (access[1], line.location, shape, text)
+        # What a loop pipelines is copied before it too.
+        nested = line.text.startswith(_INDENT + " ")
+        key = (_KINDS[access[1]], line.location, shape, text)
+        if key in found and nested:
+            found[key] = replace(found[key], nested=True)
         held = None if key in found else _held(text, named, shape, compilation.target.threads)
         if held is not None:
-            found[key] = AccessLayout(_KINDS[access[1]], line.location, shape, text, held)
+            found[key] = AccessLayout(_KINDS[access[1]], line.location, shape, text, held, nested)
     return list(found.values())
 
 

@@ -6,7 +6,7 @@ Owns reading them off the kernels that launches return. Must not know targets.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,30 +15,20 @@ from ttools.core.compilation.kernel_source import KernelSource
 
 
 @contextmanager
-def launched(
-    *, names: Collection[str] = (), ignored_backend: str = ""
-) -> Iterator[list[KernelSource]]:
-    """Collects the specialisations that are launched in its context, in order.
-
-    Args:
-        names: of the kernels wanted; all by default.
-        ignored_backend: kernels that this one compiled do not count.
-    """
+def launched() -> Iterator[list[Any]]:
+    """Collects the compiled kernels that are launched in its context, in order, each once."""
     kind = triton_versions.jit_function_class()
     original: Callable[..., Any] = kind.run
-    found: list[KernelSource] = []
-    known: dict[int, Any] = {}  # holding the kernels keeps their ids apart
+    found: list[Any] = []
+    known: set[int] = set()  # `found` holds the kernels, which keeps their ids apart
     lock = threading.Lock()
 
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
         kernel = original(function, *args, **kwargs)
         if id(kernel) not in known and not kwargs.get("warmup"):
             with lock:
-                known[id(kernel)] = kernel
-                source = triton_versions.specialised_source(kernel)
-                wanted = source is not None and (not names or function.__name__ in names)
-                if source is not None and wanted and source.backend != ignored_backend:
-                    _add(found, function, source)
+                known.add(id(kernel))
+                found.append(kernel)
         return kernel
 
     kind.run = run
@@ -48,16 +38,21 @@ def launched(
         kind.run = original
 
 
-def _add(
-    found: list[KernelSource], function: Any, source: triton_versions.SpecialisedSource
-) -> None:
-    new = KernelSource(
-        name=function.__name__,
-        function=function,
-        signature=source.signature,
-        constants=source.constants,
-        hints=source.hints,
-        options=source.options,
-    )
-    if not any(each.function is function and repr(each) == repr(new) for each in found):
-        found.append(new)
+def sources_of(kernels: Iterable[Any]) -> list[KernelSource]:
+    """What compiled kernels were compiled from, each once; those of no Python function left out."""
+    found: list[KernelSource] = []
+    for kernel in kernels:
+        source = triton_versions.specialised_source(kernel)
+        if source is None:
+            continue
+        new = KernelSource(
+            name=source.function.__name__,
+            function=source.function,
+            signature=source.signature,
+            constants=source.constants,
+            hints=source.hints,
+            options=source.options,
+        )
+        if not any(each.function is new.function and repr(each) == repr(new) for each in found):
+            found.append(new)
+    return found

@@ -40,6 +40,7 @@ class AccessQuality:
         sectors: of 32 bytes that these move.
         ideal: sectors that as many different bytes fit into.
         active: share of the lanes of these requests that are in use.
+        nested: whether the compiler left it inside a loop or a branch.
     """
 
     trace: AccessTrace
@@ -50,6 +51,7 @@ class AccessQuality:
     sectors: int
     ideal: int
     active: float
+    nested: bool
 
     @property
     def location(self) -> SourceLocation | None:
@@ -142,6 +144,7 @@ def quality_of(trace: AccessTrace, layout: AccessLayout, bits: int, possible: in
         sectors=sectors,
         ideal=ideal,
         active=active / lanes if lanes else 1.0,
+        nested=layout.nested,
     )
 
 

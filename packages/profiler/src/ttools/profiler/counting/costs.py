@@ -79,7 +79,9 @@ def type_name(element: object) -> str:
 def _dot(op: Operation) -> Counter[str]:
     a = op.operands[0].type
     assert isinstance(a, TensorType)
-    if str(element_type(a)) == "f32" and op.attributes.get("inputPrecision") == "ieee":
+    # What is the default is not printed.
+    precision = op.attributes.get("inputPrecision", "ieee")
+    if op.name == "tt.dot" and str(element_type(a)) == "f32" and precision == "ieee":
         return Counter({"fp32": 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]})
     result = op.results[0].type
     inner = a.shape[-1]

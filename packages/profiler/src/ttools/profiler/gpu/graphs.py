@@ -6,7 +6,7 @@ Owns which launches a graph holds. Must not know what is known of a launch.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -18,10 +18,12 @@ class GraphLaunches(Generic[L]):
 
     Attributes:
         launches: made so far, in their order.
+        add: takes note of a launch; of one that is captured, for the graph's replays.
     """
 
     def __init__(self) -> None:
         self.launches: list[L] = []
+        self.add: Callable[[L], None] = self.launches.append
         self._held: weakref.WeakKeyDictionary[Any, list[L]] = weakref.WeakKeyDictionary()
         self._open: list[L] | None = None
 
@@ -29,20 +31,6 @@ class GraphLaunches(Generic[L]):
     def capturing(self) -> bool:
         """Whether launches are captured instead of being made."""
         return self._open is not None
-
-    def add(self, launch: L) -> None:
-        """Takes note of a launch; of one that is captured, for the graph's replays."""
-        (self.launches if self._open is None else self._open).append(launch)
-
-    @property
-    def latest(self) -> L | None:
-        """The launch noted last; None before the first."""
-        noted = self.launches if self._open is None else self._open
-        return noted[-1] if noted else None
-
-    def replace_latest(self, launch: L) -> None:
-        """Says more of the latest launch."""
-        (self.launches if self._open is None else self._open)[-1] = launch
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -55,10 +43,12 @@ class GraphLaunches(Generic[L]):
         def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
             result = begin(graph, *args, **kwargs)
             self._open = []
+            self.add = self._open.append
             return result
 
         def capture_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self._held[graph], self._open = self._open or [], None
+            self.add = self.launches.append
             return end(graph, *args, **kwargs)
 
         def replayed(graph: Any, *args: Any, **kwargs: Any) -> Any:

@@ -46,14 +46,32 @@ def kernel_times(path: Path) -> list[KernelTime]:
         UsageError: the file is neither.
     """
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = documents(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read `{path}`: {error}") from error
-    if isinstance(data, dict):
-        return sorted(_of_trace(data.get("traceEvents", [])), key=lambda each: each.begin)
-    if isinstance(data, list):
-        return [found for root in data[:1] for found in _of_tree(root, ())]
+    if all(isinstance(each, dict) for each in data):
+        times = (time for each in data for time in _of_trace(each.get("traceEvents", [])))
+        return sorted(times, key=lambda each: each.begin)
+    if isinstance(data[0], list):
+        return [found for root in data[0][:1] for found in _of_tree(root, ())]
     raise UsageError(f"`{path}` is neither a trace nor a tree of Proton's")
+
+
+def documents(text: str) -> list[Any]:
+    """The JSON documents of a file, at least one: a trace has one for each stream.
+
+    Raises:
+        ValueError: the text is no such thing.
+    """
+    decoder, at = json.JSONDecoder(), 0
+    found: list[Any] = []
+    text = text.strip()
+    while at < len(text) or not found:
+        value, at = decoder.raw_decode(text, at)
+        found.append(value)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return found
 
 
 def _of_trace(events: Any) -> Iterator[KernelTime]:

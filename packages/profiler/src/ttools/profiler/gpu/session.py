@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from ttools.core.compilation.kernel_source import KernelSource
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
@@ -51,9 +52,16 @@ class GpuSession:
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
         self.scopes = origin.told
-        self._watch = CountedLaunches(only, counts=counts, origin=origin)
+        # Proton's trace has the stack of each launch.
+        sums = self._options.data == "tree" and self._options.context == "shadow"
+        self._watch = CountedLaunches(only, counts=counts, origin=origin, stacks=sums)
         self.notes = self._watch.notes
         self._seen = 0
+
+    @property
+    def sources(self) -> list[KernelSource]:
+        """The specialisations that were launched."""
+        return self._watch.sources
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -95,11 +103,11 @@ def join(
     first = times[0].begin if times else 0.0
     for each in times:
         own = by_name[each.kernel]
-        made = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None), each.stack)
+        made = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None))
         if len(own) == numbers[each.kernel]:
             made = own[seen[each.kernel]]
         elif own and all(other.launch == own[0].launch for other in own):
-            made = own[0]._replace(stack=each.stack)
+            made = own[0]
         elif own:
             notes.setdefault(
                 each.kernel,
@@ -118,11 +126,14 @@ def join_sums(
     Where they do different things, or more of them were made than timed, counts are left out.
     """
     groups: defaultdict[tuple[str, tuple[str, ...]], list[MadeLaunch]] = defaultdict(list)
+    every: defaultdict[str, list[MadeLaunch]] = defaultdict(list)
     for made in launches:
         groups[made.launch.kernel, made.stack].append(made)
+        every[made.launch.kernel].append(made)
     samples = []
     for each in times:
-        own = groups.get((each.kernel, each.stack), [])
+        # Where the stack was not noted, all launches of the kernel stand for each scope's.
+        own = groups.get((each.kernel, each.stack), every[each.kernel])
         alike = bool(own) and all(
             (other.launch, other.config) == (own[0].launch, own[0].config) for other in own
         )
@@ -132,7 +143,7 @@ def join_sums(
                 "its launches differ and were timed together, so counts are left out; "
                 "data='trace' times them apart",
             )
-        plain = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None), each.stack)
+        plain = MadeLaunch(GpuLaunch(kernel=each.kernel, grid=(), counts=None))
         made = own[0] if alike else plain
         metrics: Counter[str] = Counter()
         for other in own if len(own) == each.launches else ():
@@ -150,7 +161,7 @@ def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
         counts=made.launch.counts,
         begin=time.begin,
         lane=time.lane,
-        stack=made.stack,
+        stack=time.stack,
         metrics=made.metrics,
         source=made.launch.source,
         launches=time.launches,

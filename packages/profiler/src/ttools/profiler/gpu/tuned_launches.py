@@ -5,30 +5,48 @@ Must not know what the configuration is used for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.interpreter.backend.tuned_config import trying, tuning
+from ttools.interpreter.backend.tuned_config import autotuner_config, trying, tuning
 
 
-@contextmanager
-def known_configs() -> Iterator[None]:
-    """While the context lasts, `autotuner_config` tells it, of trials and of chosen launches."""
-    kind = triton_versions.autotuner_class()
-    run, bench = kind.run, kind._bench
+class TunedConfigs:
+    """Knows the configurations of launches while `known`.
 
-    def known_run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with tuning(self):
-            return run(self, *args, **kwargs)
+    Attributes:
+        tuners: how many autotuners are running; without any a launch has no configuration.
+    """
 
-    def known_bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        with trying(config):
-            return bench(self, *args, config=config, **meta)
+    def __init__(self) -> None:
+        self.tuners = 0
 
-    kind.run, kind._bench = known_run, known_bench
-    try:
-        yield
-    finally:
-        kind.run, kind._bench = run, bench
+    def current(self) -> Mapping[str, Any] | None:
+        """Of the launch being made by this thread; None without an autotuner."""
+        return autotuner_config()
+
+    @contextmanager
+    def known(self) -> Iterator[None]:
+        """Watches autotuners, their trials and their chosen launches."""
+        kind = triton_versions.autotuner_class()
+        run, bench = kind.run, kind._bench
+
+        def known_run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            self.tuners += 1
+            try:
+                with tuning(tuner):
+                    return run(tuner, *args, **kwargs)
+            finally:
+                self.tuners -= 1
+
+        def known_bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+            with trying(config):
+                return bench(tuner, *args, config=config, **meta)
+
+        kind.run, kind._bench = known_run, known_bench
+        try:
+            yield
+        finally:
+            kind.run, kind._bench = run, bench

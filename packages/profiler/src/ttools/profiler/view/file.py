@@ -5,7 +5,6 @@ Owns the differences between files. Must not know which metrics are shown.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
+from ttools.profiler.gpu.proton_file import documents
 from ttools.profiler.view.message_pack import unpack
 
 #: A metric's value; vectors are what instrumented kernels give.
@@ -93,11 +93,13 @@ def read(path: Path) -> ProtonProfile:
     except OSError as error:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
     try:
-        data = json.loads(raw) if raw[:1] in (b"[", b"{", b" ", b"\n") else unpack(raw)
+        is_json = raw[:1] in (b"[", b"{", b" ", b"\n")
+        data, *more = documents(raw.decode("utf-8")) if is_json else [unpack(raw)]
     except ValueError as error:
         raise UsageError(f"`{path}` is neither JSON nor MessagePack: {error}") from error
-    if isinstance(data, Mapping) and isinstance(data.get("traceEvents"), list):
-        return ProtonProfile(path.name, _of_trace(data["traceEvents"]), {})
+    events = [_events(each) for each in (data, *more)]
+    if all(each is not None for each in events):
+        return ProtonProfile(path.name, _of_trace([e for each in events for e in each or ()]), {})
     if isinstance(data, list) and all(isinstance(each, Mapping) for each in data):
         return _of_trees(path.name, data)
     raise UsageError(f"`{path}` is neither a tree nor a trace of Proton's")
@@ -186,6 +188,12 @@ def _number(value: Any) -> Number | None:
 
 
 # ---- traces
+
+
+def _events(document: Any) -> list[Any] | None:
+    """Of one document of a trace; None if it is none."""
+    found = document.get("traceEvents") if isinstance(document, Mapping) else None
+    return found if isinstance(found, list) else None
 
 
 def _of_trace(events: list[Any]) -> Frame:
