@@ -231,9 +231,11 @@ def test_mixed_precision() -> None:
     x = torch.ones(2, 2, device="cuda")
     for context in (torch.autocast("cuda"), torch.amp.autocast(device_type="cuda")):
         with context:
-            assert (x @ x).dtype is torch.bfloat16
-    with torch.autocast("cuda", dtype=torch.float16):
-        assert (x @ x).dtype is torch.float16
+            assert (x @ x).dtype is torch.float16
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert (x @ x).dtype is torch.bfloat16
+    with torch.autocast("cpu"):
+        assert (x @ x).dtype is torch.bfloat16
     scaler = torch.amp.GradScaler("cuda")
     weight = torch.nn.Parameter(x.clone())
     optimizer = torch.optim.AdamW([weight])
@@ -241,6 +243,24 @@ def test_mixed_precision() -> None:
     scaler.step(optimizer)
     scaler.update()
     assert not torch.equal(weight, x)
+
+
+@pytest.mark.usefixtures("mapped")
+@pytest.mark.filterwarnings("ignore:.*autocast_gpu_dtype:DeprecationWarning")
+def test_libraries_that_ask_for_autocast_without_a_device() -> None:
+    assert not torch.is_autocast_enabled()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled()
+        assert torch.is_autocast_enabled("cuda")
+        assert torch.get_autocast_gpu_dtype() is torch.bfloat16
+        with torch.autocast("cuda", enabled=False):
+            assert not torch.is_autocast_enabled()
+    try:
+        torch.set_autocast_enabled(True)
+        assert torch.is_autocast_enabled("cpu")
+    finally:
+        torch.set_autocast_enabled(False)
+    assert not torch.is_autocast_enabled()
 
 
 @pytest.mark.usefixtures("mapped")

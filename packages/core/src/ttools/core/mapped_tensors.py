@@ -37,6 +37,8 @@ _DEVICE_TYPE_FUNCTIONS = (
     *("get_autocast_dtype", "is_autocast_enabled", "set_autocast_dtype", "set_autocast_enabled"),
     "is_autocast_available",
 )
+# Those that mean CUDA when they are called with so many arguments only.
+_CUDA_BY_DEFAULT = {"is_autocast_enabled": 0, "set_autocast_enabled": 1}
 _CUDA_PREFIX = "torch.cuda."
 
 
@@ -118,7 +120,13 @@ def tensor_replacements(torch: ModuleType, usage: Usage) -> Iterator[tuple[Any, 
     yield from _placements(devices)
     for name in _DEVICE_TYPE_FUNCTIONS:
         if hasattr(torch, name):
-            yield torch, name, _on_device_type(devices, getattr(torch, name))
+            yield torch, name, _on_device_type(getattr(torch, name), _CUDA_BY_DEFAULT.get(name))
+    # Older names for CUDA's, that newer versions of torch may drop.
+    for verb in ("get", "set"):
+        current = f"{verb}_autocast_dtype"
+        if hasattr(torch, f"{verb}_autocast_gpu_dtype") and hasattr(torch, current):
+            function = functools.partial(getattr(torch, current), "cpu")
+            yield torch, f"{verb}_autocast_gpu_dtype", function
 
 
 # --- making tensors ---------------------------------------------------------------------------
@@ -258,7 +266,7 @@ def _placements(devices: _Devices) -> Iterator[tuple[Any, str, Any]]:
     # Behind `with torch.device("cuda")` and `torch.set_default_device`.
     yield context, "__init__", _with_device(devices, context.__init__, 1)
     autocast = torch.amp.autocast
-    yield autocast, "__init__", _with_device_type(devices, autocast.__init__)
+    yield autocast, "__init__", _autocast(devices, autocast.__init__)
     yield torch.cuda.amp.autocast, "__init__", _cuda_autocast(devices, autocast.__init__)
     yield torch.nn.Module, "to", _module_to(devices, torch.nn.Module.to)
     # With a tensor's device, by the workers of a DataLoader.
@@ -296,14 +304,17 @@ def _module_to(devices: _Devices, original: Callable[..., Any]) -> Callable[...,
     return to
 
 
-def _with_device_type(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
+def _autocast(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def function(self: Any, device_type: str, *args: Any, **kwargs: Any) -> Any:
+    def initialise(
+        self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
         if devices.is_mapped(device_type):
-            device_type = "cpu"
-        return original(self, device_type, *args, **kwargs)
+            # CUDA's default; the CPU's own is bfloat16.
+            device_type, dtype = "cpu", dtype or devices.torch.float16
+        original(self, device_type, dtype, *args, **kwargs)
 
-    return function
+    return initialise
 
 
 def _cuda_autocast(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -318,11 +329,15 @@ def _cuda_autocast(devices: _Devices, original: Callable[..., Any]) -> Callable[
     return initialise
 
 
-def _on_device_type(devices: _Devices, original: Callable[..., Any]) -> Callable[..., Any]:
+def _on_device_type(
+    original: Callable[..., Any], cuda_by_default: int | None
+) -> Callable[..., Any]:
     @functools.wraps(original)
     def function(*args: Any, **kwargs: Any) -> Any:
         words = ["cpu" if word == "cuda" else word for word in args]
         named = {name: "cpu" if word == "cuda" else word for name, word in kwargs.items()}
+        if len(words) + len(named) == cuda_by_default:
+            words.insert(0, "cpu")
         return original(*words, **named)
 
     return function
