@@ -201,7 +201,8 @@ def sanitize(
 
     Args:
         checks: names of checks, also comma-separated; `default` and `all` are sets of them.
-        only: names of the kernels to run and check, or a predicate on names; all by default.
+        only: names of the kernels to check, or a predicate on names; all by default. Others run
+            as they would without this.
         view_bounds: severity of leaving the elements of a tensor inside its storage.
         threads: how many threads run the programs of a launch; as many as torch uses by default.
         seed: of the second, shuffled run of launches whose programs synchronise.

@@ -44,6 +44,10 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     Raises:
         UsageError: naming the unknown check and the known ones.
     """
+    names = list(names)
+    for text in names:
+        if not isinstance(text, str):
+            raise UsageError(f"checks={names!r}: must be names of checks")
     chosen: set[str] = set()
     for name in (part.strip() for text in names for part in text.split(",")):
         if name == "all":
@@ -88,3 +92,10 @@ class SanitizeOptions:
     seed: int = 0
     max_findings: int = 100
     all_configs: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that make no sense; `threads` is checked where they are started."""
+        if not isinstance(self.seed, int):
+            raise UsageError(f"seed={self.seed!r}: must be an integer")
+        if not isinstance(self.max_findings, int) or self.max_findings < 1:
+            raise UsageError(f"max_findings={self.max_findings!r}: must be a positive integer")
