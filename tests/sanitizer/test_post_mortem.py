@@ -161,9 +161,8 @@ def test_where_the_turn_is_unknown_the_first_visit_counts(tmp_path: Path) -> Non
 
 
 def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
-    write(
-        tmp_path, SCRIPT.replace("tl.load(\n", "tl.load(  # ttools: ignore[oob_load] as planned\n")
-    )
+    load = "tl.load(p + k + tl.arange(0, BLOCK))  # ttools: ignore[oob_load] as planned"
+    write(tmp_path, re.sub(r"tl\.load\(\n.*\n *\)", load, SCRIPT, count=1))
     done = subprocess.run(
         ttools("sanitize", "--check", "memcheck", "--pdb-on-finding", "script.py"),
         cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
