@@ -74,3 +74,35 @@ def from_number(address, o_ptr, n, B: tl.constexpr):
 def address_is_passed_as_a_number(fixed: bool) -> None:
     x = torch.rand(50)
     from_number[(1,)](x.data_ptr(), torch.empty(64), 50 if fixed else 60, B=64)
+
+
+@triton.jit
+def update_each(table_ptr, x_ptr, D: tl.constexpr):
+    o_ptr = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    d = tl.arange(0, D)
+    x = tl.load(x_ptr + d)
+    tl.store(o_ptr + d, tl.load(o_ptr + d) + x)  # BUG: race
+
+
+@buggy("race", "table_ptr", also=["overlapping_store"])
+def tensor_stands_in_a_table_twice(fixed: bool) -> None:
+    first, second = torch.zeros(16), torch.zeros(16)
+    table = addresses([first, second if fixed else first])
+    update_each[(2,)](table, torch.rand(16), D=16)
+
+
+@triton.jit
+def double_each(table_ptr, o_ptr, D: tl.constexpr):
+    x_ptr = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    d = tl.arange(0, D)
+    tl.store(o_ptr + tl.program_id(0) * D + d, 2 * tl.load(x_ptr + d))  # BUG: uninit_read
+
+
+@buggy(
+    "uninit_read",
+    "table_ptr",
+    missed="unwritten memory is tracked in tensors that are passed, not behind loaded pointers",
+)
+def tensor_of_a_table_was_never_written(fixed: bool) -> None:
+    tensors = [torch.zeros(16), torch.zeros(16) if fixed else torch.empty(16)]
+    double_each[(2,)](addresses(tensors), torch.empty(2, 16), D=16)

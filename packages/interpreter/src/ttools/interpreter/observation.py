@@ -108,7 +108,7 @@ class ObservedLaunch:
     @cached_property
     def raw_parameters(self) -> list[int]:
         """The raw value of each parameter: an address, or a number's bits."""
-        return self.plan.pack(self.values)
+        return self.plan.pack(self.values, guarded=True)
 
     def execute(
         self,
@@ -140,6 +140,8 @@ class ObservedLaunch:
             instruments = replace(instruments, guards=True)
             regions = regions or self.regions
         kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
+        if not instruments.guards:
+            self.plan.require_memory(self.values)
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:

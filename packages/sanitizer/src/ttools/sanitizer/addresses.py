@@ -137,6 +137,11 @@ class Addresses:
         start, end = self._regions[parameter].storage
         return start <= address < end
 
+    def around(self, address: int) -> tuple[int, int] | None:
+        """First address and end of the storage that an address lies in, if it is known."""
+        known = [(low, high) for low, high in self.allocations() if low <= address < high < 1 << 63]
+        return min(known, key=lambda each: each[1] - each[0], default=None)
+
     def start(self, parameter: int) -> int:
         """The first address of the storage of a parameter."""
         return self._regions[parameter].storage[0]

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding
+from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
@@ -193,7 +194,7 @@ class CheckedLaunch:
                 self.regions,
                 self.addresses,
                 self.options.view_bounds,
-                lambda place: self.planner.table_of(self.launch, place),
+                self._table_of,
             )
         if counts:
             yield from check_findings(counts, self.subject)
@@ -201,7 +202,7 @@ class CheckedLaunch:
             promises, values = self.planner.promises(self.launch), self.launch.raw_parameters
             if any(values[each.parameter] % each.divisor for each in promises):
                 # Copies of device memory may lie at other addresses.
-                values = self.launch.plan.pack(self.launch.arguments)
+                values = self.launch.plan.pack(self.launch.arguments, guarded=True)
                 yield from argument_findings(promises, values, self.subject)
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject)
@@ -212,7 +213,7 @@ class CheckedLaunch:
             yield from self._races(monitor)
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:
-        found = list(race_findings(monitor, self.subject, self.addresses))
+        found = list(race_findings(monitor, self.subject, self.addresses, self._table_of))
         # Stores that conflict with loads too depend on the order, whatever they store.
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
         changing: Records | None = None
@@ -224,6 +225,9 @@ class CheckedLaunch:
                 yield finding if touches(changing, overlaps) else identical(finding)
             else:
                 yield finding
+
+    def _table_of(self, location: SourceLocation | None) -> int:
+        return self.planner.table_of(self.launch, location)
 
     def _only_then(self, monitor: Monitor, options: LaunchOptions) -> Iterator[Finding]:
         """Races that only another order of the programs shows."""

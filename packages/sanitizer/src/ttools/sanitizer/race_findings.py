@@ -5,11 +5,12 @@ Owns the words. Which accesses conflict is `races`' business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
+from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
@@ -47,9 +48,19 @@ _known_sites: WeakKeyDictionary[SiteTable, list[Site]] = WeakKeyDictionary()
 
 
 def race_findings(
-    monitor: Monitor, subject: Subject, addresses: Addresses
+    monitor: Monitor,
+    subject: Subject,
+    addresses: Addresses,
+    table_of: Callable[[SourceLocation | None], int],
 ) -> Iterator[tuple[Conflict, Finding]]:
-    """The findings of one launch, each with the conflict it tells of."""
+    """The findings of one launch, each with the conflict it tells of.
+
+    Args:
+        monitor: what the launch left.
+        subject: what to call things by.
+        addresses: what memory is known.
+        table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
+    """
     accesses, syncs = monitor.records()
     if len(accesses) < 2:
         return
@@ -58,7 +69,7 @@ def race_findings(
         sites = _known_sites[monitor.table] = sites_of(monitor)
     united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
     for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
-        finding = _finding(conflict, monitor.sites, subject, addresses)
+        finding = _finding(conflict, monitor.sites, subject, addresses, table_of)
         # The copies of one operation are one place to the user.
         key = (conflict.kind, finding.location, *(r.location for r in finding.related))
         known = united.get(key)
@@ -98,7 +109,11 @@ def overwritten_findings(counts: Sequence[Count], subject: Subject) -> Iterator[
 
 
 def _finding(
-    conflict: Conflict, sites: Sequence[ProbeSite], subject: Subject, addresses: Addresses
+    conflict: Conflict,
+    sites: Sequence[ProbeSite],
+    subject: Subject,
+    addresses: Addresses,
+    table_of: Callable[[SourceLocation | None], int],
 ) -> Finding:
     first, second = conflict.first, conflict.second
     one, other = sites[first.site], sites[second.site]
@@ -106,9 +121,16 @@ def _finding(
     if conflict.kind != "intra_program_race" and one.kind != "load" and other.kind == "load":
         first, second, one, other = second, first, other, one
     owner = addresses.owner(conflict.start, through=other.parameter)
-    argument = subject.argument(-1 if owner is None else owner)
+    argument = subject.argument(table_of(other.location) if owner is None else owner)
     name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
-    item = (conflict.start - _start(addresses, owner)) // max(1, other.size)
+    storage = addresses.around(conflict.start)
+    notes: tuple[str, ...] = ()
+    if storage is not None:
+        item = (conflict.start - storage[0]) // max(1, other.size)
+        whose = "its storage"
+        if argument and owner is None:
+            name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
+        notes = (f"element {item:,} of {whose} is touched by both",)
     both_atomic = conflict.kind == "race" and one.kind == other.kind == "atomic"
     related = [_related(first, one, other, subject)]
     if conflict.missing_barrier_site is not None:
@@ -127,7 +149,7 @@ def _finding(
         program=subject.program(second.program),
         lane=_lane(second, other),
         shape=other.shape,
-        notes=(f"element {item:,} of its storage is touched by both",),
+        notes=notes,
         count=conflict.count,
         programs=conflict.programs,
         related=tuple(related),
@@ -137,8 +159,8 @@ def _finding(
     )
 
 
-def _start(addresses: Addresses, owner: int | None) -> int:
-    return 0 if owner is None else addresses.start(owner)
+def _bytes(storage: tuple[int, int]) -> str:
+    return f"{storage[1] - storage[0]:,} bytes"
 
 
 def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:

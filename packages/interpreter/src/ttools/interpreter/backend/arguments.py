@@ -68,7 +68,14 @@ def _check_memory(value: Any) -> None:
     device = getattr(value, "device", None)
     if getattr(device, "type", None) == "meta":
         raise ValueError("a tensor on the meta device has no memory")
-    raise ValueError("the tensor has no memory: it is fake, or its storage was resized to nothing")
+    if not _is_freed(value):
+        raise ValueError("the tensor has no memory: it is fake")
+
+
+def _is_freed(value: Any) -> bool:
+    """Whether the storage of a tensor with elements was resized to nothing."""
+    storage = getattr(value, "untyped_storage", None)
+    return storage is not None and value.numel() > 0 and storage().nbytes() == 0
 
 
 _SCALARS: dict[str, Callable[[Any], int]] = {
@@ -132,16 +139,37 @@ class ArgumentPlan:
             _flatten(argument, type_name, flat)
         return flat
 
-    def pack(self, flat: Sequence[Any]) -> list[int]:
+    def pack(self, flat: Sequence[Any], *, guarded: bool = False) -> list[int]:
         """The raw values of flattened arguments.
 
+        Args:
+            flat: see `flatten`.
+            guarded: whether accesses outside storages are not made, so that one without any bytes
+                does no harm.
+
         Raises:
-            UsageError: an argument does not fit its parameter's type.
+            UsageError: an argument does not fit its parameter's type, or has no memory.
         """
         try:
-            return [convert(value) for convert, value in zip(self._convert, flat, strict=True)]
+            raw = [convert(value) for convert, value in zip(self._convert, flat, strict=True)]
         except (TypeError, ValueError, OverflowError, struct.error):
             raise self._misfit(flat) from None
+        if not guarded and 0 in raw:
+            self.require_memory(flat)
+        return raw
+
+    def require_memory(self, flat: Sequence[Any]) -> None:
+        """Refuses tensors whose storage was freed: the first access would end the process.
+
+        Raises:
+            UsageError: naming the argument.
+        """
+        for index in sorted(self.pointers):
+            if _is_freed(flat[index]):
+                raise UsageError(
+                    f"argument `{self.names[index]}` ({self.types[index]}): the tensor has no "
+                    "memory: its storage was resized to nothing"
+                )
 
     def _misfit(self, flat: Sequence[Any]) -> UsageError:
         for name, type_name, convert, value in zip(
