@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed")
 
 import torch
-from tools.libraries import flag_gems_worker, liger
+from tools.libraries import checkout, flag_gems_worker
 from tools.libraries.flag_gems_operators import OPERATORS
 from tools.libraries.outcomes import Outcome, first_line, markdown, summary
 
@@ -38,10 +38,10 @@ def test_cases_without_an_outcome_have_failed(tmp_path: Path) -> None:
     report = tmp_path / "report"
     lines = [{"collected": ["a", "b"]}, asdict(Outcome("a", "pass"))]
     report.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    outcomes = liger._read(report, "stopped")
+    outcomes = checkout._read(report, "stopped")
     assert outcomes == [Outcome("a", "pass"), Outcome("b", "failed", "stopped")]
     report.write_text("")
-    assert liger._read(report, "stopped") == [Outcome("(file)", "failed", "no cases; stopped")]
+    assert checkout._read(report, "stopped") == [Outcome("(file)", "failed", "no cases; stopped")]
 
 
 def test_tables() -> None:
@@ -55,3 +55,55 @@ def test_every_operator_has_a_reference() -> None:
         packet, _, overload = operator.aten.partition(".")
         reference = getattr(torch.ops.aten, packet)
         assert getattr(reference, overload or "default") is not None
+
+
+def test_files_of_a_checkout(tmp_path: Path) -> None:
+    """A library that believes in CUDA, one kernel that is right and one that is not."""
+    (tmp_path / "doubling.py").write_text(LIBRARY)
+    (tmp_path / "test_doubling.py").write_text(TESTS)
+    options = checkout.CheckoutOptions(checkout=tmp_path)
+    files = [("doubling", tmp_path / "test_doubling.py"), ("absent", tmp_path / "test_absent.py")]
+    found, absent = checkout.run(files, options)
+    verdicts = {outcome.name: outcome.verdict for outcome in found}
+    assert verdicts == {
+        "doubling::test_factor[2]": "pass",
+        "doubling::test_factor[3]": "wrong",
+        "doubling::test_left_out": "refused",
+    }
+    assert [outcome.reason for outcome in absent] == ["the checkout has no such file"]
+
+
+LIBRARY = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double_kernel(x_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(x_ptr + lanes, tl.load(x_ptr + lanes) * 2)
+
+
+def double_(x):
+    assert x.is_cuda
+    double_kernel[(1,)](x, BLOCK=x.numel())
+    return x
+"""
+
+TESTS = """
+import pytest
+import torch
+from doubling import double_
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+def test_factor(factor):
+    x = torch.ones(16, device="cuda")
+    assert double_(x).sum().item() == 16 * factor
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_left_out():
+    pass
+"""

@@ -1,4 +1,5 @@
-"""The command line: `python -m tools.libraries flag-gems` and `… liger --checkout FOLDER`.
+"""The command line: `python -m tools.libraries flag-gems`, `… liger --checkout FOLDER` and
+`… tests --checkout FOLDER FILE…`, the latter for the test files of any library.
 
 Exit status: 0 when every case passes or is refused by its library, else 1.
 """
@@ -14,7 +15,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from tools.libraries import flag_gems, liger
+from tools.libraries import checkout, flag_gems, liger
 from tools.libraries.outcomes import Outcome, markdown, summary
 
 
@@ -26,15 +27,26 @@ def parse_arguments() -> argparse.Namespace:
     gems.add_argument("--only", action="append", default=[], metavar="OPERATOR")
     gems.add_argument("--timeout", type=float, default=60.0, help="seconds for an operator")
     own = commands.add_parser("liger", help="the test files of a checkout of Liger-Kernel")
-    own.add_argument("--checkout", type=Path, required=True, metavar="FOLDER")
     own.add_argument("--only", action="append", default=[], metavar="NAME", help="test_NAME.py")
-    own.add_argument("--sample", type=int, default=0, metavar="N", help="cases of a function")
-    own.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
-    own.add_argument("--timeout", type=float, default=60.0, help="seconds for a case")
-    own.add_argument("--file-timeout", type=float, default=600.0, help="seconds for a file")
-    for command in (gems, own):
+    tests = commands.add_parser("tests", help="test files of a checkout of any library")
+    tests.add_argument("files", nargs="+", type=Path, metavar="FILE", help="relative to --checkout")
+    for command in (own, tests):
+        add_checkout(command)
+    for command in (gems, own, tests):
         command.add_argument("--json", type=Path, metavar="FILE", help="every case, as JSON")
     return parser.parse_args()
+
+
+def add_checkout(command: argparse.ArgumentParser) -> None:
+    """What to run of a checkout, and for how long."""
+    command.add_argument("--checkout", type=Path, required=True, metavar="FOLDER")
+    command.add_argument(
+        "--path", action="append", default=[], type=Path, metavar="FOLDER", help="to import from"
+    )
+    command.add_argument("--sample", type=int, default=0, metavar="N", help="cases of a function")
+    command.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
+    command.add_argument("--timeout", type=float, default=60.0, help="seconds for a case")
+    command.add_argument("--file-timeout", type=float, default=600.0, help="seconds for a file")
 
 
 def follow(batches: Iterator[list[Outcome]]) -> list[Outcome]:
@@ -68,16 +80,29 @@ def flag_gems_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
 def liger_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
     """The test files of a checkout of Liger-Kernel."""
     print(versions("transformers"))
-    return liger.run(
-        liger.LigerOptions(
-            checkout=options.checkout.resolve(),
-            only=tuple(options.only),
-            sample=options.sample,
-            seed=options.seed,
-            case_timeout=options.timeout,
-            file_timeout=options.file_timeout,
-        )
+    return checkout.run(liger.test_files(options.checkout, options.only), of_checkout(options))
+
+
+def test_cases(options: argparse.Namespace) -> Iterator[list[Outcome]]:
+    """Test files of any checkout."""
+    print(versions())
+    files = [(str(file), options.checkout / file) for file in options.files]
+    return checkout.run(files, of_checkout(options))
+
+
+def of_checkout(options: argparse.Namespace) -> checkout.CheckoutOptions:
+    """How the files run."""
+    return checkout.CheckoutOptions(
+        checkout=options.checkout,
+        path=tuple(folder.resolve() for folder in options.path),
+        sample=options.sample,
+        seed=options.seed,
+        case_timeout=options.timeout,
+        file_timeout=options.file_timeout,
     )
+
+
+CASES = {"flag-gems": flag_gems_cases, "liger": liger_cases, "tests": test_cases}
 
 
 def by_group(outcomes: list[Outcome]) -> str:
@@ -92,10 +117,11 @@ def by_group(outcomes: list[Outcome]) -> str:
 def main() -> int:
     """Runs a library."""
     options = parse_arguments()
+    if options.command != "flag-gems":
+        options.checkout = options.checkout.resolve()
     begin = time.perf_counter()
-    cases = {"flag-gems": flag_gems_cases, "liger": liger_cases}[options.command]
-    outcomes = follow(cases(options))
-    if options.command == "liger":
+    outcomes = follow(CASES[options.command](options))
+    if options.command != "flag-gems":
         print("\n" + by_group(outcomes))
     rows = [(o.name, o.verdict, o.reason) for o in outcomes if o.verdict != "pass"]
     if rows:

@@ -1,8 +1,8 @@
 """A pytest plugin: runs a sample of the cases of every function, and writes down what each came to.
 
-Loaded with `-p tools.libraries.sampling` by `liger.py`, which names the file to write and the size
-of the sample in the environment. A line of JSON is written as soon as a case has ended, so that a
-crash or a timeout loses one case only.
+Loaded with `-p tools.libraries.sampling` by `checkout.py`, which names the file to write and the
+size of the sample in the environment. A line of JSON is written as soon as a case has ended, so
+that a crash or a timeout loses one case only.
 """
 
 from __future__ import annotations
