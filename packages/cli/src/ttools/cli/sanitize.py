@@ -124,7 +124,7 @@ def _run(
     try:
         # Nothing may write between the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
-            return run_work(work, device_map, quiet=True), None
+            return run_work(work, device_map, quiet=True, checked=True), None
     except UsageError:
         raise
     except KernelError as error:

@@ -74,6 +74,7 @@ def run_work(
     dump_outputs: Path | None = None,
     quiet: bool = False,
     debug: bool = False,
+    checked: bool = False,
 ) -> int:
     """Runs it and returns its exit status.
 
@@ -83,7 +84,13 @@ def run_work(
         dump_outputs: where to save the tensors of launches from a file.
         quiet: whether not to list them where they are not saved.
         debug: whether a script runs under the debugger.
+        checked: whether wild accesses are found and suppressed; else they may kill the process,
+            which then says so.
     """
+    from ttools.interpreter.crash_note import write_crash_note
+
+    if not checked:
+        write_crash_note("`ttools sanitize` finds accesses out of bounds, and survives them")
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.interpreter import parking
+from ttools.interpreter import crash_note, parking
 from ttools.interpreter.arena import Arena
 from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
 from ttools.interpreter.emit.module import CallbackKind, EmittedModule
@@ -70,6 +70,7 @@ class Kernel:
 
     Attributes:
         cost: seconds per program on one thread, a moving average; None before the first launch.
+        last_words: address of what a note says of the kernel, see `crash_note`.
     """
 
     def __init__(self, emitted: EmittedModule, native: NativeCode) -> None:
@@ -83,6 +84,8 @@ class Kernel:
         self.probes = SiteTable(emitted.probes)
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
+        self._last_words = crash_note.phrase(emitted.name)
+        self.last_words = ctypes.addressof(self._last_words)
 
     def add_cost(self, measured: float) -> None:
         """Takes the seconds per program of another launch into account."""
@@ -227,6 +230,7 @@ def _execute(
     callbacks: Callbacks | None,
 ) -> LaunchReport:
     emitted = kernel.emitted
+    crash_note.remember(kernel.last_words)
     cost = kernel.cost
     threads = 1 if count == 1 else options.threads or default_threads()
     if callbacks is not None and emitted.spins:

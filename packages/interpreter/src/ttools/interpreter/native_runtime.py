@@ -1,9 +1,9 @@
 """The few functions of the runtime that must not hold Python's lock: `native_runtime.ll`.
 
 A worker's waiting loop, the hand-out of a launch to workers, the program-by-program driver of
-kernels that wait on memory, and what a waiting program does meanwhile. They are compiled by the
-same JIT as the kernels, so no C compiler is needed, and bound here as ctypes functions. Policy
-(who runs what, when to give up) is not here but in `pool` and `parking`.
+kernels that wait on memory, what a waiting program does meanwhile, and last words. They are
+compiled by the same JIT as the kernels, so no C compiler is needed, and bound here as ctypes
+functions. Policy (who runs what, when to give up) is not here but in `pool` and `parking`.
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ class NativeRuntime:
         post: `(boxes, n, state)`.
         share: `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
         await_jobs: `(pending, tick) -> jobs left`.
+        crashed: address of the handler of signals that kill.
+        crash_note: address of the three texts that it writes.
     """
 
     worker: int
@@ -113,6 +115,8 @@ class NativeRuntime:
     post: Any
     share: Any
     await_jobs: Any
+    crashed: int
+    crash_note: int
     code: jit.NativeCode
 
 
@@ -135,7 +139,7 @@ def runtime_ir(machine: str | None = None) -> str:
 @lru_cache(maxsize=1)
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
-    exports = ("worker", "run_each", "callback", "post", "share", "await")
+    exports = ("worker", "run_each", "callback", "post", "share", "await", "crashed", "crash_note")
     code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
@@ -151,5 +155,7 @@ def native_runtime() -> NativeRuntime:
         post=functions["post"],
         share=functions["share"],
         await_jobs=functions["await"],
+        crashed=code.symbols["crashed"],
+        crash_note=ctypes.CFUNCTYPE(pointer)(code.symbols["crash_note"])() or 0,
         code=code,
     )
