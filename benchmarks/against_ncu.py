@@ -24,9 +24,9 @@ METRICS = {
     "fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
     "ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    "tensor": "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
-    "hopper tensor": "sm__ops_path_tensor_op_hgmma_src_fp16_dst_fp32.sum",
-    "warp products": "sm__inst_executed_pipe_tensor.sum",
+    # Hopper's group-wide products; older GPUs have `hmma` in its place.
+    "tensor": "sm__ops_path_tensor_op_hgmma_src_fp16.sum",
+    "products": "sm__inst_executed_pipe_tensor.sum",
     "read": "dram__bytes_read.sum",
     "written": "dram__bytes_write.sum",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import hatchet
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from ttools.profiler import profile
 from ttools.profiler.call_tree import call_tree
 from ttools.profiler.chrome import chrome_trace
+from ttools.profiler.origin import frames_of_proton
 from ttools.profiler.session import Sample
 
 
@@ -97,6 +99,20 @@ def test_pythons_stack() -> None:
     stack = prof.samples[0].stack
     assert stack[-1].startswith("inner (test_call_tree.py:")
     assert stack[-2].startswith("test_pythons_stack (test_call_tree.py:")
+
+
+def test_pythons_stack_as_proton_has_it() -> None:
+    stack = (
+        "/usr/bin/ttools:1@main",
+        "/somewhere/ttools/core/script.py:9@run_target",
+        "/home/me/triton/train.py:30@<module>",
+        "/home/me/triton/train.py:12@step",
+        f"{contextlib.__file__}:3@inner",
+        f"{triton.__path__[0]}/runtime/jit.py:700@run",
+        "<frozen runpy>:3@run",
+        "a scope",
+    )
+    assert frames_of_proton(stack) == ("<module> (train.py:30)", "step (train.py:12)", "a scope")
 
 
 def test_graphframe_is_llnl_hatchets() -> None:

@@ -200,15 +200,20 @@ def _kernels(profiled: Profile) -> Table:
 
 
 def _bounds(profiled: Profile) -> Table:
+    from ttools.profiler.projection import ASSUMPTIONS as PROJECTION
     from ttools.profiler.roofline import ASSUMPTIONS
 
     assert profiled.device is not None
     table = _table(f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ())
     on_device = "efficiency" in profiled.frame
     names = ["time of a launch", "flop per byte", "flop/s", "bytes/s"]
-    for name in [*names, "of the time"] if on_device else names:
+    projected = "projected_s" in profiled.frame
+    names += ["of the time"] if on_device else []
+    for name in [*names, "projected"] if projected else names:
         table.add_column(name, justify="right")
     table.caption = ASSUMPTIONS
+    if projected:
+        table.caption += f". Projected, not bounded: {PROJECTION}"
     table.caption_justify = "left"
     for row in profiled.frame.to_dict("records"):
         limit, flops = row["bound_s"], row["flops"]
@@ -222,6 +227,7 @@ def _bounds(profiled: Profile) -> Table:
             amount(flops / limit) if known else "",
             amount(row["unique_bytes"] / limit, "B") if known else "",
             *([_share(row["efficiency"])] if on_device else []),
+            *([seconds(row["projected_s"])] if projected else []),
         )
     return table
 

@@ -27,6 +27,7 @@ from ttools.profiler.gpu.proton import Data, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
 from ttools.profiler.graph_frame import graph_frame
 from ttools.profiler.origin import Context
+from ttools.profiler.projection import Constants, is_projected, project, work_of
 from ttools.profiler.session import CpuSession, Sample, Session
 
 if TYPE_CHECKING:
@@ -56,19 +57,39 @@ class Profile:
         self._compiled: list[KernelSource] = []
         self._inspections: list[Inspection] = []
         self._active: list[ExitStack] = []
+        #: What was found out of so many samples.
+        self._known: tuple[int, list[Evidence]] = (0, [])
 
     @property
     def frame(self) -> pd.DataFrame:
         """A row per kernel and configuration; see `frames.kernel_frame` for the columns.
 
-        Where there is a target, kernels are compiled for it when a frame is first asked for.
+        Where there is a target, kernels are compiled for it when a frame is first asked for. A run
+        on the CPU has a column `projected_s` for devices that `projection` knows, of the launch
+        that requests most.
         """
-        return kernel_frame(
+        on_device = self.place == "the GPU"
+        frame = kernel_frame(
             self._session.samples,
             self.device,
-            on_device=self.place == "the GPU",
+            on_device=on_device,
             compiled=self.inspections if self.target else None,
         )
+        if is_projected(self.device) and not on_device:
+            times = self._projected()
+            keys = zip(frame["kernel"], frame["config"], strict=True)
+            frame["projected_s"] = [times.get(key, float("nan")) for key in keys]
+        return frame
+
+    def _projected(self) -> dict[tuple[str, str], float]:
+        assert self.device is not None
+        found = {}
+        for each in self._evidence():
+            # Kernels for another target than the device's would be projected wrongly.
+            if each.counts and each.inspection.target == self.device.target:
+                work = work_of(each.counts, each.inspection, each.accesses, self.device)
+                found[each.kernel, each.config] = project(work, Constants())
+        return found
 
     @property
     def accesses(self) -> pd.DataFrame:
@@ -76,30 +97,35 @@ class Profile:
 
         See `access.frame.access_frame` for the columns; without a target or counts it is empty.
         """
-        return access_frame(self._session.samples, self.inspections)
+        return access_frame((e.kernel, e.config, e.accesses) for e in self._evidence())
 
     @property
     def advice(self) -> list[Hint]:
         """What costs time on the target, with evidence; empty without a target."""
+        return [hint for each in self._evidence() for hint in advise(each)]
+
+    def _evidence(self) -> list[Evidence]:
+        """What is known of each kernel and configuration: of the launch that requests most."""
+        samples = self._session.samples
+        known, evidence = self._known
+        if known == len(samples):
+            return evidence
         counts = {
-            (s.kernel, config_text(s.config)): s.counts
-            for s in sorted(self._session.samples, key=requested)
+            (each.kernel, config_text(each.config)): each.counts
+            for each in sorted(samples, key=requested)
         }
-        return [
-            hint
-            for kernel, config, inspection, accesses in qualities(
-                self._session.samples, self.inspections
+        evidence = [
+            Evidence(
+                kernel=kernel,
+                config=config,
+                inspection=inspection,
+                accesses=accesses,
+                counts=counts[kernel, config],
             )
-            for hint in advise(
-                Evidence(
-                    kernel=kernel,
-                    config=config,
-                    inspection=inspection,
-                    accesses=accesses,
-                    counts=counts[kernel, config],
-                )
-            )
+            for kernel, config, inspection, accesses in qualities(samples, self.inspections)
         ]
+        self._known = (len(samples), evidence)
+        return evidence
 
     @property
     def tree(self) -> Node:

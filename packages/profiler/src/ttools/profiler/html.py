@@ -85,6 +85,7 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "bound_s": ("at least", "time"),
     "limited_by": ("limited by", "text"),
     "efficiency": ("of the time", "share"),
+    "projected_s": ("projected", "time"),
     "registers": ("registers", "count"),
     "spilled": ("spilled", "bytes"),
     "shared": ("shared", "bytes"),

@@ -5,7 +5,12 @@ Must not know how launches are timed or counted.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import re
 import sys
+from collections.abc import Sequence
+from functools import lru_cache
 from types import FrameType
 from typing import Any, Literal
 
@@ -57,6 +62,34 @@ def python_stack() -> tuple[str, ...]:
             found.append(f"{code.co_name} ({file}:{frame.f_lineno})")
         frame = frame.f_back
     return tuple(reversed(found))
+
+
+#: How Proton writes a frame of Python's stack.
+_FRAME = re.compile(r"(.*):(\d+)@(.*)")
+
+
+def frames_of_proton(stack: Sequence[str]) -> tuple[str, ...]:
+    """The same of a stack that Proton has taken; scopes stay as they are."""
+    found: list[str] = []
+    for text in stack:
+        frame = _FRAME.fullmatch(text)
+        if frame is None:
+            found.append(text)
+            continue
+        file = frame[1].replace("\\", "/")
+        if file.endswith("/" + _RUNNER.replace(".", "/") + ".py"):
+            found.clear()
+        elif not file.startswith(("<", *_roots())):
+            found.append(f"{frame[3]} ({file.rpartition('/')[2]}:{frame[2]})")
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _roots() -> tuple[str, ...]:
+    """Where the files of Triton, torch and ttools are, and those of context managers."""
+    packages = (sys.modules.get(name) for name in ("triton", "torch", "ttools"))
+    folders = [f"{path}/" for each in packages if each for path in each.__path__]
+    return (*folders, contextlib.__file__, functools.__file__)
 
 
 def kernel_source(function: Any) -> tuple[str, int] | None:

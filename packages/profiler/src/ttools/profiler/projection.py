@@ -33,6 +33,11 @@ _FUNCTIONS = 4.0
 _KEPT = 0.8
 
 
+def is_projected(device: Device | None) -> bool:
+    """Whether enough is known of a device to project launches on it."""
+    return device is not None and device.name in _DEVICES
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What a launch asks of a device, in seconds at its peaks.
@@ -67,12 +72,12 @@ class Constants:
         least: what any launch takes.
     """
 
-    memory: float = 0.9
-    cache: float = 1.8
+    memory: float = 1.02
+    cache: float = 2.84
     matrix: float = 0.5
-    arithmetic: float = 0.4
-    turn: float = 2e-7
-    least: float = 1e-6
+    arithmetic: float = 0.58
+    turn: float = 4.6e-7
+    least: float = 0.9e-6
 
 
 def work_of(

@@ -5,7 +5,7 @@ Owns the names and order of columns. Must not know how a run was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -45,7 +45,9 @@ def requested(sample: Sample) -> int:
     return sample.counts.total.bytes if sample.counts else -1
 
 
-def access_frame(samples: Sequence[Sample], compiled: Sequence[Inspection]) -> pd.DataFrame:
+def access_frame(
+    found: Iterable[tuple[str, str, Sequence[AccessQuality]]],
+) -> pd.DataFrame:
     """A row per access, in the order of the source.
 
     Columns: `kernel`, `config`, `file`, `line`, `kind`; `bits` that a thread accesses at once, and
@@ -54,12 +56,11 @@ def access_frame(samples: Sequence[Sample], compiled: Sequence[Inspection]) -> p
     left out; `active`, the share of the requests' lanes in use; `shared_by`, by how many programs
     a byte is touched on average, and `again`, how often a program touches it; `layout` of the
     tile; `sampled`, whether only some tiles were looked at.
+
+    Args:
+        found: kernel, configuration and accesses, see `qualities`.
     """
-    rows = [
-        _row(kernel, config, each)
-        for kernel, config, _, accesses in qualities(samples, compiled)
-        for each in accesses
-    ]
+    rows = [_row(kernel, config, each) for kernel, config, accesses in found for each in accesses]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).sort_values(
         ["kernel", "config", "file", "line"], ignore_index=True, kind="stable"
     )

@@ -18,7 +18,7 @@ from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.origin import Origin
+from ttools.profiler.origin import Origin, frames_of_proton
 from ttools.profiler.session import Sample
 
 
@@ -73,6 +73,8 @@ class GpuSession:
             times = kernel_times(path) if path.exists() else []
             if self._keep is not None and path.exists():
                 shutil.copyfile(path, self._keep)
+        if self._options.context == "python":
+            times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
         made = self._watch.launches[self._seen :]
