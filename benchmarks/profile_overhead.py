@@ -1,6 +1,6 @@
 """What profiling costs on a GPU: small launches and matrix products, bare, under Proton, and ours.
 
-    python benchmarks/profile_overhead.py
+    python benchmarks/profile_overhead.py [PART OF A NAME]
 
 Each side runs in the same process, one after the other, several times; the least of each counts.
 Needs an NVIDIA GPU.
@@ -8,6 +8,7 @@ Needs an NVIDIA GPU.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -77,8 +78,11 @@ SIDES: dict[str, Callable[[], Any]] = {
 
 
 def main() -> None:
+    words = sys.argv[1:]
     print(torch.cuda.get_device_name(), "triton", triton.__version__)
     for name, make in (("10,000 small launches", small_launches), ("matmul sweep", matmul_sweep)):
+        if words and not any(word in name for word in words):
+            continue
         work = make()
         work()
         torch.cuda.synchronize()
