@@ -333,3 +333,43 @@ def test_a_kernel_needs_a_space_and_inputs(
     done = ttools("tune", *arguments)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
+    ttools: Run, script: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("sklearn", reason="ttools-tuner[model] is not installed")
+    own = ("--workers", "0", "--store", "old.sqlite")
+    page = ttools("tune", *own, "--format", "html", "--output", "run.html", script, "64,1024")
+    assert page.returncode == 0, page.stderr
+    text = (tmp_path / "run.html").read_text()
+    assert text.count("<svg") == 2
+    assert "power of 2" in text
+    (tmp_path / "new.sqlite").write_bytes((tmp_path / "old.sqlite").read_bytes())
+    ttools("tune", "--workers", "0", "--store", "new.sqlite", "--fresh", script, "64,1024")
+    # ---- nothing is forgotten
+    for arguments, count in ((("--history",), 8), ((), 4)):
+        exported = ttools("tune", "export", *arguments, "new.sqlite")
+        rows = list(csv.DictReader(exported.stdout.splitlines()))
+        assert len(rows) == count
+        assert {row["latest"] for row in rows} <= {"True", "False"}
+        assert all(row["tried"] for row in rows)
+    refused = ttools("tune", "show", "--history", "new.sqlite")
+    assert refused.returncode == 2
+    # ---- a difference
+    same = ttools("tune", "diff", "old.sqlite", "old.sqlite")
+    assert (same.returncode, same.stdout) == (0, "")
+    assert "note: 0 of 1 tunings differ" in same.stderr
+    different = ttools("tune", "diff", "--format", "json", "old.sqlite", "new.sqlite")
+    (change,) = json.loads(different.stdout)["changes"]
+    assert change["kernel"] == "sum_kernel"
+    assert change["ratio"] == pytest.approx(change["new_seconds"] / change["old_seconds"])
+    wrong = ttools("tune", "diff", "old.sqlite")
+    assert wrong.returncode == 2
+    assert "takes two stores: ttools tune diff OLD NEW" in wrong.stderr
+    # ---- rules
+    rules = ttools("tune", "rules", "old.sqlite")
+    assert rules.returncode == 0, rules.stderr
+    assert "def choose_for_sum_kernel(args):" in rules.stdout
+    assert "note: sum_kernel: 1 configurations for 1 tunings" in rules.stderr
+    compile(rules.stdout, "rules.py", "exec")

@@ -61,7 +61,54 @@ def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_
     store.add(problem(), trial(64, 1.0), PLACE)
     turned = Trial(values={"num_warps": 4, "BLOCK": 64}, status="ok", samples=(2.0,))
     store.add(problem(), turned, PLACE)
-    assert store.entry(problem()).trials == [turned]
+    entry = store.entry(problem())
+    assert entry.trials == [turned]
+    assert entry.earlier == (trial(64, 1.0),), "what is measured anew is not forgotten"
+    assert all(each.tried for each in (*entry.trials, *entry.earlier))
+
+
+def test_a_store_of_the_first_schema_is_carried_over(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    base = sqlite3.connect(path)
+    base.executescript(FIRST_SCHEMA)
+    identity = ("add_kernel", "0123", problem().key, problem().device, "triton 3")
+    base.execute(
+        "INSERT INTO problem VALUES (1, ?, ?, ?, ?, ?, 'kernel.py', 3, 'w', '{}', 1, 'now')",
+        identity,
+    )
+    old = trial(64, 1.0, 2.0)
+    base.execute(
+        "INSERT INTO trial VALUES (1, ?, ?, 'ok', '', '[1.0, 2.0]', NULL, NULL, '', '', 'then')",
+        (old.key, '{"BLOCK": 64, "num_warps": 4}'),
+    )
+    base.commit()
+    base.close()
+    for _ in range(2):
+        store = Store(path)
+        (entry,) = store.entries()
+        store.close()
+        assert (entry.trials, entry.winner) == ([old], "w")
+        assert entry.trials[0].tried == "then"
+
+
+FIRST_SCHEMA = """
+CREATE TABLE problem (
+    id INTEGER PRIMARY KEY,
+    kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
+    versions TEXT NOT NULL, file TEXT, line INTEGER,
+    winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
+    UNIQUE (kernel, source, key, device, versions)
+);
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL,
+    PRIMARY KEY (problem, config)
+);
+PRAGMA application_id = 1953789294;
+PRAGMA user_version = 1;
+"""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +156,7 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     base.execute("PRAGMA user_version = 7")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 1\)"):
+    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 2\)"):
         Store(path)
     assert path.read_bytes() == before
 

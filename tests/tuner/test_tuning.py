@@ -185,3 +185,22 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_locked_needs_a_file() -> None:
     with pytest.raises(UsageError, match="--locked needs the lock file"):
         TuningRun(locked=True)
+
+
+def test_a_search_ends_when_it_is_near_enough() -> None:
+    pytest.importorskip("scipy", reason="ttools-tuner[model] is not installed")
+    configs = [
+        triton.Config({"BLOCK": 1 << b, "WRONG": False}, num_warps=1 << w, num_stages=s)
+        for b in range(5, 9)
+        for w in range(4)
+        for s in (1, 2)
+    ]
+    with TuningRun(TuneOptions(workers=0, within=2000.0)) as run:
+        launch(kernel_of(*configs))
+    (result,) = run.session.results
+    assert 8 <= len(result.trials) < len(configs)
+    assert result.complete
+    assert result.bound is not None
+    assert 0 <= result.bound <= 2000
+    with pytest.raises(UsageError, match="must be a positive percentage"):
+        TuneOptions(within=0.0)

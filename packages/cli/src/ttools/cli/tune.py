@@ -14,6 +14,7 @@ from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
 from ttools.cli.tune_kernel import read_configs, run_kernel
 from ttools.cli.tune_options import TuneFormat
+from ttools.cli.tune_store import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
 
 STORE = Path("ttools-tunings.sqlite")
-_SHOW, _EXPORT = "show", "export"
 
 
 class TuneCommand(TargetCommand):
-    """`show` and `export` are no scripts; options may follow them."""
+    """The words that read a store are no scripts; options may follow them."""
 
-    reserved = (_SHOW, _EXPORT)
+    reserved = tuple(READINGS)
 
 
 def tune_command(
@@ -39,6 +39,7 @@ def tune_command(
     search: tune_options.SearchOption = tune_options.Search.GUIDED,
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
+    within: tune_options.WithinOption = None,
     target: tune_options.GpuOption = None,
     on: tune_options.OnOption = None,
     only: tune_options.TunedOnlyOption = None,
@@ -52,6 +53,7 @@ def tune_command(
     lock: tune_options.LockOption = None,
     locked: tune_options.LockedOption = False,
     form: tune_options.TuneFormatOption = None,
+    history: tune_options.HistoryOption = False,
     output: options.OutputOption = None,
     threads: options.ThreadsOption = None,
     workers: tune_options.WorkersOption = None,
@@ -64,12 +66,13 @@ def tune_command(
     kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is not here; a
     configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL
     is tuned over --space on --inputs without a script. `ttools tune show FILE` shows a
-    store, `ttools tune export FILE` writes it as CSV. The exit status is the script's own.
+    store, `export FILE` writes it as CSV, `diff OLD NEW` compares two, `rules FILE` makes rules of
+    it. The exit status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
-        _read_store(words, form, output)
+        read_stores(words, form, output, history, only or ())
         return
-    if form in (TuneFormat.CSV, TuneFormat.LOCK):
+    if form not in (None, TuneFormat.TEXT, TuneFormat.JSON, TuneFormat.HTML):
         raise UsageError(f"--format {form.value} is for `ttools tune export FILE`")
     named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
     _require_both(named, words or [], space, inputs)
@@ -86,6 +89,7 @@ def tune_command(
             search=search.value,
             trials=trials,
             seconds=seconds,
+            within=within,
             seed=seed,
             fresh=fresh,
             workers=workers,
@@ -171,6 +175,8 @@ def _report(
             new={str(result.problem): len(result.new) for result in session.results},
             notes=[note for result in session.results for note in result.notes] + session.notes,
         )
+    elif form is TuneFormat.HTML:
+        tune_report.write_as_html(entries, output)
     elif entries:
         tune_report.write_as_text(entries, output)
     _tell(run, store)
@@ -188,33 +194,3 @@ def _tell(run: TuningRun, store: Path) -> None:
         say("note", "no Triton kernel was launched, so nothing was tuned")
     elif not session.single and not session.locked:
         say("note", "no autotuned kernel was launched, so nothing was tuned")
-
-
-def _read_store(words: Sequence[str], form: TuneFormat | None, output: Path | None) -> None:
-    from ttools.tuner.store import Store
-
-    if len(words) != 2:
-        raise UsageError(f"`ttools tune {words[0]}` takes one store: ttools tune {words[0]} FILE")
-    writers = _SHOWN if words[0] == _SHOW else _EXPORTED
-    chosen = next(iter(writers)) if form is None else form
-    if chosen not in writers:
-        known = ", ".join(each.value for each in writers)
-        raise UsageError(f"`ttools tune {words[0]}` writes {known}, not {chosen.value}")
-    require_folder(output)
-    store = Store(Path(words[1]), create=False)
-    try:
-        entries = store.entries()
-    finally:
-        store.close()
-    if not entries:
-        say("note", f"{words[1]} holds no tuning yet")
-    writers[chosen](entries, output)
-
-
-#: The first format is the default.
-_SHOWN = {TuneFormat.TEXT: tune_report.write_as_text, TuneFormat.JSON: tune_report.write_as_json}
-_EXPORTED = {
-    TuneFormat.CSV: tune_report.write_as_csv,
-    TuneFormat.JSON: tune_report.write_as_json,
-    TuneFormat.LOCK: tune_report.write_as_lock,
-}

@@ -21,6 +21,8 @@ class TuneFormat(str, Enum):
     JSON = "json"
     CSV = "csv"
     LOCK = "lock"
+    HTML = "html"
+    PYTHON = "python"
 
 
 class Search(str, Enum):
@@ -42,9 +44,9 @@ class On(str, Enum):
 TunedArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show FILE | export FILE",
+        metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show|export|rules FILE | diff OLD NEW",
         show_default=False,
-        help="A script and its arguments, a kernel of a file, or `show` or `export` and a store.",
+        help="A script and its arguments, a kernel of a file, or a word and a store or two.",
     ),
 ]
 SpaceOption = Annotated[
@@ -92,6 +94,24 @@ SecondsOption = Annotated[
         help="Begin no configuration of a key after so long.",
         show_default=False,
         rich_help_panel=_SEARCH,
+    ),
+]
+WithinOption = Annotated[
+    float | None,
+    typer.Option(
+        "--within",
+        metavar="X",
+        help="End a search when its best is within X% of the best of all, with confidence.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+HistoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--history",
+        help="Of `export --format csv`: also trials that newer ones took the place of.",
+        rich_help_panel=_REPORT,
     ),
 ]
 GpuOption = Annotated[
@@ -217,7 +237,8 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     typer.Option(
         "--format",
-        help="Format of the report: text or json; of export: csv, json or lock.",
+        help="Of the report and of show: text, json or html; of export: csv, json or lock; of "
+        "diff: text or json; of rules: python or json.",
         show_default=False,
         rich_help_panel=_REPORT,
     ),

@@ -48,11 +48,18 @@ def write_as_json(
     write_text(json.dumps(data, indent=2, default=str) + "\n", output)
 
 
-def write_as_csv(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_csv(entries: Sequence[Entry], output: Path | None, *, history: bool = False) -> None:
     """A row per trial."""
     from ttools.tuner.frames import trial_frame
 
-    write_text(trial_frame(entries).to_csv(index=False), output)
+    write_text(trial_frame(entries, history=history).to_csv(index=False), output)
+
+
+def write_as_html(entries: Sequence[Entry], output: Path | None) -> None:
+    """A page that needs no network."""
+    from ttools.tuner.html import write_page
+
+    write_text(write_page(entries, "Tunings"), output)
 
 
 def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
@@ -84,7 +91,7 @@ def _table(entry: Entry) -> Table:
     return table
 
 
-_TIMED = ("median", "in turns", "ratio")
+_TIMED = ("median", "95% within", "in turns", "ratio")
 _COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 
 
@@ -111,11 +118,19 @@ def _row(
         "winner" if trial.key == entry.winner else "",
         escape(config_text(trial.values)),
         "" if trial.cost is None else seconds(trial.cost),
-        *(() if static else (seconds(statistics.median(final)) if final else "",)),
+        *(() if static else (_interval(trial), seconds(statistics.median(final)) if final else "")),
         f"{trial.cost / least:.2f}" if trial.cost is not None and least else "",
         *(static or ()),
         escape(f"{trial.status.replace('_', ' ')}: {trial.reason}" if trial.reason else ""),
     )
+
+
+def _interval(trial: Trial) -> str:
+    """How far the median may be from what it is told to be, in percent."""
+    if trial.interval is None or not trial.seconds:
+        return ""
+    low, high = trial.interval
+    return f"{low / trial.seconds - 1:+.1%} {high / trial.seconds - 1:+.1%}"
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -140,9 +155,11 @@ def _trial(entry: Entry, trial: Trial) -> dict[str, Any]:
         "status": trial.status,
         "reason": trial.reason,
         "seconds": trial.seconds,
+        "interval": trial.interval,
         "samples": list(trial.samples),
         "final_samples": entry.final.get(trial.key, []),
         "predicted": trial.predicted,
         "resources": trial.resources,
         "checks": trial.checks,
+        "conditions": trial.conditions,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from ttools.core.errors import TtoolsError
@@ -98,7 +99,6 @@ class Bench:
 
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
-        self._before = LaunchState(launch.arguments.values(), UninitialisedMemory())
         self._expected: Mapping[str, Any] = {}
         self.reference = ""
         if checks.reference:
@@ -112,17 +112,27 @@ class Bench:
         """Why launches could not be counted; empty if they could."""
         return self._clock.uncounted
 
+    @cached_property
+    def _before(self) -> LaunchState:
+        """Memory as the launch found it; saved before the first run."""
+        return LaunchState(self._launch.arguments.values(), UninitialisedMemory())
+
     def restore(self) -> None:
         """Puts memory back."""
         self._before.restore()
 
+    def is_spoiled(self) -> bool:
+        """Whether nothing can be run in this process any more."""
+        return False
+
     def compile(self, candidate: Candidate) -> None:
         """Compiles a configuration as the launch needs it, and launches nothing.
+
+        What hooks do to memory stays done.
 
         Raises:
             Exception: whatever the configuration breaks on.
         """
-        self.restore()
         self._clock.expect(self._launch.kernel, compile_only=True)
         try:
             self._launch.run(candidate.config)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.sanitizer.launch_state import LaunchState
 from ttools.tuner.bench import ROUNDS, Bench, Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_conditions import Conditions
@@ -42,10 +41,15 @@ class GpuBench(Bench):
         self._conditions = Conditions()
         self._writes_known = False
 
-    @property
-    def state(self) -> LaunchState:
-        """Memory as it was before the launch."""
-        return self._before
+    def is_spoiled(self) -> bool:
+        """Whether the context is of no use any more, as after an illegal access."""
+        import torch
+
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
 
     def compile(self, candidate: Candidate) -> None:
         """Compiles a configuration as the launch needs it, and launches nothing."""

@@ -86,7 +86,7 @@ def guided(
 def _proposed(study: optuna.Study, axes: Axes, left: dict[str, Candidate]) -> Candidate:
     import optuna
 
-    asked = study.ask(_distributions(axes))
+    asked = study.ask(distributions(axes))
     study.tell(asked, state=optuna.trial.TrialState.FAIL)  # what stands in is told instead
     wanted = asked.params
     nearest = min(left.values(), key=lambda each: (axes.distance(wanted, each), each.place))
@@ -100,7 +100,8 @@ def spread(space: Sequence[Candidate], count: int) -> list[Candidate]:
     return [space[n * len(space) // count] for n in range(count)]
 
 
-def _distributions(axes: Axes) -> dict[str, optuna.distributions.BaseDistribution]:
+def distributions(axes: Axes) -> dict[str, optuna.distributions.BaseDistribution]:
+    """The axes as Optuna's parameters."""
     from optuna.distributions import IntDistribution
 
     return {name: IntDistribution(0, len(values) - 1) for name, values in axes.values.items()}
@@ -111,6 +112,6 @@ def _tell(study: optuna.Study, axes: Axes, candidate: Candidate, cost: float) ->
 
     study.add_trial(
         optuna.trial.create_trial(
-            params=axes.places(candidate), distributions=_distributions(axes), value=cost
+            params=axes.places(candidate), distributions=distributions(axes), value=cost
         )
     )

@@ -1,12 +1,19 @@
 """Block sizes and groups by rule, for `@triton.heuristics` and for launches that nobody tunes.
 
-Pure functions of sizes; each documents its rule. They are starting points by hand, not measured:
-`ttools tune` finds what is best on a device.
+Pure functions of sizes; each documents its rule. They are starting points by hand: `ttools tune`
+finds what is best on a device, and `ttools tune rules` makes rules of what it found.
+
+The module is a decorator too: `@ttools.tuner.heuristics(values)` is `triton.heuristics(values)`,
+and `@ttools.tuner.heuristics("rules.json")` takes the values from such rules.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from ttools.core.errors import UsageError
 
@@ -142,3 +149,41 @@ def group_size_by_intensity(
 def _require(right: bool, sentence: str) -> None:
     if not right:
         raise UsageError(sentence)
+
+
+def decorate(values: Mapping[str, Callable[..., Any]] | Path | str) -> Callable[[Any], Any]:
+    """A decorator that computes parameters of a kernel at each launch.
+
+    Args:
+        values: functions of the arguments by the name of the parameter, as `triton.heuristics`
+            takes them; or a file that `ttools tune rules --format json` wrote.
+
+    Raises:
+        UsageError: the file cannot be used, or has no rules for the kernel; when it decorates.
+    """
+    import triton
+
+    if isinstance(values, Mapping):
+        return triton.heuristics(dict(values))  # type: ignore[no-any-return]
+    file = Path(values)
+
+    def decorator(kernel: Any) -> Any:
+        from ttools.core.triton_versions import kernel_name
+        from ttools.tuner.rules.document import heuristics_of
+
+        return triton.heuristics(heuristics_of(file, kernel_name(kernel)))(kernel)
+
+    return decorator
+
+
+class _Decorator(ModuleType):
+    """This module, which may be called: `ttools.tuner.heuristics` names both."""
+
+    def __call__(
+        self, values: Mapping[str, Callable[..., Any]] | Path | str
+    ) -> Callable[[Any], Any]:
+        """See `decorate`."""
+        return decorate(values)
+
+
+sys.modules[__name__].__class__ = _Decorator

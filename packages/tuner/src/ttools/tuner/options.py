@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
 from ttools.tuner.bench import Checks
+from ttools.tuner.regret import require_model
 from ttools.tuner.search import read_strategy
 
 DEFAULT_SEARCH = "guided"
@@ -21,6 +22,8 @@ class TuneOptions:
         search: a strategy of `search.STRATEGIES`.
         trials: at most so many configurations of a key; by default all, of `guided` see `budget`.
         seconds: no configuration of a key is begun later.
+        within: the search ends when the best one found is within so many percent of the best of
+            all, with confidence; see `regret`.
         seed: of random choices.
         fresh: try anew what the store knows.
         checks: how outputs are judged.
@@ -32,6 +35,7 @@ class TuneOptions:
     search: str = DEFAULT_SEARCH
     trials: int | None = None
     seconds: float | None = None
+    within: float | None = None
     seed: int = 0
     fresh: bool = False
     checks: Checks = field(default_factory=Checks)
@@ -42,7 +46,7 @@ class TuneOptions:
         """How many configurations of a space of this size are tried at most."""
         if self.trials is not None:
             return min(self.trials, space)
-        if self.search != DEFAULT_SEARCH or self.seconds is not None:
+        if self.search != DEFAULT_SEARCH or (self.seconds, self.within) != (None, None):
             return space
         return min(space, max(SMALL_SPACE, -(-space // SHARE)))
 
@@ -50,6 +54,10 @@ class TuneOptions:
         read_strategy(self.search)
         if self.trials is not None and self.trials < 1:
             raise UsageError(f"trials={self.trials}: at least one configuration must be tried")
+        if self.within is not None:
+            if self.within <= 0:
+                raise UsageError(f"within={self.within:g}: must be a positive percentage")
+            require_model()
         if self.timeout <= 0:
             raise UsageError(f"timeout={self.timeout:g}: must be positive")
         if self.workers is not None and self.workers < 0:

@@ -44,6 +44,8 @@ class RemoteBench:
         compiles: Executor | None,
     ) -> None:
         self._opening, self._checks, self._timeout = opening, checks, timeout
+        empty = opening.recipe.without_contents()
+        self._empty = replace(opening, recipe=empty, compiles_only=True)
         self._measures, self._compiles = measures, compiles
         self.reference = ""
         self.first_error: Exception | None = None
@@ -101,7 +103,7 @@ class RemoteBench:
     def _submit(self, executor: Executor, request: Request, timeout: float) -> Future[Answer]:
         compiles = request.name == "compile"
         job = Job(
-            opening=replace(self._opening, compiles_only=True) if compiles else self._opening,
+            opening=self._empty if compiles else self._opening,
             request=request,
             timeout=timeout,
             reference="" if compiles or self._checks.reference else self.reference,
@@ -152,6 +154,8 @@ class RemoteBench:
         self.first_error = self.first_error or answer.first_error
         self.uncounted = answer.uncounted
         trial: Trial = answer.value
+        if answer.spoiled and trial.status == "failed":
+            trial = replace(trial, status="crashed")
         self.reference = self.reference or trial.reference
         return trial
 

@@ -181,6 +181,7 @@ def _plan(options: TuneOptions, size: int) -> str:
     most = options.budget(size)
     limits = [f"at most {most} of them"] if most < size else []
     limits += [] if options.seconds is None else [f"none begun after {options.seconds:g} s"]
+    limits += [] if options.within is None else [f"until within {options.within:g}%"]
     return ", ".join([f"{size} configurations, search {options.search}", *limits])
 
 

@@ -19,7 +19,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.tuner.problem import Problem
 from ttools.tuner.trial import Trial
 
-SCHEMA = 1
+SCHEMA = 2
 #: Marks files as ours ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
@@ -35,10 +35,25 @@ CREATE TABLE trial (
     problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
     named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
     predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL,
-    PRIMARY KEY (problem, config)
+    tried TEXT NOT NULL, conditions TEXT
 );
+CREATE INDEX trial_of_config ON trial (problem, config);
 """
+#: From each older schema to the next one.
+_MIGRATIONS = {
+    1: """
+ALTER TABLE trial RENAME TO trial_1;
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL, conditions TEXT
+);
+INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
+DROP TABLE trial_1;
+CREATE INDEX trial_of_config ON trial (problem, config);
+"""
+}
 
 
 class StoreError(TtoolsError):
@@ -51,7 +66,8 @@ class Entry:
 
     Attributes:
         problem: the kernel, key and device.
-        trials: by configuration, in the order they were made.
+        trials: the latest one of each configuration, in the order they were made.
+        earlier: the others, which newer ones of the same configuration took the place of.
         winner: key of the chosen configuration; None as long as there is none.
         final: samples of the last comparison in turns, by key of the configuration.
         complete: whether the search ended by itself.
@@ -60,6 +76,7 @@ class Entry:
 
     problem: Problem
     trials: Sequence[Trial] = ()
+    earlier: Sequence[Trial] = ()
     winner: str | None = None
     final: dict[str, list[float]] = field(default_factory=dict)
     complete: bool = False
@@ -108,11 +125,17 @@ class Store:
         if damage != "ok":
             raise sqlite3.DatabaseError(damage.splitlines()[0])
         if not tables:
-            with self._transaction():
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    self._base.execute(statement)
-                self._base.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._base.execute(f"PRAGMA user_version = {SCHEMA}")
+            self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
+        else:
+            for older in range(schema, SCHEMA):
+                self._execute(_MIGRATIONS[older])
+
+    def _execute(self, script: str, *further: str) -> None:
+        """All of a script or nothing; the schema is this one's then."""
+        with self._transaction():
+            for statement in [*filter(str.strip, script.split(";")), *further]:
+                self._base.execute(statement)
+            self._base.execute(f"PRAGMA user_version = {SCHEMA}")
 
     def close(self) -> None:
         """Closes the file; everything is in it already."""
@@ -135,15 +158,18 @@ class Store:
             :11
         ]
         trials = self._base.execute(
-            "SELECT named, status, reason, samples, predicted, resources, reference, checks "
-            "FROM trial WHERE problem = ? ORDER BY rowid",
+            "SELECT config, named, status, reason, samples, predicted, resources, reference, "
+            "checks, conditions, tried FROM trial WHERE problem = ? ORDER BY rowid",
             (number,),
-        )
+        ).fetchall()
+        latest = {row[0]: place for place, row in enumerate(trials)}
+        kept = set(latest.values())
         return Entry(
             problem=Problem(
                 kernel=kernel, source=source, key=key, device=device, versions=versions
             ),
-            trials=[_trial(each) for each in trials.fetchall()],
+            trials=[_trial(row[1:]) for place, row in enumerate(trials) if place in kept],
+            earlier=tuple(_trial(r[1:]) for place, r in enumerate(trials) if place not in kept),
             winner=winner,
             final=json.loads(final or "{}"),
             complete=bool(complete),
@@ -152,7 +178,7 @@ class Store:
 
     # ---- writing
     def add(self, problem: Problem, trial: Trial, place: tuple[str, int]) -> None:
-        """Adds a trial, in the place of an older one of the same configuration.
+        """Adds a trial; an older one of the same configuration is kept as history.
 
         Raises:
             StoreError: the file cannot be written; what it held before is still there.
@@ -160,13 +186,14 @@ class Store:
         with self._transaction():
             number = self._number(problem, place)
             self._base.execute(
-                "INSERT OR REPLACE INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     *(number, trial.key, json.dumps(dict(trial.values), default=repr)),
                     *(trial.status, trial.reason),
                     *(json.dumps(list(trial.samples)), trial.predicted),
                     None if trial.resources is None else json.dumps(dict(trial.resources)),
                     *(trial.reference, trial.checks, _now()),
+                    None if trial.conditions is None else json.dumps(dict(trial.conditions)),
                 ),
             )
 
@@ -227,7 +254,8 @@ def _identity(problem: Problem) -> tuple[str, ...]:
 
 
 def _trial(row: Sequence[Any]) -> Trial:
-    named, status, reason, samples, predicted, resources, reference, checks = row
+    named, status, reason, samples, predicted, resources, reference, checks, *rest = row
+    conditions, tried = rest
     return Trial(
         values=json.loads(named),
         status=status,
@@ -237,6 +265,8 @@ def _trial(row: Sequence[Any]) -> Trial:
         resources=None if resources is None else json.loads(resources),
         reference=reference,
         checks=checks,
+        conditions=None if conditions is None else json.loads(conditions),
+        tried=tried,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ttools.tuner.confidence import median_interval
@@ -75,6 +75,7 @@ class Trial:
         reference: key of the configuration that its outputs were compared with.
         checks: by which it was judged, see `bench.Checks`.
         conditions: clocks and temperature of the device when it was timed, if they are told.
+        tried: when, as the store tells it; empty for a trial of this run.
     """
 
     values: Mapping[str, Any]
@@ -86,6 +87,7 @@ class Trial:
     reference: str = ""
     checks: str = ""
     conditions: Mapping[str, float] | None = None
+    tried: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@ store work inside.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from ttools.tuner.bench import AnyBench, finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.problem import Problem
+from ttools.tuner.regret import regret_bound
 from ttools.tuner.search import read_strategy
 from ttools.tuner.store import Entry
 from ttools.tuner.trial import Candidate, Trial
@@ -35,6 +37,8 @@ class Result:
         reference: key of the configuration that outputs were compared with.
         complete: whether the search ended by itself.
         notes: what the user should know.
+        bound: by so many percent may the best one found be slower than the best of all, with
+            confidence; None if that was not asked.
     """
 
     problem: Problem
@@ -47,6 +51,7 @@ class Result:
     reference: str = ""
     complete: bool = False
     notes: list[str] = field(default_factory=list)
+    bound: float | None = None
 
     def entry(self) -> Entry:
         """As it is stored."""
@@ -114,6 +119,8 @@ class Tuning:
                 costs = self._costs(batch)
                 if any(each.key not in self._result.trials for each in batch):
                     return  # the budget is spent
+                if self._is_near_enough():
+                    return
                 batch = search.send(costs)
         except StopIteration:
             return
@@ -128,6 +135,14 @@ class Tuning:
         seconds = self._options.seconds
         begun = bool(self._result.trials)
         return begun and seconds is not None and time.monotonic() - self._began >= seconds
+
+    def _is_near_enough(self) -> bool:
+        if self._options.within is None:
+            return False
+        costs = {each.key: cost for each, cost in self._timed()}
+        bound = 100 * regret_bound(self._space, costs)
+        self._result.bound = bound if math.isfinite(bound) else None
+        return bound <= self._options.within
 
     # ---- some of them
     def _costs(self, batch: Sequence[Candidate]) -> list[float | None]:

@@ -93,6 +93,9 @@ class Place:
                 return answer
             self._reference = job.reference
         answered: Answer = worker.ask(job.request, job.timeout)
+        if answered.spoiled:
+            worker.end()
+            self._worker, self._open, self._reference = None, "", ""
         return answered
 
 

@@ -14,7 +14,7 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.machinery import PathFinder
 from typing import Any
 from uuid import uuid4
@@ -51,6 +51,10 @@ class Recipe:
     folder: str
     lines: Mapping[str, Sequence[str]]
     name: str = field(default_factory=lambda: uuid4().hex)
+
+    def without_contents(self) -> Recipe:
+        """The same launch on memory that was never written: enough to compile it."""
+        return replace(self, memory=tuple(replace(each, content=None) for each in self.memory))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +121,24 @@ def cook(recipe: Recipe, device: str | None = None) -> Ingredients:
 
 @dataclass(frozen=True)
 class Memory:
-    """The bytes of a storage, and the kind of device that it was on."""
+    """The bytes of a storage, and the kind of device that it was on.
 
-    content: bytes
+    Attributes:
+        size: in bytes.
+        device: `cpu`, `cuda`.
+        content: None where it does not matter; it is zero then.
+    """
+
+    size: int
     device: str
+    content: bytes | None
 
     def storage(self, device: str | None) -> Any:
         """A storage with these bytes, on another kind of device if one is named."""
         import torch
 
         # Allocated, not borrowed from the bytes: kernels are specialised for aligned pointers.
-        own = torch.empty(len(self.content), dtype=torch.uint8)
+        own = torch.zeros(self.size, dtype=torch.uint8)
         if self.content:
             own.copy_(torch.frombuffer(bytearray(self.content), dtype=torch.uint8))
         return own.to(device or self.device).untyped_storage()
@@ -138,7 +149,7 @@ def _memory_of(storage: Any) -> Memory:
 
     whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
     whole.set_(storage)
-    return Memory(whole.cpu().numpy().tobytes(), storage.device.type)
+    return Memory(storage.nbytes(), storage.device.type, whole.cpu().numpy().tobytes())
 
 
 def _view(storage: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:

@@ -56,12 +56,14 @@ class Answer:
         error: why there is none.
         first_error: of the first configuration that did not run.
         uncounted: why launches could not be counted.
+        spoiled: whether the worker's device answers no more, as after an illegal access on a GPU.
     """
 
     value: Any = None
     error: Exception | None = None
     first_error: Exception | None = None
     uncounted: str = ""
+    spoiled: bool = False
 
 
 def serve(connection: Connection) -> None:
@@ -131,6 +133,7 @@ class _Service:
             error=failure,
             first_error=None if first is None else portable(first),
             uncounted=bench.uncounted,
+            spoiled=first is not None and bench.is_spoiled(),
         )
 
 

@@ -1,0 +1,108 @@
+"""`ttools tune show|export|diff|rules`: what a store holds, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ttools.cli import tune_difference, tune_report, tune_rules
+from ttools.cli.console import require_folder, say
+from ttools.cli.tune_options import TuneFormat
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.tuner.store import Entry
+
+Writer = Callable[["Sequence[Entry]", "Path | None"], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A word that reads stores.
+
+    Attributes:
+        writers: by format; the first one is the default.
+        stores: how many it takes.
+    """
+
+    writers: dict[TuneFormat, Callable[..., None]]
+    stores: int = 1
+
+
+READINGS = {
+    "show": Reading(
+        writers={
+            TuneFormat.TEXT: tune_report.write_as_text,
+            TuneFormat.JSON: tune_report.write_as_json,
+            TuneFormat.HTML: tune_report.write_as_html,
+        }
+    ),
+    "export": Reading(
+        writers={
+            TuneFormat.CSV: tune_report.write_as_csv,
+            TuneFormat.JSON: tune_report.write_as_json,
+            TuneFormat.LOCK: tune_report.write_as_lock,
+        }
+    ),
+    "diff": Reading(
+        writers={
+            TuneFormat.TEXT: tune_difference.write_as_text,
+            TuneFormat.JSON: tune_difference.write_as_json,
+        },
+        stores=2,
+    ),
+    "rules": Reading(
+        writers={
+            TuneFormat.PYTHON: tune_rules.write_as_python,
+            TuneFormat.JSON: tune_rules.write_as_json,
+        }
+    ),
+}
+
+
+def read_stores(
+    words: Sequence[str],
+    form: TuneFormat | None,
+    output: Path | None,
+    history: bool,
+    only: Sequence[str],
+) -> None:
+    """Does what the first word says with the stores that the others name.
+
+    Raises:
+        UsageError: a store cannot be read, or the word does not write that format.
+    """
+    word, files = words[0], [Path(each) for each in words[1:]]
+    reading = READINGS[word]
+    if len(files) != reading.stores:
+        wanted = "one store" if reading.stores == 1 else "two stores"
+        example = "FILE" if reading.stores == 1 else "OLD NEW"
+        raise UsageError(f"`ttools tune {word}` takes {wanted}: ttools tune {word} {example}")
+    chosen = next(iter(reading.writers)) if form is None else form
+    if chosen not in reading.writers:
+        known = ", ".join(each.value for each in reading.writers)
+        raise UsageError(f"`ttools tune {word}` writes {known}, not {chosen.value}")
+    if history and chosen is not TuneFormat.CSV:
+        raise UsageError("--history is for `ttools tune export --format csv`")
+    require_folder(output)
+    entries = [_entries(file, only) for file in files]
+    write = reading.writers[chosen]
+    if chosen is TuneFormat.CSV:
+        write = partial(write, history=history)
+    write(*entries, output)
+
+
+def _entries(file: Path, only: Sequence[str]) -> list[Entry]:
+    from ttools.tuner.store import Store
+
+    store = Store(file, create=False)
+    try:
+        entries = store.entries()
+    finally:
+        store.close()
+    if not entries:
+        say("note", f"{file} holds no tuning yet")
+    return [entry for entry in entries if not only or entry.problem.kernel in only]

@@ -1,0 +1,91 @@
+"""Rules as JSON, and as a decorator that reads them.
+
+Owns the schema. Must not know how rules are made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.tuner.rules.features import Feature, facts_of_arguments
+from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split, Tree
+
+SCHEMA = "ttools.tuning-rules/1"
+
+
+def rules_text(rules: Sequence[Rules]) -> str:
+    """The document."""
+    rows = [{**asdict(each), "tree": _plain(each.tree)} for each in rules]
+    return json.dumps({"schema": SCHEMA, "rules": rows}, indent=2) + "\n"
+
+
+def _plain(tree: Tree) -> dict[str, Any]:
+    if isinstance(tree, Leaf):
+        return {"config": tree.config}
+    return {
+        "feature": asdict(tree.feature),
+        "at_most": tree.threshold,
+        "yes": _plain(tree.below),
+        "no": _plain(tree.above),
+    }
+
+
+def read_rules(path: Path) -> dict[str, Rules]:
+    """Rules of a file, by kernel.
+
+    Raises:
+        UsageError: it is not there, or is none.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the rules `{path}`: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"`{path}` holds no rules: {error}") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise UsageError(f"`{path}` has schema {schema!r}, not {SCHEMA!r}: another ttools wrote it")
+    try:
+        return {row["kernel"]: _read(row) for row in data["rules"]}
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"`{path}` is damaged: {error}") from error
+
+
+def _read(row: dict[str, Any]) -> Rules:
+    return Rules(**{**row, "tree": _read_tree(row["tree"]), "regret": Regret(**row["regret"])})
+
+
+def _read_tree(data: dict[str, Any]) -> Tree:
+    if "config" in data:
+        return Leaf(int(data["config"]))
+    own = data["feature"]
+    feature = Feature(own["kind"], tuple(own["names"]), own["value"])
+    return Split(feature, data["at_most"], _read_tree(data["yes"]), _read_tree(data["no"]))
+
+
+def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+    """What `triton.heuristics` takes, for a kernel of a file of rules.
+
+    Raises:
+        UsageError: the file cannot be used, or has no rules for the kernel.
+    """
+    known = read_rules(path)
+    if kernel not in known:
+        raise UsageError(f"`{path}` has no rules for `{kernel}`, only for {', '.join(known)}")
+    rules = known[kernel]
+
+    def value(name: str) -> Callable[[dict[str, Any]], Any]:
+        return lambda arguments: rules.choose(facts_of_arguments(arguments, _device()))[name]
+
+    return {name: value(name) for name in rules.configs[0]}
+
+
+def _device() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"

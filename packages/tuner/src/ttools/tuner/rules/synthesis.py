@@ -1,0 +1,233 @@
+"""Makes a rule of stored tunings: few configurations, and a tree that chooses among them.
+
+Owns which configurations are kept and what the regret of a rule is. The tree is scikit-learn's: a
+regression of each kept configuration's logarithmic slowdown, of which a leaf takes the least. Must
+not know how a rule is written.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.tuner.rules.features import Feature, facts_of, features_of
+from ttools.tuner.store import Entry
+
+#: A rule chooses among at most so many, with at most so many leaves.
+MOST_CONFIGS, MOST_LEAVES = 6, 8
+#: One more configuration must lower the mean regret by as much.
+WORTH_KEEPING = 0.002
+#: What a configuration counts that was not timed for a shape, or cannot win there.
+UNKNOWN = math.log(4.0)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The end of a rule: the place of a configuration among those kept."""
+
+    config: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """A question of a rule: whether a feature is at most a threshold."""
+
+    feature: Feature
+    threshold: float
+    below: Tree
+    above: Tree
+
+
+Tree = Leaf | Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regret:
+    """How much slower than the best known configuration a rule's choices are, as shares.
+
+    Attributes:
+        mean: geometric, over the tunings that it was made of.
+        worst: of these.
+        held_out_mean: of tunings that a rule made of all others chooses for; None if too few.
+        held_out_worst: of these.
+    """
+
+    mean: float
+    worst: float
+    held_out_mean: float | None
+    held_out_worst: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """A rule for a kernel.
+
+    Attributes:
+        kernel: its name.
+        configs: values of those that it chooses among.
+        tree: how.
+        regret: measured.
+        devices: that its tunings were made on.
+        tunings: how many these are.
+    """
+
+    kernel: str
+    configs: Sequence[Mapping[str, Any]]
+    tree: Tree
+    regret: Regret
+    devices: Sequence[str]
+    tunings: int
+
+    def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The configuration for a launch."""
+        return self.configs[chosen(self.tree, facts)]
+
+    def __str__(self) -> str:
+        own = self.regret
+        held = ""
+        if own.held_out_mean is not None and own.held_out_worst is not None:
+            held = f"; of shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
+        return (
+            f"{self.kernel}: {len(self.configs)} configurations for {self.tunings} tunings, "
+            f"slower than the best by {own.mean:.1%} on average, worst {own.worst:.1%}{held}"
+        )
+
+
+def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
+    """Follows a tree to a leaf."""
+    while isinstance(tree, Split):
+        is_below = tree.feature.answer(facts) <= tree.threshold
+        tree = tree.below if is_below else tree.above
+    return tree.config
+
+
+def synthesise(entries: Sequence[Entry]) -> list[Rules]:
+    """A rule for each kernel of a store.
+
+    Raises:
+        UsageError: nothing was timed, or scikit-learn is not installed.
+    """
+    by_kernel: dict[str, list[_Tuning]] = {}
+    for entry in entries:
+        tuning = _tuning(entry)
+        if tuning is not None:
+            by_kernel.setdefault(entry.problem.kernel, []).append(tuning)
+    if not by_kernel:
+        raise UsageError("no configuration was timed, so there is nothing to make rules of")
+    return [_rules(kernel, tunings) for kernel, tunings in by_kernel.items()]
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """Facts of a launch, and the logarithmic slowdown of each configuration, by its key."""
+
+    facts: Mapping[str, Any]
+    slowdowns: Mapping[str, float]
+    values: Mapping[str, Mapping[str, Any]]
+
+    def slowdown(self, key: str) -> float:
+        return self.slowdowns.get(key, UNKNOWN)
+
+
+def _tuning(entry: Entry) -> _Tuning | None:
+    costs = {trial.key: trial.cost for trial in entry.trials if trial.cost}
+    if not costs:
+        return None
+    best = min(costs.values())
+    slowdowns = {key: min(UNKNOWN, math.log(cost / best)) for key, cost in costs.items()}
+    values = {trial.key: dict(trial.values) for trial in entry.trials}
+    return _Tuning(facts_of(entry.problem), slowdowns, values)
+
+
+def _rules(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+    rules = _fitted(kernel, tunings)
+    own = [_regret(rules, each) for each in tunings]
+    held: list[float] = []
+    if len(tunings) > 2:
+        for place, each in enumerate(tunings):
+            others = [*tunings[:place], *tunings[place + 1 :]]
+            held.append(_regret(_fitted(kernel, others), each))
+    regret = Regret(
+        mean=_share(sum(own) / len(own)),
+        worst=_share(max(own)),
+        held_out_mean=_share(sum(held) / len(held)) if held else None,
+        held_out_worst=_share(max(held)) if held else None,
+    )
+    return replace(rules, regret=regret)
+
+
+def _share(logarithm: float) -> float:
+    return math.expm1(logarithm)
+
+
+def _regret(rules: Rules, tuning: _Tuning) -> float:
+    """Logarithmic slowdown of what a rule chooses."""
+    wanted = json.dumps(dict(rules.choose(tuning.facts)), sort_keys=True, default=repr)
+    return tuning.slowdown(wanted)
+
+
+def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+    keys = kept(tunings)
+    values = {key: own for tuning in tunings for key, own in tuning.values.items()}
+    return Rules(
+        kernel=kernel,
+        configs=[values[key] for key in keys],
+        tree=_tree(tunings, keys),
+        regret=Regret(mean=0.0, worst=0.0, held_out_mean=None, held_out_worst=None),
+        devices=list(dict.fromkeys(str(each.facts["device"]) for each in tunings)),
+        tunings=len(tunings),
+    )
+
+
+def kept(tunings: Sequence[_Tuning]) -> list[str]:
+    """Keys of few configurations, one of which is good for each tuning: greedily, best first."""
+    keys = list(dict.fromkeys(key for tuning in tunings for key in tuning.slowdowns))
+    found: list[str] = []
+    least = [UNKNOWN] * len(tunings)
+    while len(found) < MOST_CONFIGS:
+
+        def with_one_more(key: str, least: Sequence[float] = tuple(least)) -> float:
+            own = (each.slowdown(key) for each in tunings)
+            return sum(map(min, least, own)) / len(tunings)
+
+        best = min(keys, key=with_one_more)
+        if found and sum(least) / len(least) - with_one_more(best) < WORTH_KEEPING:
+            break
+        found.append(best)
+        least = [min(old, each.slowdown(best)) for old, each in zip(least, tunings, strict=True)]
+    return found
+
+
+def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
+    features = features_of([each.facts for each in tunings])
+    if len(keys) == 1 or not features:
+        return Leaf(0)
+    try:
+        from sklearn.tree import DecisionTreeRegressor
+    except ImportError as error:
+        raise UsageError(
+            "making rules needs scikit-learn: pip install 'ttools-tuner[model]'"
+        ) from error
+    # In logarithms, so that a threshold lies between sizes as one would draw it.
+    answers = [[math.log2(1 + f.answer(each.facts)) for f in features] for each in tunings]
+    slowdowns = [[each.slowdown(key) for key in keys] for each in tunings]
+    fitted = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, random_state=0)
+    return _read(fitted.fit(answers, slowdowns).tree_, 0, features)
+
+
+def _read(tree: Any, node: int, features: Sequence[Feature]) -> Tree:
+    below, above = int(tree.children_left[node]), int(tree.children_right[node])
+    if below < 0:
+        means = [float(mean[0]) for mean in tree.value[node]]
+        return Leaf(means.index(min(means)))
+    first, second = _read(tree, below, features), _read(tree, above, features)
+    if first == second:
+        return first
+    feature = features[tree.feature[node]]
+    limit = 2 ** float(tree.threshold[node]) - 1
+    threshold = 0.5 if feature.kind == "equals" else float(math.floor(limit))
+    return Split(feature, threshold, first, second)

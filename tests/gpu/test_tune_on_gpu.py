@@ -1,0 +1,93 @@
+"""Tuning on a real GPU: times, worker processes, what crashes the context, the decorator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import ttools.tuner
+from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.gpu_timer import GpuTimer
+from ttools.tuner.store import Store
+from ttools.tuner.trial import candidates
+
+pytestmark = pytest.mark.gpu
+
+
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offs < n
+    if KIND == "partial":
+        mask = mask & (offs < n // 8)
+    if KIND == "crash":
+        offs = offs.to(tl.int64) * 1_000_000_000_000
+    if KIND == "hang":
+        while tl.load(x_ptr, volatile=True) >= 0.0:
+            tl.atomic_add(out_ptr, 1.0)
+    out = tl.load(out_ptr + offs, mask=mask)
+    tl.store(out_ptr + offs, out + 2 * tl.load(x_ptr + offs, mask=mask), mask=mask)
+
+
+def config(block: int, kind: str = "right", **options) -> triton.Config:
+    return triton.Config({"BLOCK": block, "KIND": kind}, **options)
+
+
+def launch(kernel, n: int = 1 << 20) -> bool:
+    x, out = torch.rand(n, device="cuda"), torch.ones(n, device="cuda")
+    kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+    return torch.allclose(out, 1 + 2 * x)
+
+
+def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
+    planted = [
+        *(config(256), config(1024, "partial"), config(256, "crash"), config(256, "hang")),
+        *(config(48), config(1024), config(512, num_warps=8)),
+    ]
+    kernel = triton.autotune(planted, key=["n"])(scale_kernel)
+    options = TuneOptions(search="exhaustive", timeout=10.0)
+    with TuningRun(options, store=tmp_path / "store.sqlite") as run:
+        assert launch(kernel)
+    (result,) = run.session.results
+    assert result.notes == []
+    assert result.problem.device.startswith("cuda: NVIDIA")
+    statuses = [result.trials[each.key].status for each in candidates(planted)]
+    # An illegal access is an exception, of a context that is of no use any more.
+    assert statuses == ["ok", "wrong", "crashed", "timed_out", "failed", "ok", "ok"]
+    for trial in result.trials.values():
+        if trial.status == "ok":
+            assert 10 <= len(trial.samples) <= 100
+            assert 1e-6 < (trial.seconds or 0) < 1e-3
+            assert trial.interval is not None
+    assert kernel.best_config.kwargs["KIND"] == "right"
+    kept = Store(tmp_path / "store.sqlite")
+    (entry,) = kept.entries()
+    kept.close()
+    assert len(entry.trials) == 7
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_decorator_times_on_the_gpu(tmp_path: Path, workers: int) -> None:
+    kernel = ttools.tuner.tune(
+        [config(256), config(1024), config(1024, "partial")],
+        key=["n"],
+        store=tmp_path / "store.sqlite",
+        options=TuneOptions(workers=workers),
+    )(scale_kernel)
+    assert launch(kernel)
+    assert launch(kernel)
+    assert kernel.best_config.kwargs["KIND"] == "right"
+
+
+def test_graphs_and_events_agree_on_work_that_is_not_short() -> None:
+    x = torch.rand(1 << 26, device="cuda")
+    timer = GpuTimer()
+    events = sorted(timer.seconds(lambda: None, lambda: x.mul_(1.0), 9))[4]
+    graph = timer.seconds_in_graph(lambda: None, lambda: x.mul_(1.0), 9)
+    assert graph is not None, "elementwise work can be captured"
+    assert 0.7 < sorted(graph)[4] / events < 1.4
+    assert timer.seconds_in_graph(lambda: None, lambda: x.sum().item(), 2) is None

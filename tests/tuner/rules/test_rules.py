@@ -1,0 +1,187 @@
+"""Rules made of stores: few configurations, a readable module, regret as it is measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.core.errors import UsageError
+from ttools.tuner import heuristics
+from ttools.tuner.problem import Problem
+from ttools.tuner.rules.document import read_rules, rules_text
+from ttools.tuner.rules.features import Feature, facts_of, features_of
+from ttools.tuner.rules.python import module_text
+from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
+from ttools.tuner.store import Entry
+from ttools.tuner.trial import Trial
+
+pytest.importorskip("sklearn", reason="ttools-tuner[model] is not installed")
+
+
+#: To a type checker a module cannot be called.
+decorator: Any = heuristics
+
+
+def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> Entry:
+    """A tuning with the time of each block; None for what cannot win."""
+    trials = [
+        Trial(
+            values={"BLOCK": block, "num_warps": 4},
+            status="failed" if cost is None else "ok",
+            samples=() if cost is None else (cost,) * 9,
+        )
+        for block, cost in costs.items()
+    ]
+    return Entry(
+        problem=Problem(
+            kernel="add_kernel",
+            source="s",
+            key=json.dumps({**key, "dtypes": [dtype]}),
+            device="cpu: this one, 2 threads",
+            versions="v",
+        ),
+        trials=trials,
+    )
+
+
+def by_size(n: int, dtype: str = "float32") -> Entry:
+    """Small blocks are best up to 10,000 elements, then large ones; of halves always these."""
+    small = n <= 10_000 and dtype == "float32"
+    return entry({64: 1.0 if small else 2.0, 1024: 3.0 if small else 1.0, 32: None}, dtype, n=n)
+
+
+SIZES = (100, 1000, 5000, 50_000, 500_000, 5_000_000)
+
+
+def test_a_threshold_is_found_between_the_sizes() -> None:
+    (rules,) = synthesise([by_size(n) for n in SIZES])
+    assert isinstance(rules.tree, Split)
+    assert rules.tree.feature == Feature("number", ("n",))
+    assert 5000 <= rules.tree.threshold < 50_000
+    assert (rules.tree.below, rules.tree.above) != (Leaf(0), Leaf(0))
+    assert {each["BLOCK"] for each in rules.configs} == {64, 1024}
+    assert (rules.regret.mean, rules.regret.worst) == (0.0, 0.0)
+    # Without 50,000 the threshold is in the middle of 5,000 and 500,000, just above it.
+    assert rules.regret.held_out_worst == pytest.approx(1.0)
+    assert [rules.choose({"n": n})["BLOCK"] for n in (7, 9_999_999)] == [64, 1024]
+    assert "slower than the best by 0.0% on average" in str(rules)
+
+
+def test_held_out_regret_is_that_of_shapes_a_rule_has_not_seen() -> None:
+    (rules,) = synthesise([by_size(100), by_size(1000), by_size(5_000_000)])
+    assert rules.regret.worst == 0.0
+    assert rules.regret.held_out_worst == pytest.approx(1.0), "it knows only small ones then"
+
+
+def test_dtypes_are_asked_for() -> None:
+    entries = [by_size(n, dtype) for n in SIZES[:3] for dtype in ("float32", "float16")]
+    (rules,) = synthesise(entries)
+    assert rules.regret.worst == 0.0
+    for each in entries:
+        best = min((t for t in each.trials if t.cost), key=lambda t: t.cost or 0.0)
+        assert rules.choose(facts_of(each.problem)) == best.values
+    text = module_text([rules])
+    assert "_dtypes(args)[0] != 'float16'" in text or "_dtypes(args)[0] != 'float32'" in text
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**6), st.lists(st.floats(1, 3), min_size=9, max_size=9)),
+        min_size=1,
+        max_size=7,
+        unique_by=lambda pair: pair[0],
+    )
+)
+def test_regret_is_what_the_choices_cost(tunings: list[tuple[int, list[float]]]) -> None:
+    entries = [entry(dict(enumerate(costs)), n=n) for n, costs in tunings]
+    (rules,) = synthesise(entries)
+    assert 1 <= len(rules.configs) <= 6
+    slowdowns = []
+    for (n, costs), each in zip(tunings, entries, strict=True):
+        chosen = rules.choose(facts_of(each.problem))["BLOCK"]
+        slowdowns.append(costs[chosen] / min(costs))
+        assert n > 0
+    assert rules.regret.worst == pytest.approx(max(slowdowns) - 1)
+    mean = math.exp(sum(map(math.log, slowdowns)) / len(slowdowns)) - 1
+    assert rules.regret.mean == pytest.approx(mean, abs=1e-9)
+    best_alone = min(max(costs[place] / min(costs) for _, costs in tunings) for place in range(9))
+    assert rules.regret.worst <= max(3.0, best_alone)
+
+
+def test_the_module_is_python_and_runs(tmp_path: Path) -> None:
+    (rules,) = synthesise([by_size(n) for n in SIZES])
+    text = module_text([rules])
+    scope: dict = {}
+    exec(compile(text, "rules.py", "exec"), scope)
+    assert scope["choose_for_add_kernel"]({"n": 100}) == {"BLOCK": 64, "num_warps": 4}
+    assert scope["choose_for_add_kernel"]({"n": 10**7})["BLOCK"] == 1024
+    assert "For shapes that were left out: 12.2% on average, 100.0% at worst." in text
+    launch(scope["add_kernel_heuristics"](add_kernel))
+
+
+def test_rules_from_json_decorate_a_kernel(tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    found = synthesise([by_size(n) for n in SIZES])
+    path.write_text(rules_text(found))
+    assert list(read_rules(path).values()) == found
+    launch(decorator(path)(add_kernel))
+    with pytest.raises(UsageError, match="no rules for `other_kernel`, only for add_kernel"):
+        decorator(str(path))(other_kernel)
+
+
+def test_values_decorate_as_with_triton() -> None:
+    launch(decorator({"BLOCK": lambda args: 64})(add_kernel))
+    assert heuristics.elementwise_block(1 << 20) == 2048
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"schema": "x"}', '{"schema": "ttools.tuning-rules/1"}']
+)
+def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"rules\.json"):
+        read_rules(path)
+    with pytest.raises(UsageError, match="cannot read the rules"):
+        read_rules(tmp_path / "none.json")
+
+
+def test_nothing_timed_makes_no_rules() -> None:
+    with pytest.raises(UsageError, match="no configuration was timed"):
+        synthesise([entry({64: None}, n=3)])
+
+
+def test_questions_are_those_whose_answers_differ() -> None:
+    facts = [{"m": 4, "n": 4, "k": 1, "device": "a"}, {"m": 2, "n": 8, "k": 1, "device": "b"}]
+    assert [(f.kind, f.names) for f in features_of(facts)] == [
+        ("number", ("m",)),
+        ("number", ("n",)),
+        ("equals", ("device",)),
+    ]
+
+
+@triton.jit
+def add_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1, mask=offs < n)
+
+
+@triton.jit
+def other_kernel(x_ptr):
+    pass
+
+
+def launch(kernel) -> None:
+    x = torch.zeros(100)
+    kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    assert x.tolist() == [1.0] * 100
