@@ -114,7 +114,7 @@ def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
         (("interpret", "a.tt", "--grid", "4"), "--grid is for .ttir files; a record has its own"),
         (("interpret", "--pdb", "a.tt"), "a record has no Python source for --engine eager"),
         (("sanitize", "--pdb-on-finding", "a.tt"), "a record has no Python source"),
-        (("sanitize", "--on", "gpu", "a.tt"), "--on gpu runs programs; a.tt is checked on the CPU"),
+        (("sanitize", "--on", "gpu", "a.tt"), "--on gpu runs programs; a record is checked"),
         (("record", "a.tt"), "`a.tt` is no program"),
         (("record", "--output", "a.zip", "script.py"), "the name of a record ends in .tt"),
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),

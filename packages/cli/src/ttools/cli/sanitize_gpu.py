@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttools.cli.console import say
+from ttools.cli.replay import Replay
 from ttools.cli.work import Work
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.script import Target
@@ -30,7 +31,8 @@ def target_of(work: Work, cpu_options: Mapping[str, object]) -> Target:
         UsageError: it is no program, or one of these options was given.
     """
     if not isinstance(work, Target):
-        raise UsageError(f"--on gpu runs programs; {work} is checked on the CPU")
+        what = "a record" if isinstance(work, Replay) else "a .ttir file"
+        raise UsageError(f"--on gpu runs programs; {what} is checked on the CPU")
     given = [name for name, value in cpu_options.items() if value]
     if given:
         raise UsageError(f"{given[0]} is for the CPU; --on gpu runs the program as it is")

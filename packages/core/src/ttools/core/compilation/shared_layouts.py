@@ -12,7 +12,7 @@ from math import prod
 from ttools.core.compilation.layout_terms import Coordinates, Layout
 
 Offset = Callable[[Coordinates], int]
-_ROWS, _GROUPS = (1, 2, 8), 4
+_ROWS, _GROUPS = (0, 1, 2, 8), 4
 
 
 def offset(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
@@ -54,7 +54,7 @@ def _rotated(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
 
     def at(element: Coordinates) -> int:
         inner, outer = element[order[0]], element[order[1]]
-        group = inner // vec ^ outer // phases % many
+        group = (inner // vec ^ outer // phases % many) % max(1, shape[order[0]] // vec)
         return outer * shape[order[0]] + group * vec + inner % vec
 
     return at
