@@ -60,6 +60,19 @@ def test_the_sanitizer_survives_it(script: Path) -> None:
     assert "error[memcheck]: out-of-bounds" in done.stdout
 
 
+def test_a_record_survives_it(script: Path) -> None:
+    record = script.with_name("wild.tt")
+    done = run("record", "--output", str(record), script=script)
+    assert done.returncode == 0
+    assert "survived" in done.stdout
+    assert f"accesses out of bounds were suppressed: `ttools sanitize {record}`" in " ".join(
+        done.stderr.split()
+    )
+    again = run("sanitize", script=record)
+    assert again.returncode == 1
+    assert "out-of-bounds store" in again.stdout
+
+
 def test_an_abort_without_kernels(tmp_path: Path) -> None:
     (tmp_path / "abort.py").write_text("import os; os.abort()")
     done = run("interpret", script=tmp_path / "abort.py")

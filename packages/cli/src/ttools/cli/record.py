@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +14,12 @@ from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
+from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
     from ttools.interpreter.launch_recorder import LaunchRecorder
+    from ttools.sanitizer import Sanitization
 
 _RECORD = "Record"
 
@@ -99,10 +103,12 @@ def record_command(
     recorder = record(
         output, only=only or None, launches=",".join(launch) if launch else None, data=data.value
     )
-    with recorder:
-        status = run_work(target, device_map)
+    with recorder, _survives(device_map) as checked:
+        status = run_work(target, device_map, checked=checked is not None)
     for note in recorder.notes:
         say("warning", note)
+    if checked is not None and checked.findings:
+        say("warning", f"accesses out of bounds were suppressed: `ttools sanitize {output}`")
     if recorder.recorded:
         size = output.stat().st_size
         say(
@@ -112,6 +118,18 @@ def record_command(
         raise typer.Exit(status)
     say("error", f"nothing was recorded: {_reason(recorder)}")
     raise typer.Exit(status or exit_codes.FINDINGS)
+
+
+@contextmanager
+def _survives(device_map: options.DeviceMap | None) -> Iterator[Sanitization | None]:
+    """Keeps wild accesses on the CPU from killing the process, and the record with it."""
+    from ttools.sanitizer import sanitize
+
+    if gpu_usable() and device_map in (None, options.DeviceMap.OFF):
+        yield None  # a GPU's own memory protection makes an exception of them
+        return
+    with sanitize(checks="memcheck") as checked:
+        yield checked
 
 
 def _reason(recorder: LaunchRecorder) -> str:
