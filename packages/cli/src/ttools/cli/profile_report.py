@@ -138,7 +138,7 @@ def _accesses(profiled: Profile) -> Table:
             row["kind"],
             str(row["bits"]),
             *(f"{row['sectors_per_request']:.2f}", f"{row['ideal_per_request']:.2f}"),
-            *(_share(row["efficiency"]), f"{row['shared_by']:.1f}", f"{row['again']:.1f}"),
+            *(_share(row["efficiency"]), _number(row["shared_by"]), f"{row['again']:.1f}"),
         )
     return table
 

@@ -54,7 +54,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         sources=_sources(profiled, root),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=[_hint(hint, root) for hint in profiled.advice],
-        accesses=[_access(row, root) for row in profiled.accesses.to_dict("records")],
+        accesses=[_access(_plain(row), root) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
             {
@@ -212,7 +212,7 @@ def _access(row: Mapping[str, Any], root: Path) -> list[str]:
         f"{row['sectors_per_request']:.2f}",
         f"{row['ideal_per_request']:.2f}",
         f"{row['efficiency']:.1%}",
-        f"{row['shared_by']:.1f}",
+        text(row["shared_by"], "number"),
         f"{row['again']:.1f}",
     ]
 

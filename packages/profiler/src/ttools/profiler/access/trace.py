@@ -21,6 +21,8 @@ from ttools.interpreter.monitor import Monitor
 #: Programs whose addresses are kept, and elements of an access in all of them.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
+#: Sorting more runs takes longer than the launch.
+_MOST_RUNS = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +35,8 @@ class AccessTrace:
         shape: of the tile.
         size: bytes of an element.
         requested: bytes, by all programs.
-        by_program: the sum over programs of the bytes that each touches at least once.
-        unique: bytes that any program touches.
+        again: how often a program touches a byte that it touches, on average.
+        unique: bytes that any program touches; None where there are too many runs to unite them.
         addresses: of the elements of some tiles in row-major order, a row each; -1 where masked.
         sampled: whether there are more tiles than those.
     """
@@ -44,20 +46,15 @@ class AccessTrace:
     shape: tuple[int, ...]
     size: int
     requested: int
-    by_program: int
-    unique: int
+    again: float
+    unique: int | None
     addresses: NDArray[np.int64]
     sampled: bool
 
     @property
-    def shared_by(self) -> float:
-        """By how many programs a byte is touched on average."""
-        return self.by_program / self.unique if self.unique else 0.0
-
-    @property
-    def again(self) -> float:
-        """How often a program touches a byte that it touches, on average."""
-        return self.requested / self.by_program if self.by_program else 0.0
+    def shared_by(self) -> float | None:
+        """By how many programs a byte is touched on average; None where that is unknown."""
+        return self.requested / self.again / self.unique if self.unique else None
 
 
 def traces(
@@ -74,40 +71,50 @@ def traces(
     for number, site in enumerate(monitor.sites):
         if site.kind != "check" and site.shape:
             groups.setdefault(site.operation, []).append(number)
+    places = np.ascontiguousarray(records["site"])
     found = []
     for operation in sorted(groups):
         numbers = groups[operation]
-        own = records[np.isin(records["site"], numbers)] if len(records) else records
+        own = np.flatnonzero(np.isin(places, numbers, kind="table"))
         if len(own):
             site = monitor.sites[numbers[0]]
-            found.append(_trace(stand_ins.get(operation, site.kind), site, own))
+            kind = stand_ins.get(operation, site.kind)
+            found.append(_trace(kind, site, records.take(own)))
     return tuple(found)
 
 
 def _trace(kind: str, site: ProbeSite, records: NDArray[np.void]) -> AccessTrace:
-    records = records[np.lexsort((records["site"], records["program"]))]
-    chosen = _sample(records, site.size)
+    start, end = (np.ascontiguousarray(records[name]) for name in ("start", "end"))
+    programs = records.take(np.flatnonzero(_chosen(records["program"])))
+    programs = programs[np.lexsort((programs["site"], programs["program"]))]
+    asked = int((programs["end"] - programs["start"]).sum())
+    elements = np.cumsum((programs["end"] - programs["start"]) // site.size)
+    few = programs[: max(1, int(np.searchsorted(elements, _MOST_ELEMENTS, side="right")))]
     return AccessTrace(
         kind=kind,
         location=site.location,
         shape=site.shape,
         size=site.size,
-        requested=int((records["end"] - records["start"]).sum()),
-        by_program=touched(records["start"], records["end"], records["program"]),
-        unique=touched(records["start"], records["end"]),
-        addresses=tile_addresses(chosen, site),
-        sampled=len(chosen) < len(records),
+        requested=int((end - start).sum()),
+        again=asked / touched(programs["start"], programs["end"], programs["program"]),
+        unique=touched(start, end) if len(records) <= _MOST_RUNS else None,
+        addresses=tile_addresses(few, site),
+        sampled=len(few) < len(records),
     )
 
 
-def _sample(records: NDArray[np.void], size: int) -> NDArray[np.void]:
-    """Whole programs, evenly spread, as long as they are not too much."""
-    programs = np.unique(records["program"])
-    if len(programs) > _MOST_PROGRAMS:
-        programs = programs[np.linspace(0, len(programs) - 1, _MOST_PROGRAMS).astype(np.int64)]
-    chosen = records[np.isin(records["program"], programs)]
-    elements = np.cumsum((chosen["end"] - chosen["start"]) // size)
-    return chosen[: max(1, int(np.searchsorted(elements, _MOST_ELEMENTS, side="right")))]
+def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each record is of one of some programs, evenly spread over those that there are."""
+    low, high = int(program.min()), int(program.max())
+    if high - low < _MOST_PROGRAMS:
+        return np.ones(len(program), np.bool_)
+    present = np.zeros(high - low + 1, np.bool_)
+    present[program - low] = True
+    ids = np.flatnonzero(present) + low
+    wanted = np.zeros(len(present), np.bool_)
+    wanted[ids[np.linspace(0, len(ids) - 1, _MOST_PROGRAMS).astype(np.int64)] - low] = True
+    chosen: NDArray[np.bool_] = wanted[program - low]
+    return chosen
 
 
 def touched(
@@ -148,9 +155,9 @@ def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int
     which = np.repeat(np.arange(len(records)), counts)
     step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     position = first[which] + step
-    tile = np.stack([records["program"][which], ordinal[which] + position // total])
-    _, row = np.unique(tile, axis=1, return_inverse=True)
-    row = row.reshape(-1)
+    turn = ordinal[which] + position // total
+    most = int(turn.max()) + 1 if len(turn) else 1
+    _, row = np.unique(records["program"][which] * most + turn, return_inverse=True)
     rows = np.full((int(row.max()) + 1 if len(row) else 0, total), -1, np.int64)
     rows[row, _row_major(site)[position % total]] = start[which] + step * site.size
     return rows
