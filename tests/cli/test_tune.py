@@ -221,6 +221,11 @@ def stored(folder: Path) -> bool:
     [
         (["tune"], "nothing to run"),
         (["tune", "kernel.ttir"], "a .ttir file is one configuration"),
+        (["tune", "--gpus", "0", "--ray", "local", "script.py"], "both say where configurations"),
+        (["tune", "--gpus", "0", "--workers", "0", "script.py"], "--workers 0 runs all in this"),
+        (["tune", "--gpus", "first", "script.py"], "give numbers of GPUs, as in 0,1"),
+        (["tune", "--ray", "local@none", "script.py"], "give ADDRESS or ADDRESS@N"),
+        (["tune", "--on", "gpu", "script.py"], "there is no GPU that could time"),
         (["tune", "show"], "`ttools tune show` takes one store"),
         (["tune", "show", "none.sqlite"], "there is no store `none.sqlite`"),
         (["tune", "show", "junk"], "`junk` cannot be used as a store: file is not a database"),

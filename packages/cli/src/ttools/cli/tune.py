@@ -12,6 +12,7 @@ from ttools.cli import options, tune_options, tune_report
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
+from ttools.cli.tune_executor import read_executor
 from ttools.cli.tune_kernel import read_configs, run_kernel
 from ttools.cli.tune_options import TuneFormat
 from ttools.cli.tune_store import READINGS, read_stores
@@ -57,6 +58,8 @@ def tune_command(
     output: options.OutputOption = None,
     threads: options.ThreadsOption = None,
     workers: tune_options.WorkersOption = None,
+    gpus: tune_options.GpusOption = None,
+    ray: tune_options.RayOption = None,
     seed: options.SeedOption = 0,
     device_map: options.DeviceMapOption = None,
 ) -> None:
@@ -108,6 +111,7 @@ def tune_command(
         only=only or None,
         threads=threads,
         on=None if on is None else on.value,
+        measures=read_executor(gpus, ray, workers),
         announce=lambda text: say("note", text),
     )
     failure = None

@@ -168,6 +168,27 @@ WorkersOption = Annotated[
         rich_help_panel=_SEARCH,
     ),
 ]
+GpusOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gpus",
+        metavar="0,1,...",
+        help="Run configurations on these GPUs at a time, a process pinned to each.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS[@N]",
+        help="Run configurations on a Ray cluster, N at a time, an actor with a GPU for each; "
+        "`local` starts one here.",
+        show_default=False,
+        rich_help_panel=_SEARCH,
+    ),
+]
 TimeoutOption = Annotated[
     float,
     typer.Option(

@@ -21,6 +21,7 @@ from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.session import Session
 from ttools.tuner.store import Store
+from ttools.tuner.workers.jobs import Executor
 
 
 class TuningRun:
@@ -35,6 +36,8 @@ class TuningRun:
         on: what times; the GPU if there is one and `device` names none, else the CPU.
         only: names of the kernels to run and tune; all by default.
         threads: how many threads run the programs of a launch.
+        measures: makes the executor that runs configurations, such as `workers.jobs.gpu_workers`
+            or `workers.ray_workers.ray_workers`; by default one process of this machine.
         announce: told of each problem before anything of it runs.
 
     Raises:
@@ -52,6 +55,7 @@ class TuningRun:
         only: Sequence[str] | None = None,
         threads: int | None = None,
         on: Literal["cpu", "gpu"] | None = None,
+        measures: Callable[[], Executor] | None = None,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         if locked and lock is None:
@@ -75,6 +79,7 @@ class TuningRun:
             known if locked else None,
             announce,
             on_gpu,
+            measures,
         )
         self._interpretation: Interpretation | None = None
         self._tuning: AbstractContextManager[Any]

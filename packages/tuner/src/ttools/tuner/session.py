@@ -29,6 +29,7 @@ from ttools.tuner.problem import (
 from ttools.tuner.store import Entry, Store, StoreError
 from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
 from ttools.tuner.tuning import Result, Tuning
+from ttools.tuner.workers.jobs import Executor
 from ttools.tuner.workers.workforce import Workforce
 
 
@@ -43,6 +44,7 @@ class Session:
         lock: if given, decides every winner; nothing is measured then.
         announce: told of each problem before anything of it runs.
         on_gpu: whether the GPU of this process times.
+        measures: makes the executor that runs configurations; by default one process.
 
     Attributes:
         results: in the order of the launches.
@@ -60,12 +62,13 @@ class Session:
         lock: Lock | None = None,
         announce: Callable[[str], None] = lambda text: None,
         on_gpu: bool = False,
+        measures: Callable[[], Executor] | None = None,
     ) -> None:
         self._options = options
         self._measuring = Measuring(
             checks=options.checks, predicted=device, threads=threads, on_gpu=on_gpu
         )
-        self._workforce = Workforce(options.workers) if options.workers != 0 else None
+        self._workforce = Workforce(options.workers, measures) if options.workers != 0 else None
         if on_gpu:
             self._device = gpu_device()
         else:

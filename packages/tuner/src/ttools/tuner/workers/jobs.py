@@ -7,7 +7,7 @@ and replaces a worker that ended. Must not know what comes of the answers.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -99,21 +99,28 @@ class Place:
         return answered
 
 
-class LocalWorkers:
-    """An executor of processes of this machine.
+class AnyPlace(Protocol):
+    """Does one job at a time; see `Place`."""
+
+    def do(self, job: Job) -> Answer:
+        """Does a job."""
+
+
+class PlacedWorkers:
+    """An executor over places, each with a thread that waits for it, so that none stalls another.
 
     Args:
-        nurseries: where the worker of each place comes from; its environment pins it to a GPU.
+        places: what does the jobs.
+        end: ends all workers, whatever they do.
     """
 
-    def __init__(self, nurseries: Sequence[Nursery]) -> None:
-        self._nurseries = list(nurseries)
-        self.places = len(self._nurseries)
+    def __init__(self, places: Sequence[AnyPlace], end: Callable[[], None]) -> None:
+        self.places = len(places)
+        self._end = end
         self._waiting: SimpleQueue[tuple[Job, Future[Answer]] | None] = SimpleQueue()
         # Daemons: a script has ended when its own threads have.
         self._threads = [
-            threading.Thread(target=self._work, args=(Place(each),), daemon=True)
-            for each in self._nurseries
+            threading.Thread(target=self._work, args=(place,), daemon=True) for place in places
         ]
         for thread in self._threads:
             thread.start()
@@ -124,7 +131,7 @@ class LocalWorkers:
         self._waiting.put((job, future))
         return future
 
-    def _work(self, place: Place) -> None:
+    def _work(self, place: AnyPlace) -> None:
         while (item := self._waiting.get()) is not None:
             job, future = item
             if future.set_running_or_notify_cancel():
@@ -134,10 +141,32 @@ class LocalWorkers:
                     future.set_exception(error)
 
     def close(self) -> None:
-        """Ends all workers, and closes the nurseries; what is being done fails."""
-        for nursery in self._nurseries:
-            nursery.close()
+        """Ends all workers; what is being done fails."""
+        self._end()
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
+
+
+def local_workers(nurseries: Sequence[Nursery]) -> PlacedWorkers:
+    """An executor of processes of this machine.
+
+    Args:
+        nurseries: where the worker of each place comes from; closed with the executor.
+    """
+
+    def end() -> None:
+        for nursery in nurseries:
+            nursery.close()
+
+    return PlacedWorkers([Place(each) for each in nurseries], end)
+
+
+def gpu_workers(devices: Sequence[int]) -> PlacedWorkers:
+    """An executor of processes of this machine, one pinned to each of its GPUs.
+
+    Args:
+        devices: as the driver counts them; each process sees no other.
+    """
+    return local_workers([Nursery({"CUDA_VISIBLE_DEVICES": str(each)}) for each in devices])

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.remote_bench import RemoteBench
-from ttools.tuner.workers.jobs import Executor, LocalWorkers
+from ttools.tuner.workers.jobs import Executor, local_workers
 from ttools.tuner.workers.nursery import Nursery
 from ttools.tuner.workers.recipe import recipe_of
 from ttools.tuner.workers.serving import Opening
@@ -63,9 +63,9 @@ class Workforce:
 
     def _start(self) -> tuple[Executor, Executor | None]:
         nursery = Nursery()
-        measures = (self._make_measuring or (lambda: LocalWorkers([nursery])))()
+        measures = (self._make_measuring or (lambda: local_workers([nursery])))()
         several = self._compiling > 1
-        return measures, LocalWorkers([nursery] * self._compiling) if several else None
+        return measures, local_workers([nursery] * self._compiling) if several else None
 
     def close(self) -> None:
         """Ends all processes."""

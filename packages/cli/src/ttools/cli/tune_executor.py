@@ -1,0 +1,65 @@
+"""`--gpus` and `--ray` of `ttools tune`: where configurations run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ttools.core.environment import gpu_usable
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.tuner.workers.jobs import Executor
+
+#: Of `--ray`: a cluster of this machine, for this run.
+_LOCAL = "local"
+
+
+def read_executor(
+    gpus: str | None, ray: str | None, workers: int | None
+) -> Callable[[], Executor] | None:
+    """What the options name; None for a process of this machine.
+
+    Raises:
+        UsageError: they make no sense, or contradict each other.
+    """
+    if gpus is None and ray is None:
+        return None
+    if gpus is not None and ray is not None:
+        raise UsageError("--gpus and --ray both say where configurations run; give one of them")
+    if workers == 0:
+        raise UsageError("--workers 0 runs all in this process; leave it out")
+    if gpus is not None:
+        return _on_gpus(gpus)
+    assert ray is not None
+    return _on_ray(ray)
+
+
+def _on_gpus(text: str) -> Callable[[], Executor]:
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise UsageError(f"--gpus {text}: give numbers of GPUs, as in 0,1")
+    if not gpu_usable():
+        raise UsageError("--gpus: there is no GPU here")
+
+    def make() -> Executor:
+        from ttools.tuner.workers.jobs import gpu_workers
+
+        return gpu_workers([int(word) for word in words])
+
+    return make
+
+
+def _on_ray(text: str) -> Callable[[], Executor]:
+    address, _, count = text.rpartition("@")
+    address, places = (address, count) if address else (text, "1")
+    if not places.isdecimal() or int(places) < 1:
+        raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
+
+    def make() -> Executor:
+        from ttools.tuner.workers.ray_workers import ray_workers
+
+        own = None if address == _LOCAL else address
+        return ray_workers(int(places), gpus=1.0 if gpu_usable() else 0.0, address=own)
+
+    return make

@@ -1,0 +1,91 @@
+"""An executor on a Ray cluster: an actor for each place, with worker processes of its own.
+
+Needs the extra `ttools-tuner[ray]`, and ttools on each machine. What crashes or hangs ends a worker
+of the actor, never the actor, so a poisoned GPU context is as short-lived as on one machine. Must
+not know what a job is about.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.tuner.workers.jobs import Job, Place, PlacedWorkers
+from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.serving import Answer, Opening, Request
+
+
+def ray_workers(places: int, *, gpus: float = 0.0, address: str | None = None) -> PlacedWorkers:
+    """An executor on a Ray cluster.
+
+    Args:
+        places: how many jobs are done at a time; each has an actor.
+        gpus: that each actor has to itself; Ray shows it no other.
+        address: of the cluster, as `ray.init` takes it; a local one is started by default. A
+            cluster that this program is already connected to is used as it is.
+
+    Raises:
+        UsageError: Ray is not installed, or there is no such cluster.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise UsageError("Ray is not installed: pip install 'ttools-tuner[ray]'") from error
+    started = not ray.is_initialized()
+    if started:
+        local: dict[str, Any] = {} if address else {"include_dashboard": False}
+        try:
+            ray.init(address=address, log_to_driver=False, configure_logging=False, **local)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise UsageError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
+    host = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1)(_Host)
+    actors: list[Any] = [host.remote() for _ in range(places)]
+
+    def end() -> None:
+        for actor in actors:
+            ray.kill(actor)
+        if started:
+            ray.shutdown()
+
+    return PlacedWorkers([_RayPlace(ray, actor) for actor in actors], end)
+
+
+class _Host:
+    """What an actor is: a place of its machine."""
+
+    def __init__(self) -> None:
+        self._place = Place(Nursery())
+
+    def do(self, opening: Opening, request: Request, timeout: float, reference: str) -> Answer:
+        job = Job(opening=opening, request=request, timeout=timeout, reference=reference)
+        return self._place.do(job)
+
+
+class _RayPlace:
+    """An actor, asked for one job at a time.
+
+    Args:
+        ray: the module.
+        actor: a `_Host`.
+    """
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+        self._openings: dict[tuple[str, bool], Any] = {}
+
+    def do(self, job: Job) -> Answer:
+        """Does a job; a launch travels to the cluster once."""
+        key = (job.opening.recipe.name, job.opening.compiles_only)
+        if key not in self._openings:
+            self._openings = {key: self._ray.put(job.opening)}
+        try:
+            asked = self._actor.do.remote(
+                self._openings[key], job.request, job.timeout, job.reference
+            )
+            answer: Answer = self._ray.get(asked)
+        except self._ray.exceptions.RayActorError as error:
+            # The machine or the actor itself is gone; Ray starts another one.
+            return Answer(error=WorkerEndedError("crashed", f"its machine is gone: {error}"))
+        except self._ray.exceptions.RayError as error:
+            return Answer(error=TtoolsError(f"Ray: {error}"))
+        return answer
