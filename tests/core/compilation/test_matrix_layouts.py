@@ -143,6 +143,8 @@ def test_shared_memory_for_wgmma(
 
 
 def places_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
+    if triton_version() < (3, 9):
+        pytest.skip("asked for shared memory, it ends the process")
     place = offset(layout, shape)
     assert place is not None
     bases = upstream(oracle, shape).offset_bases
