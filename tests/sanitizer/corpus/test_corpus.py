@@ -7,13 +7,16 @@ from collections.abc import Callable
 import bounds_cases  # noqa: F401 - the files register their cases
 import call_cases  # noqa: F401
 import catalogue
+import clean_atomics  # noqa: F401
 import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
 import deadlock_cases  # noqa: F401
 import hint_cases  # noqa: F401
 import numeric_cases  # noqa: F401
+import order_cases  # noqa: F401
 import overflow_cases  # noqa: F401
+import paged_cases  # noqa: F401
 import program_cases  # noqa: F401
 import pytest
 import race_cases  # noqa: F401
