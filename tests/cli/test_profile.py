@@ -50,7 +50,7 @@ def test_text(ttools: Run, script: str) -> None:
     assert "12 kB" in counted  # three launches
     cells = [word.strip() for word in load.split("│")[4:9]]
     # Threads hold two elements each and load them one by one, for all the mask lets them.
-    assert cells == ["32", "7.81", "3.94", "50.4%", "1.0"]
+    assert cells == ["32", "7.81", "3.94", "50.4%", "1"]
     assert "narrow_access" in hint
 
 
