@@ -230,17 +230,25 @@ def _load_run(
 ) -> str:
     b, vec = e.b, vector_type(stored, width)
     _prefetch(e, address, write=False)
-    if mask is None:
+
+    def whole() -> str:
         return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
-    return b.intrinsic(
-        f"llvm.masked.load.v{width}{mangled(stored)}.p0",
-        vec,
-        [
-            (f"ptr align {SIZES[stored]}", address),
-            (f"<{width} x i1>", mask),
-            (vec, other or "zeroinitializer"),
-        ],
-    )
+
+    def part() -> str:
+        assert mask is not None
+        return b.intrinsic(
+            f"llvm.masked.load.v{width}{mangled(stored)}.p0",
+            vec,
+            [
+                (f"ptr align {SIZES[stored]}", address),
+                (f"<{width} x i1>", mask),
+                (vec, other or "zeroinitializer"),
+            ],
+        )
+
+    if mask is None:
+        return whole()
+    return _if_all(e, mask, width, vec, whole, part) if SIZES[stored] < 4 else part()
 
 
 def _store_run(
@@ -248,14 +256,52 @@ def _store_run(
 ) -> None:
     b, vec = e.b, vector_type(stored, width)
     _prefetch(e, address, write=True)
-    if mask is None:
+
+    def whole() -> str:
         b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
-        return
-    b.intrinsic(
-        f"llvm.masked.store.v{width}{mangled(stored)}.p0",
-        "void",
-        [(vec, raw), (f"ptr align {SIZES[stored]}", address), (f"<{width} x i1>", mask)],
-    )
+        return ""
+
+    def part() -> str:
+        assert mask is not None
+        return b.intrinsic(
+            f"llvm.masked.store.v{width}{mangled(stored)}.p0",
+            "void",
+            [(vec, raw), (f"ptr align {SIZES[stored]}", address), (f"<{width} x i1>", mask)],
+        )
+
+    if mask is None:
+        whole()
+    else:
+        _if_all(e, mask, width, "", whole, part)
+
+
+def _if_all(
+    e: Emitter,
+    mask: str,
+    width: int,
+    type: str,
+    whole: Callable[[], str],
+    part: Callable[[], str],
+) -> str:
+    """Emits `whole` where all lanes are active and `part` otherwise; a phi of `type` joins them.
+
+    Only below AVX-512: there AMD's masked stores take tens of cycles, and what is shorter than 32
+    bits is masked by a branch for each lane. Nearly all chunks of most kernels are whole.
+    """
+    b = e.b
+    if e.options.lanes >= 16 or not mask.startswith("%"):
+        return part()
+    all_lanes = b.intrinsic(f"llvm.vector.reduce.and.v{width}i1", "i1", [(f"<{width} x i1>", mask)])
+    yes, no, done = b.label("whole"), b.label("part"), b.label("moved")
+    b.cond_branch(all_lanes, yes, no)
+    b.start(yes)
+    first = whole()
+    b.branch(done)
+    b.start(no)
+    second = part()
+    b.branch(done)
+    b.start(done)
+    return b.emit(f"phi {type} [{first}, %{yes}], [{second}, %{no}]") if type else ""
 
 
 # ---- lanes anywhere
