@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import options
+from ttools.cli import inspect_options, options
 from ttools.cli.console import require_folder, say, write_text
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.targets import TTIR_SUFFIX, is_kernel, read_target
@@ -25,20 +25,20 @@ _NO_GPU = "sm_90"
 
 
 def inspect_command(
-    words: options.InspectedArgument = None,
+    words: inspect_options.InspectedArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    signature: options.SignatureOption = None,
-    target: options.TargetOption = None,
-    stage: options.StageOption = None,
-    only: options.InspectedOnlyOption = None,
-    num_warps: options.NumWarpsOption = None,
-    num_stages: options.NumStagesOption = None,
-    against: options.AgainstOption = None,
+    signature: inspect_options.SignatureOption = None,
+    target: inspect_options.TargetOption = None,
+    stage: inspect_options.StageOption = None,
+    only: inspect_options.InspectedOnlyOption = None,
+    num_warps: inspect_options.NumWarpsOption = None,
+    num_stages: inspect_options.NumStagesOption = None,
+    against: inspect_options.AgainstOption = None,
     device_map: options.DeviceMapOption = None,
-    form: options.InspectionFormatOption = options.InspectionFormat.TEXT,
+    form: inspect_options.InspectionFormatOption = inspect_options.InspectionFormat.TEXT,
     output: options.OutputOption = None,
-    output_dir: options.OutputDirOption = None,
+    output_dir: inspect_options.OutputDirOption = None,
 ) -> None:
     """Show what the compiler makes of kernels: stages, registers, occupancy, accesses, layouts.
 
@@ -182,19 +182,19 @@ def _write(
     found: Sequence[Inspection],
     beside: tuple[Inspection, Inspection] | None,
     stages: Sequence[str],
-    form: options.InspectionFormat,
+    form: inspect_options.InspectionFormat,
     output: Path | None,
 ) -> None:
     from ttools.core.compilation import html, text
 
-    if form is options.InspectionFormat.JSON:
+    if form is inspect_options.InspectionFormat.JSON:
         data = {
             "schema": "ttools.inspection/1",
             "kernels": [each.as_dict(stages) for each in found],
             "against": beside[1].as_dict(stages) if beside else None,
         }
         write_text(json.dumps(data, indent=2, default=str) + "\n", output)
-    elif form is options.InspectionFormat.HTML:
+    elif form is inspect_options.InspectionFormat.HTML:
         shown = [*found, beside[1]] if beside else found
         write_text(html.write_page(shown, stages, beside), output)
     elif beside is not None:

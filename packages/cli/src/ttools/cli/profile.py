@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ttools.cli import options, profile_report
+from ttools.cli import options, profile_options, profile_report
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
@@ -14,19 +14,19 @@ def profile_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    on: options.ProfiledOnOption = options.ProfiledOn.AUTO,
-    device: options.DeviceOption = None,
-    target: options.ProfileTargetOption = None,
-    context: options.ContextOption = options.ProfileContext.SHADOW,
-    counts: options.CountsOption = True,
-    data: options.DataOption = options.ProfileData.TRACE,
-    backend: options.ProtonBackendOption = None,
-    mode: options.ModeOption = None,
-    proton_file: options.ProtonFileOption = None,
+    on: profile_options.ProfiledOnOption = profile_options.ProfiledOn.AUTO,
+    device: profile_options.DeviceOption = None,
+    target: profile_options.ProfileTargetOption = None,
+    context: profile_options.ContextOption = profile_options.ProfileContext.SHADOW,
+    counts: profile_options.CountsOption = True,
+    data: profile_options.DataOption = profile_options.ProfileData.TRACE,
+    backend: profile_options.ProtonBackendOption = None,
+    mode: profile_options.ModeOption = None,
+    proton_file: profile_options.ProtonFileOption = None,
     only: options.OnlyOption = None,
-    lines: options.LinesOption = False,
-    tree: options.TreeOption = False,
-    form: options.ProfileFormatOption = options.ProfileFormat.TEXT,
+    lines: profile_options.LinesOption = False,
+    tree: profile_options.TreeOption = False,
+    form: profile_options.ProfileFormatOption = profile_options.ProfileFormat.TEXT,
     output: options.OutputOption = None,
     threads: options.ThreadsOption = None,
     device_map: options.DeviceMapOption = None,
@@ -62,7 +62,7 @@ def profile_command(
         status = run_work(work, device_map, quiet=True)
     if not profiled.launches:
         say("note", "no Triton kernel was launched, so nothing was profiled")
-    if form is options.ProfileFormat.TEXT:
+    if form is profile_options.ProfileFormat.TEXT:
         if profiled.launches:
             profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
     else:

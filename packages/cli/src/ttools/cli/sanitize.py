@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options, sanitize_gpu
+from ttools.cli import exit_codes, options, sanitize_gpu, sanitize_options
 from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
 from ttools.cli.progress import progress
 from ttools.cli.work import (
@@ -34,21 +34,21 @@ def sanitize_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    check: options.CheckOption = None,
-    on: options.OnOption = options.On.CPU,
-    timeout: options.TimeoutOption = None,
-    only: options.CheckedOnlyOption = None,
-    all_configs: options.AllConfigsOption = False,
-    view_bounds: options.ViewBoundsOption = options.ViewBounds.WARNING,
-    max_findings: options.MaxFindingsOption = 100,
-    pdb_on_finding: options.PdbOnFindingOption = False,
-    suppressions: options.SuppressionsOption = None,
-    baseline: options.BaselineOption = None,
-    update_baseline: options.UpdateBaselineOption = False,
-    form: options.FindingsFormatOption = options.FindingsFormat.TEXT,
+    check: sanitize_options.CheckOption = None,
+    on: sanitize_options.OnOption = sanitize_options.On.CPU,
+    timeout: sanitize_options.TimeoutOption = None,
+    only: sanitize_options.CheckedOnlyOption = None,
+    all_configs: sanitize_options.AllConfigsOption = False,
+    view_bounds: sanitize_options.ViewBoundsOption = sanitize_options.ViewBounds.WARNING,
+    max_findings: sanitize_options.MaxFindingsOption = 100,
+    pdb_on_finding: sanitize_options.PdbOnFindingOption = False,
+    suppressions: sanitize_options.SuppressionsOption = None,
+    baseline: sanitize_options.BaselineOption = None,
+    update_baseline: sanitize_options.UpdateBaselineOption = False,
+    form: sanitize_options.FindingsFormatOption = sanitize_options.FindingsFormat.TEXT,
     output: options.OutputOption = None,
-    fail_on: options.FailOnOption = options.Severity.ERROR,
-    require_launches: options.RequireLaunchesOption = False,
+    fail_on: sanitize_options.FailOnOption = sanitize_options.Severity.ERROR,
+    require_launches: sanitize_options.RequireLaunchesOption = False,
     threads: options.ThreadsOption = None,
     device_map: options.DeviceMapOption = None,
     first_config: options.FirstConfigOption = False,
@@ -66,13 +66,13 @@ def sanitize_command(
         raise UsageError("--update-baseline needs --baseline FILE")
     require_folder(output, baseline)
     checked: Sanitization | GpuSanitization
-    if on is options.On.GPU:
+    if on is sanitize_options.On.GPU:
         target = sanitize_gpu.target_of(
             work,
             {
                 "--all-configs": all_configs,
                 "--first-config": first_config,
-                "--view-bounds": view_bounds is not options.ViewBounds.WARNING,
+                "--view-bounds": view_bounds is not sanitize_options.ViewBounds.WARNING,
                 "--threads": threads,
                 "--device-map": device_map,
                 "--pdb-on-finding": pdb_on_finding,
