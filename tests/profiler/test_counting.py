@@ -103,6 +103,22 @@ def test_products_and_what_caches_may_keep(counting: Counting) -> None:
 
 
 @triton.jit
+def product_kernel(x_ptr, out_ptr, PRECISION: tl.constexpr):
+    at = tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :]
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, tl.dot(x, x, input_precision=PRECISION))
+
+
+@pytest.mark.parametrize(("precision", "unit"), [("ieee", "fp32"), ("tf32", "dot fp32")])
+def test_exact_products_of_f32_are_no_matrix_units(
+    counting: Counting, precision: str, unit: str
+) -> None:
+    x, out = torch.ones(16, 16), torch.empty(16, 16)
+    product_kernel[(1,)](x, out, PRECISION=precision)
+    assert counting.counts[-1].total.operations == {unit: 2 * 16**3}
+
+
+@triton.jit
 def softmax_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=float("-inf"))

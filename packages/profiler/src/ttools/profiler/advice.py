@@ -105,7 +105,8 @@ Found = Iterator[tuple[SourceLocation | None, float, str]]
 
 def _uncoalesced(evidence: Evidence) -> Found:
     for each in evidence.accesses:
-        waste = each.sectors / each.ideal if each.ideal else 1.0
+        # What is wasted by narrow accesses of groups side by side is told of as that.
+        waste = each.sectors / each.ideal if each.bits == each.possible_bits else 1.0
         if waste >= _WASTE and evidence.matters(each.trace.requested * waste):
             said = (
                 f"a {each.trace.kind} moves {each.sectors_per_request:.1f} sectors of 32 bytes per "

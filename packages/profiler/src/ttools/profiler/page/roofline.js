@@ -48,16 +48,19 @@ function drawRoofline(section, roofline) {
   const slope = (Math.atan2(y(10) - y(1), x(10) - x(1)) * 180) / Math.PI;
   const at = [x(middle), y(middle * roofline.bandwidth) - 8];
   draw(svg, "text", { x: at[0], y: at[1], "text-anchor": "middle", transform: `rotate(${slope} ${at[0]} ${at[1]})` }, `${amount(roofline.bandwidth, "B/s")}`);
-  const labels = [];
+  // Labels keep clear of each other and of those of roofs: left, right and height of each.
+  const labels = roofs.map(([, peak]) => [right - 170, right, y(peak) - 6]);
   for (const point of roofline.points) {
     const [px, py] = [x(point.x), y(point.y)];
     const dot = draw(svg, "circle", { class: roofline.measured ? "point" : "point bound", cx: px, cy: py, r: 6 });
     draw(dot, "title", {}, `${point.name}: ${point.x.toPrecision(3)} flop per byte, ${amount(point.y, "flop/s")}`);
-    const end = px + 10 + 7 * point.name.length > right;
+    const room = 10 + 7 * point.name.length;
+    const end = px + room > right;
+    const [from, to] = end ? [px - room, px] : [px, px + room];
     let ly = py + 22;
-    // Labels keep clear of each other.
-    while (labels.some(([ox, oy]) => Math.abs(ox - px) < 220 && Math.abs(oy - ly) < 15) && ly < bottom - 4) ly += 15;
-    labels.push([px, ly]);
+    const covered = ([a, b, height]) => a < to && from < b && Math.abs(height - ly) < 15;
+    while (labels.some(covered) && ly < bottom - 4) ly += 5;
+    labels.push([from, to, ly]);
     draw(svg, "text", { x: end ? px - 10 : px + 10, y: ly, "text-anchor": end ? "end" : "start" }, point.name);
   }
 }
