@@ -1,0 +1,114 @@
+"""Every private name of Triton that ttools relies on, and every difference between its versions.
+
+Supported: triton 3.6, 3.7, 3.8 and 3.9. Nothing here is imported from Triton before it is asked
+for, so this file may be imported while `import triton` itself is still running. It must not know
+what its callers do with what it finds.
+"""
+
+from __future__ import annotations
+
+from ttools.core.triton_versions.compiled import (
+    CompiledKernelFacts,
+    SpecialisedSource,
+    compiled_kernel_class,
+    compiled_kernel_facts,
+    specialised_source,
+)
+from ttools.core.triton_versions.front_end import (
+    CompiledSource,
+    Signature,
+    fp_fusion,
+    kernel_being_compiled,
+    launched_function,
+    libdevice_module,
+    load_ttir,
+    run_ttir_passes,
+    source_file,
+)
+from ttools.core.triton_versions.functions import (
+    autotuner_class,
+    heuristics_class,
+    innermost_jit_function,
+    interpreted_function_class,
+    is_triton_kernel,
+    jit_function_class,
+    kernel_name,
+    set_benchmark,
+    take_over_triton_interpret,
+)
+from ttools.core.triton_versions.language import (
+    argument_type,
+    begin_function,
+    combine_function,
+    compilation_error,
+    is_type_mismatch,
+    language_type,
+    mlir_builder,
+    mlir_context,
+    semantic_class,
+    static_assertion_failure,
+)
+from ttools.core.triton_versions.launching import (
+    active_driver,
+    descriptor_types,
+    descriptor_values,
+    driver_config,
+    is_descriptor,
+    launch_metadata,
+)
+from ttools.core.triton_versions.rebuilding import (
+    plain_autotuner,
+    public_name,
+    rebuilding,
+)
+from ttools.core.triton_versions.version import (
+    installed_triton,
+    triton_version,
+)
+
+__all__ = [
+    "CompiledKernelFacts",
+    "CompiledSource",
+    "Signature",
+    "SpecialisedSource",
+    "active_driver",
+    "argument_type",
+    "autotuner_class",
+    "begin_function",
+    "combine_function",
+    "compilation_error",
+    "compiled_kernel_class",
+    "compiled_kernel_facts",
+    "descriptor_types",
+    "descriptor_values",
+    "driver_config",
+    "fp_fusion",
+    "heuristics_class",
+    "innermost_jit_function",
+    "installed_triton",
+    "interpreted_function_class",
+    "is_descriptor",
+    "is_triton_kernel",
+    "is_type_mismatch",
+    "jit_function_class",
+    "kernel_being_compiled",
+    "kernel_name",
+    "language_type",
+    "launch_metadata",
+    "launched_function",
+    "libdevice_module",
+    "load_ttir",
+    "mlir_builder",
+    "mlir_context",
+    "plain_autotuner",
+    "public_name",
+    "rebuilding",
+    "run_ttir_passes",
+    "semantic_class",
+    "set_benchmark",
+    "source_file",
+    "specialised_source",
+    "static_assertion_failure",
+    "take_over_triton_interpret",
+    "triton_version",
+]

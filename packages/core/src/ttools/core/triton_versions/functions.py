@@ -1,0 +1,94 @@
+"""Triton's classes of kernels, and the ones that `interpret()` intercepts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+
+def jit_function_class() -> Any:
+    """`triton.runtime.jit.JITFunction`."""
+    from triton.runtime.jit import JITFunction
+
+    return JITFunction
+
+
+def autotuner_class() -> Any:
+    """`triton.runtime.autotuner.Autotuner`."""
+    from triton.runtime.autotuner import Autotuner
+
+    return Autotuner
+
+
+def interpreted_function_class() -> Any:
+    """What `@triton.jit` makes under TRITON_INTERPRET=1; None if none was made yet."""
+    module = sys.modules.get("triton.runtime.interpreter")
+    return getattr(module, "InterpretedFunction", None)
+
+
+def innermost_jit_function(kernel: Any) -> Any:
+    """The jit function under any layers of autotune and heuristics."""
+    while not hasattr(kernel, "fn") or not hasattr(kernel.fn, "__code__"):
+        kernel = kernel.fn
+    return kernel
+
+
+def kernel_name(kernel: Any) -> str:
+    """The Python name of a kernel under any layers of autotune and heuristics."""
+    return str(innermost_jit_function(kernel).fn.__name__)
+
+
+def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
+    """Lets an autotuner time its configurations with `benchmark(call, quantiles)`."""
+    # A cached property of the class: what the instance holds comes first.
+    tuner.__dict__["do_bench"] = benchmark
+
+
+_interpret_lock = threading.Lock()
+
+
+def take_over_triton_interpret() -> bool:
+    """Makes `@triton.jit` compile although TRITON_INTERPRET is set; call before decorating.
+
+    Returns:
+        Whether it was set.
+
+    Raises:
+        UsageError: Triton's own library was already imported in interpreter mode, which cannot
+            be undone in this process.
+    """
+    with _interpret_lock:
+        was_set = os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
+        if was_set and "triton" not in sys.modules:
+            del os.environ["TRITON_INTERPRET"]
+        from triton import knobs, language
+
+        if not isinstance(language.zeros, jit_function_class()):
+            raise UsageError(
+                "TRITON_INTERPRET was set when Triton was imported, so its own library runs in "
+                "Triton's interpreter and ttools would see no launch; unset TRITON_INTERPRET, or "
+                "import ttools and enter interpret() before importing triton"
+            )
+        if knobs.runtime.interpret:
+            os.environ.pop("TRITON_INTERPRET", None)
+            # The knob may also have been set in the program.
+            knobs.runtime.interpret = False
+            was_set = True
+        return was_set
+
+
+def is_triton_kernel(value: Any) -> bool:
+    """Whether it is a jit function, or one under autotune or heuristics."""
+    return isinstance(value, (jit_function_class(), autotuner_class(), heuristics_class()))
+
+
+def heuristics_class() -> Any:
+    """`triton.runtime.autotuner.Heuristics`."""
+    from triton.runtime.autotuner import Heuristics
+
+    return Heuristics

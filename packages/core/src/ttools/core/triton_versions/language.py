@@ -1,0 +1,115 @@
+"""Triton's language and MLIR builder, for the eager engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.core.location import SourceLocation, excerpt
+from ttools.core.triton_versions.front_end import Signature
+
+
+def semantic_class() -> Any:
+    """What gives `tl`'s functions their meaning: types, promotion, broadcasting."""
+    from triton.language.semantic import TritonSemantic
+
+    return TritonSemantic
+
+
+def mlir_context() -> Any:
+    """An MLIR context with Triton's dialects."""
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    return context
+
+
+def mlir_builder(context: Any) -> Any:
+    """A builder of MLIR, positioned nowhere."""
+    from triton._C.libtriton import ir
+
+    return ir.builder(context)
+
+
+def begin_function(builder: Any, name: str, parameters: list[Any]) -> tuple[Any, Any]:
+    """A module with one function without results, and that function, its body open.
+
+    Args:
+        builder: a new one.
+        name: of the function.
+        parameters: their MLIR types.
+    """
+    module = builder.create_module()
+    type_ = builder.get_function_ty(parameters, [])
+    function = builder.get_or_insert_function(module, name, type_, "public", False)
+    module.push_back(function)
+    builder.set_insertion_point_to_start(function.add_entry_block())
+    return module, function
+
+
+def language_type(name: Signature) -> Any:
+    """`tl`'s type for a type in a kernel's signature."""
+    from triton import language
+
+    return language.str_to_ty(name, None)
+
+
+def combine_function(region_builder: Any) -> Any:
+    """The jit function that a reduction, scan or map was given.
+
+    Args:
+        region_builder: the closure by which `triton.language.core` writes it into MLIR.
+    """
+    cells = dict(
+        zip(region_builder.__code__.co_freevars, region_builder.__closure__ or (), strict=True)
+    )
+    for name in ("combine_fn", "scalar_fn"):
+        if name in cells:
+            return cells[name].cell_contents
+    raise TtoolsError("Triton's reductions changed; this is a defect of ttools, please report it")
+
+
+def argument_type(argument: Any) -> str:
+    """Triton's type of a kernel argument, as in a signature."""
+    from triton.runtime.jit import mangle_type
+
+    return str(mangle_type(argument))
+
+
+def static_assertion_failure(place: SourceLocation | None, message: str) -> Exception:
+    """What Triton raises where a `static_assert` fails, and its autotuner survives."""
+    from triton.compiler.errors import CompileTimeAssertionFailure
+
+    text = "static_assert failed" + (f": {message}" if message else "")
+    return _located(CompileTimeAssertionFailure, place, text)
+
+
+def is_type_mismatch(error: Exception) -> bool:
+    """Whether Triton's semantic layer says that operands do not go together."""
+    from triton.language.semantic import IncompatibleTypeErrorImpl
+
+    return isinstance(error, IncompatibleTypeErrorImpl)
+
+
+def compilation_error(place: SourceLocation | None, cause: Exception) -> Exception:
+    """Triton's error for a mistake in a kernel's source.
+
+    Args:
+        place: where it is.
+        cause: what Triton's own library raised.
+    """
+    from triton.compiler.errors import CompilationError
+
+    if isinstance(cause, CompilationError):
+        return cause  # type: ignore[no-any-return]
+    text = str(getattr(cause, "message", "")) or str(cause) or type(cause).__name__
+    return _located(CompilationError, place, text)
+
+
+def _located(kind: Any, place: SourceLocation | None, text: str) -> Exception:
+    error: Any = kind(None, None, text)
+    # Made without a syntax tree it would say that there is no source.
+    lines = [f"{place}: {text}", excerpt(place)] if place is not None else [text]
+    error.message = "\n".join(filter(None, lines))
+    return error  # type: ignore[no-any-return]

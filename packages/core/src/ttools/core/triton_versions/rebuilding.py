@@ -1,0 +1,97 @@
+"""Kernels made again in another process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.core.triton_versions.functions import (
+    autotuner_class,
+    heuristics_class,
+    innermost_jit_function,
+    jit_function_class,
+    kernel_name,
+)
+
+
+def public_name(kernel: Any) -> tuple[str, str] | None:
+    """Module and name of a function of Triton's own library; None for others."""
+    inner = innermost_jit_function(kernel)
+    module, name = str(inner.fn.__module__), str(inner.fn.__name__)
+    own = module.startswith("triton.") and getattr(sys.modules.get(module), name, None) is kernel
+    return (module, name) if own else None
+
+
+def plain_autotuner(tuner: Any, configs: Sequence[Any]) -> Any:
+    """An autotuner like another, over other configurations, which prunes none of them."""
+    hooks = {
+        name: getattr(tuner, name)
+        for name in ("pre_hook", "post_hook")
+        if getattr(tuner, f"user_defined_{name}")
+    }
+    return autotuner_class()(
+        tuner.fn,
+        tuner.arg_names,
+        list(configs),
+        list(tuner.keys),
+        list(tuner.reset_to_zero),
+        list(tuner.restore_value),
+        **hooks,
+    )
+
+
+#: How a jit function keeps what `triton.jit` was given.
+_JIT_OPTIONS = {
+    "version": "version",
+    "do_not_specialize": "do_not_specialize",
+    "do_not_specialize_on_alignment": "do_not_specialize_on_alignment",
+    "debug": "debug",
+    "noinline": "noinline",
+    "repr": "_repr",
+    "launch_metadata": "launch_metadata",
+}
+
+
+def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function and arguments that make a kernel again, each of which pickle can write.
+
+    Raises:
+        UsageError: it is of a class that is not Triton's own.
+    """
+    if isinstance(kernel, autotuner_class()):
+        plain = plain_autotuner(kernel, kernel.configs)
+        hooks = {
+            name: getattr(kernel, name)
+            for name in ("pre_hook", "post_hook")
+            if getattr(kernel, f"user_defined_{name}")
+        }
+        parts = (plain.fn, plain.configs, plain.keys, plain.reset_to_zero, plain.restore_value)
+        return _autotuned_again, (*parts, hooks)
+    if isinstance(kernel, heuristics_class()):
+        return _heuristics_again, (kernel.fn, kernel.values)
+    if type(kernel) is not jit_function_class():
+        raise UsageError(f"`{kernel_name(kernel)}` is a {type(kernel).__name__}")
+    options = {name: getattr(kernel, kept, None) for name, kept in _JIT_OPTIONS.items()}
+    return _jit_again, (kernel.fn, options)
+
+
+def _autotuned_again(
+    function: Any,
+    configs: list[Any],
+    keys: list[str],
+    reset_to_zero: list[str],
+    restore_value: list[str],
+    hooks: dict[str, Any],
+) -> Any:
+    own = (function, function.arg_names, configs, keys, reset_to_zero, restore_value)
+    return autotuner_class()(*own, **hooks)
+
+
+def _heuristics_again(function: Any, values: dict[str, Any]) -> Any:
+    return heuristics_class()(function, function.arg_names, values)
+
+
+def _jit_again(function: Any, options: dict[str, Any]) -> Any:
+    return jit_function_class()(function, **options)

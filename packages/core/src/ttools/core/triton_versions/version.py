@@ -1,0 +1,22 @@
+"""Which Triton is installed."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+
+@lru_cache(maxsize=1)
+def triton_version() -> tuple[int, int]:
+    """Major and minor version of the installed Triton."""
+    import triton
+
+    major, minor = str(triton.__version__).split(".")[:2]
+    return int(major), int(re.sub(r"\D.*", "", minor))
+
+
+def installed_triton() -> str:
+    """The version of the installed Triton, as it writes it."""
+    import triton
+
+    return str(triton.__version__)
