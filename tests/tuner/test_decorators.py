@@ -141,5 +141,5 @@ def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
 
 
 def test_unknown_arguments_are_named() -> None:
-    with pytest.raises(UsageError, match="no argument `confgis`"):
-        ttools.tuner.tune([], [], confgis=[])
+    with pytest.raises(UsageError, match="no argument `configz`"):
+        ttools.tuner.tune([], [], configz=[])

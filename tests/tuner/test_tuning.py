@@ -188,7 +188,6 @@ def test_locked_needs_a_file() -> None:
 
 
 def test_a_search_ends_when_it_is_near_enough() -> None:
-    pytest.importorskip("scipy", reason="ttools-tuner[model] is not installed")
     configs = [
         triton.Config({"BLOCK": 1 << b, "WRONG": False}, num_warps=1 << w, num_stages=s)
         for b in range(5, 9)

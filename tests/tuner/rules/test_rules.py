@@ -24,9 +24,6 @@ from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
 from ttools.tuner.store import Entry
 from ttools.tuner.trial import Trial
 
-pytest.importorskip("sklearn", reason="ttools-tuner[model] is not installed")
-
-
 #: To a type checker a module cannot be called.
 decorator: Any = heuristics
 

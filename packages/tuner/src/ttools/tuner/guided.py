@@ -1,117 +1,79 @@
-"""Search guided by a model of what was measured: Optuna's TPE sampler over the candidates.
+"""Search guided by a model of what was measured: those of the greatest expected improvement next.
 
-Owns the way from candidates to Optuna's parameters and back. Each parameter is the place of its
-value among all values it has in the space, in order if they are numbers. What the sampler proposes
-need not be a candidate, or may have been tried: the nearest one left stands in, and the sampler is
-told of that one. Must not know what a cost is.
+Owns which candidates come first and how many are proposed together; the model is `surrogate`'s.
+Must not know what a cost is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import math
+import random
+from collections.abc import Generator, Sequence
 
+import numpy as np
+
+from ttools.tuner.surrogate import Array, Axes, Surrogate, costs_with_penalty, expected_improvement
 from ttools.tuner.trial import Candidate
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    import optuna
-
-#: Candidates tried before the model has a say: spread evenly over the space.
-FIRST = 8
-#: Candidates proposed from the same model, so that they can be compiled together.
-TOGETHER = 4
+#: Candidates tried before the model has a say: spread over the space.
+FIRST = 6
+#: Candidates proposed from the same model, so that they can be compiled together; later one for so
+#: many that were tried.
+TOGETHER, SHARE = 3, 8
+#: By how much what is known must grow until the model's lengths are found anew.
+GROWTH = 1.3
 #: What cannot win counts as so many times the worst that can.
 PENALTY = 2.0
-
-
-class Axes:
-    """The parameters of a space, each with its values in order.
-
-    Args:
-        space: the candidates; one that lacks a parameter has its own place for that.
-    """
-
-    def __init__(self, space: Sequence[Candidate]) -> None:
-        names = dict.fromkeys(name for each in space for name in each.values)
-        self.values: dict[str, list[Any]] = {}
-        for name in names:
-            seen = {repr(v): v for each in space for v in [each.values.get(name)]}
-            if len(seen) > 1:
-                self.values[name] = _ordered(list(seen.values()))
-        self._places = {
-            name: {repr(value): place for place, value in enumerate(values)}
-            for name, values in self.values.items()
-        }
-
-    def places(self, candidate: Candidate) -> dict[str, int]:
-        """Of a candidate's values, by parameter."""
-        return {
-            name: places[repr(candidate.values.get(name))] for name, places in self._places.items()
-        }
-
-    def distance(self, places: Mapping[str, int], candidate: Candidate) -> float:
-        """Steps along the axes, each axis one long."""
-        own = self.places(candidate)
-        return sum(
-            abs(own[name] - place) / (len(self.values[name]) - 1) for name, place in places.items()
-        )
-
-
-def _ordered(values: list[Any]) -> list[Any]:
-    numbers = all(isinstance(value, (int, float)) for value in values)
-    return sorted(values) if numbers else values
+#: Random choices of first candidates, of which the most spread one is taken.
+_DRAWS = 200
 
 
 def guided(
     space: Sequence[Candidate], seed: int
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
-    """The first, others spread evenly, then what the model expects most of, until all are tried."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    """The first and others spread over the space, then what promises most, until all are tried."""
     axes = Axes(space)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=1))
-    left = {each.key: each for each in space}
-    worst = 0.0
-    batch = [left.pop(each.key) for each in spread(space, FIRST)]
+    by_key = {each.key: each for each in space}
+    costs: dict[str, float | None] = {}
+    model, fitted = None, 0
+    batch = spread(space, FIRST, seed)
     while batch:
-        for candidate, cost in zip(batch, (yield batch), strict=True):
-            worst = max(worst, cost or 0.0)
-            _tell(study, axes, candidate, worst * PENALTY if cost is None else cost)
-        batch = [_proposed(study, axes, left) for _ in range(min(TOGETHER, len(left)))]
+        told = yield batch
+        costs.update((each.key, cost) for each, cost in zip(batch, told, strict=True))
+        left = [each for each in space if each.key not in costs]
+        known = costs_with_penalty(costs, by_key, PENALTY)
+        if len(known) < 2 or not left:
+            batch = left[:TOGETHER]
+            continue
+        again = len(known) < fitted * GROWTH
+        model = Surrogate(axes, known, like=model if again else None)
+        fitted = fitted if again else len(known)
+        promise = _promise(model, known, left)
+        order = sorted(range(len(left)), key=lambda n: (-promise[n], left[n].place))
+        batch = [left[n] for n in order[: max(TOGETHER, len(known) // SHARE)]]
 
 
-def _proposed(study: optuna.Study, axes: Axes, left: dict[str, Candidate]) -> Candidate:
-    import optuna
-
-    asked = study.ask(distributions(axes))
-    study.tell(asked, state=optuna.trial.TrialState.FAIL)  # what stands in is told instead
-    wanted = asked.params
-    nearest = min(left.values(), key=lambda each: (axes.distance(wanted, each), each.place))
-    return left.pop(nearest.key)
+def _promise(
+    model: Surrogate, known: Sequence[tuple[Candidate, float]], left: Sequence[Candidate]
+) -> Array:
+    mean, deviation = model.predict(left)
+    return expected_improvement(mean, deviation, math.log(min(cost for _, cost in known)))
 
 
-def spread(space: Sequence[Candidate], count: int) -> list[Candidate]:
-    """So many candidates at even distances in the order of the space, the first one included."""
+def spread(space: Sequence[Candidate], count: int, seed: int) -> list[Candidate]:
+    """So many candidates, the first one included, no two of which are close to each other.
+
+    Of random choices the one whose closest pair is farthest apart.
+    """
     if len(space) <= count:
         return list(space)
-    return [space[n * len(space) // count] for n in range(count)]
-
-
-def distributions(axes: Axes) -> dict[str, optuna.distributions.BaseDistribution]:
-    """The axes as Optuna's parameters."""
-    from optuna.distributions import IntDistribution
-
-    return {name: IntDistribution(0, len(values) - 1) for name, values in axes.values.items()}
-
-
-def _tell(study: optuna.Study, axes: Axes, candidate: Candidate, cost: float) -> None:
-    import optuna
-
-    study.add_trial(
-        optuna.trial.create_trial(
-            params=axes.places(candidate), distributions=distributions(axes), value=cost
-        )
-    )
+    points = Axes(space).points(space)
+    draw = random.Random(seed)
+    best: tuple[float, list[int]] = (-1.0, [])
+    for _ in range(_DRAWS):
+        chosen = [0, *draw.sample(range(1, len(space)), count - 1)]
+        own = points[chosen]
+        distances = np.square(own[:, None] - own[None]).sum(-1)
+        distances[np.diag_indices(count)] = np.inf
+        best = max(best, (float(distances.min()), chosen))
+    return [space[n] for n in best[1]]

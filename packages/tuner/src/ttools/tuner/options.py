@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
 from ttools.tuner.bench import Checks
-from ttools.tuner.regret import require_model
 from ttools.tuner.search import read_strategy
 
 DEFAULT_SEARCH = "guided"
@@ -54,10 +53,8 @@ class TuneOptions:
         read_strategy(self.search)
         if self.trials is not None and self.trials < 1:
             raise UsageError(f"trials={self.trials}: at least one configuration must be tried")
-        if self.within is not None:
-            if self.within <= 0:
-                raise UsageError(f"within={self.within:g}: must be a positive percentage")
-            require_model()
+        if self.within is not None and self.within <= 0:
+            raise UsageError(f"within={self.within:g}: must be a positive percentage")
         if self.timeout <= 0:
             raise UsageError(f"timeout={self.timeout:g}: must be positive")
         if self.workers is not None and self.workers < 0:

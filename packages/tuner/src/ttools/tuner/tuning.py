@@ -140,7 +140,7 @@ class Tuning:
         if self._options.within is None:
             return False
         costs = {each.key: cost for each, cost in self._timed()}
-        bound = 100 * regret_bound(self._space, costs)
+        bound = 100 * regret_bound(self._space, costs, len(self._result.trials))
         self._result.bound = bound if math.isfinite(bound) else None
         return bound <= self._options.within
 

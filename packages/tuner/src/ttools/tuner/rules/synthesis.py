@@ -109,7 +109,7 @@ def synthesise(entries: Sequence[Entry]) -> list[Rules]:
     """A rule for each kernel of a store.
 
     Raises:
-        UsageError: nothing was timed, or scikit-learn is not installed.
+        UsageError: nothing was timed.
     """
     by_kernel: dict[str, list[_Tuning]] = {}
     for entry in entries:
@@ -206,12 +206,8 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     features = features_of([each.facts for each in tunings])
     if len(keys) == 1 or not features:
         return Leaf(0)
-    try:
-        from sklearn.tree import DecisionTreeRegressor
-    except ImportError as error:
-        raise UsageError(
-            "making rules needs scikit-learn: pip install 'ttools-tuner[model]'"
-        ) from error
+    from sklearn.tree import DecisionTreeRegressor
+
     # In logarithms, so that a threshold lies between sizes as one would draw it.
     answers = [[math.log2(1 + f.answer(each.facts)) for f in features] for each in tunings]
     slowdowns = [[each.slowdown(key) for key in keys] for each in tunings]

@@ -1,0 +1,132 @@
+"""A model of what configurations cost: scikit-learn's Gaussian process over their values.
+
+Owns how a configuration is a point: each parameter is the place of its value among all values it
+has in the space, in order if they are numbers, from 0 to 1. Costs are modelled as logarithms, so
+that differences are ratios. Must not know what is tried next.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ttools.tuner.trial import Candidate
+
+Array = npt.NDArray[np.float64]
+#: Of the ways along an axis, how far apart values must be to tell little of each other.
+_FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
+#: Variance of noise, relative to that of the costs.
+_FIRST_NOISE, _NOISES = 1e-3, (1e-5, 1e-1)
+
+
+class Axes:
+    """The parameters of a space, each with its values in order.
+
+    Args:
+        space: the candidates; one that lacks a parameter has its own place for that.
+    """
+
+    def __init__(self, space: Sequence[Candidate]) -> None:
+        names = dict.fromkeys(name for each in space for name in each.values)
+        self.values: dict[str, list[Any]] = {}
+        for name in names:
+            seen = {repr(v): v for each in space for v in [each.values.get(name)]}
+            if len(seen) > 1:
+                self.values[name] = _ordered(list(seen.values()))
+        self._places = {
+            name: {repr(value): place for place, value in enumerate(values)}
+            for name, values in self.values.items()
+        }
+
+    def places(self, candidate: Candidate) -> dict[str, int]:
+        """Of a candidate's values, by parameter."""
+        return {
+            name: places[repr(candidate.values.get(name))] for name, places in self._places.items()
+        }
+
+    def points(self, candidates: Sequence[Candidate]) -> Array:
+        """A row per candidate, an axis per column, each one long."""
+        rows = [
+            [place / (len(self.values[name]) - 1) for name, place in self.places(each).items()]
+            for each in candidates
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(candidates), len(self.values))
+
+
+def _ordered(values: list[Any]) -> list[Any]:
+    numbers = all(isinstance(value, (int, float)) for value in values)
+    return sorted(values) if numbers else values
+
+
+class Surrogate:
+    """The model, fitted to the costs of some candidates.
+
+    Args:
+        axes: of the space.
+        costs: positive ones, of at least two candidates.
+        like: an older model, whose lengths and noise are taken over; found anew by default, which
+            takes most of the time.
+    """
+
+    def __init__(
+        self,
+        axes: Axes,
+        costs: Sequence[tuple[Candidate, float]],
+        like: Surrogate | None = None,
+    ) -> None:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+        from threadpoolctl import threadpool_limits
+
+        self._axes = axes
+        scale = [_FIRST_LENGTH] * len(axes.values)
+        kernel = ConstantKernel(1.0, (0.1, 10.0)) * Matern(scale, _LENGTHS, nu=2.5)
+        self._model: Any = GaussianProcessRegressor(
+            kernel + WhiteKernel(_FIRST_NOISE, _NOISES) if like is None else like._model.kernel_,
+            optimizer="fmin_l_bfgs_b" if like is None else None,
+            normalize_y=True,
+            random_state=0,
+        )
+        points = axes.points([each for each, _ in costs])
+        # Matrices this small are slower on several threads.
+        with warnings.catch_warnings(), threadpool_limits(1):
+            # A length at the end of its range is a parameter that does not matter.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self._model.fit(points, [math.log(cost) for _, cost in costs])
+
+    def predict(self, candidates: Sequence[Candidate]) -> tuple[Array, Array]:
+        """Mean and standard deviation of each candidate's logarithmic cost."""
+        mean, deviation = self._model.predict(self._axes.points(candidates), return_std=True)
+        return np.asarray(mean), np.asarray(deviation)
+
+
+def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """By how much each is expected to be below the best (Jones et al., 1998).
+
+    Args:
+        mean: of the model.
+        deviation: of the model.
+        best: the least logarithmic cost so far.
+    """
+    spread = np.maximum(deviation, 1e-12)
+    z = (best - mean) / spread
+    below = np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in z])
+    density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return np.asarray(spread * (z * below + density))
+
+
+def costs_with_penalty(
+    costs: Mapping[str, float | None], by_key: Mapping[str, Candidate], penalty: float
+) -> list[tuple[Candidate, float]]:
+    """What cannot win counts as so many times the worst that can; empty if nothing can."""
+    known = [cost for cost in costs.values() if cost is not None]
+    if not known:
+        return []
+    worst = max(known) * penalty
+    return [(by_key[key], worst if cost is None else cost) for key, cost in costs.items()]
