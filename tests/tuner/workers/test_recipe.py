@@ -136,7 +136,7 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
             capture_output=True,
             text=True,
             env={"PYTHONPATH": str(root), "PATH": "", "HOME": str(tmp_path)},
-            timeout=120,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr
     assert done.stdout == "13.0\n", "each of three programs adds four, in their order"

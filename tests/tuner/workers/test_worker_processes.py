@@ -55,7 +55,7 @@ def configs() -> list[triton.Config]:
 def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout(
     tmp_path: Path,
 ) -> None:
-    n, timeout = 4000, 3.0
+    n, timeout = 4000, 12.0
     x, out = torch.rand(n), torch.zeros(n)
     kernel = triton.autotune(configs(), key=["n"])(scale_kernel)
     options = TuneOptions(search="exhaustive", timeout=timeout)
@@ -75,7 +75,7 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
         (48, "right"): "failed",
     }
     assert found[64, "crash"][1] == "ended its process: Segmentation fault (SIGSEGV)"
-    assert found[128, "right"][1].endswith("did not end within 3 s")
+    assert found[128, "right"][1].endswith("did not end within 12 s")
     assert "power of 2" in found[48, "right"][1]
     assert result.winner.values["KIND"] == "right"
     assert result.winner.values["BLOCK"] in (64, 256)
