@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from terminal import Terminal, ttools
 
+pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
+
 SCRIPT = """\
 import torch
 import triton

@@ -10,7 +10,6 @@ from ttools.cli.console import say, write_text
 
 if TYPE_CHECKING:
     from ttools.tuner.rules.synthesis import Rules
-
     from ttools.tuner.store import Entry
 
 

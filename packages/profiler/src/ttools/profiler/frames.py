@@ -124,21 +124,22 @@ def _kernel_row(
 
 def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) -> dict[str, Any]:
     """What launches do on average; each counts comes with how many launches have it."""
-    mean = 1 / sum(n for _, n in counted)
+    # Divided, not multiplied by a reciprocal: equal counts have themselves for a mean.
+    launches = sum(n for _, n in counted)
     lanes = sum(n * c.total.lanes for c, n in counted)
     row: dict[str, Any] = {
-        "programs": sum(n * c.programs for c, n in counted) * mean,
-        "flops": sum(n * c.total.flops for c, n in counted) * mean,
-        "bytes": sum(n * c.total.bytes for c, n in counted) * mean,
+        "programs": sum(n * c.programs for c, n in counted) / launches,
+        "flops": sum(n * c.total.flops for c, n in counted) / launches,
+        "bytes": sum(n * c.total.bytes for c, n in counted) / launches,
         "masked_share": sum(n * c.total.masked_off for c, n in counted) / lanes if lanes else 0.0,
         "told_by": "counts" if all(c.exact for c, _ in counted) else "estimate",
     }
     unique = [n * c.unique for c, n in counted if c.unique is not None]
     if len(unique) == len(counted):
-        row["unique_bytes"] = sum(unique) * mean
+        row["unique_bytes"] = sum(unique) / launches
     if device is not None:
         bounds = [(bound(c, device), n) for c, n in counted]
-        row["bound_s"] = sum(n * b.seconds for b, n in bounds) * mean
+        row["bound_s"] = sum(n * b.seconds for b, n in bounds) / launches
         row["limited_by"] = max(bounds, key=lambda pair: pair[0].seconds)[0].limited_by
     return row
 
