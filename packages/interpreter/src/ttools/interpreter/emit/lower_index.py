@@ -167,23 +167,13 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     return Affine(target, base, tuple(wrap_signed(n, bits) for n in chunk.lanes), chunk.divisor)
 
 
-@fused("arith.remsi", "arith.remui")
-def remainder(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """`(base + lane) % n` stays contiguous unless the run crosses a multiple of n."""
-    a, n = (e.operand(v, at) for v in op.operands)
-    if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
-        return _fallback(e, op, at)
-    if not any(a.lanes):
-        return _divided_once(e, op, a, n)
-    if not _stays_in_one_multiple(a, n):
-        return _fallback(e, op, at)
-    (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
-    return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
+@fused("arith.remsi", "arith.remui", "arith.divsi", "arith.divui")
+def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Divides a run by one number.
 
-
-@fused("arith.divsi", "arith.divui")
-def quotient(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
-    """`(base + lane) / n` is the same in all lanes unless the run crosses a multiple of n."""
+    Unless the run crosses a multiple of it, which a guard asks, the remainder stays contiguous and
+    the quotient is the same in all lanes.
+    """
     a, n = (e.operand(v, at) for v in op.operands)
     if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
         return _fallback(e, op, at)
@@ -193,6 +183,8 @@ def quotient(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         return _fallback(e, op, at)
     type = register_type(a.element)
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
+    if op.name in ("arith.remsi", "arith.remui"):
+        return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
     rest = e.isub(type, a.base, e.imul(type, base, n.base))
     return _divided(e, op, a, n, rest=rest, base=base, lanes=(0,) * a.width)
 
