@@ -64,6 +64,7 @@ def test_there_are_commands_of_every_kind() -> None:
         "profile",
         "inspect",
         "tune",
+        "record",
         "doctor",
     }
 
