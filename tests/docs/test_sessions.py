@@ -69,7 +69,14 @@ def blocks() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("block", [pytest.param(text, id=name) for name, text in blocks()])
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """Sessions start many processes: `make ci` types those that find the planted bugs."""
+    return [] if name.startswith("tutorials/planted_bugs") else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    "block", [pytest.param(text, id=name, marks=marks(name)) for name, text in blocks()]
+)
 def test_a_session(block: str, tmp_path: Path) -> None:
     folder, terminal = tmp_path, None
     try:
