@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "debugging"
 PAGE = (ROOT / "docs" / "tutorials" / "planted_bugs.md").read_text("utf-8")
