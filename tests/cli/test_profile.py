@@ -182,7 +182,7 @@ def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("base.json", "gone.json"), "cannot read `gone.json`"),
+        (("base.json", "gone.json"), "cannot read the profile `gone.json`"),
         (("base.json", "base.json", "--fail-on-regression", "much"), "give a share like 5%"),
     ],
 )

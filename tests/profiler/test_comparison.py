@@ -63,7 +63,7 @@ def test_kernels_that_cannot_be_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "is no JSON"),
+        ("{", "is no profile"),
         ("[]", "has schema None"),
         ('{"schema": "other/1"}', "has schema 'other/1', not 'ttools.profile/1'"),
         ('{"schema": "ttools.profile/1", "kernels": [{"kernel": "k"}]}', "no complete profile"),

@@ -26,7 +26,7 @@ def upstream(layout: Any, shape: tuple[int, ...]) -> Any:
     ir.load_dialects(context)
     builder = gluon_ir.GluonOpBuilder(context)
     if not hasattr(builder, "to_linear_layout"):
-        pytest.skip("this Triton does not convert layouts")
+        pytest.skip("this Triton's gluon builder has no to_linear_layout to compare with")
     return builder.to_linear_layout(layout._to_ir(builder), list(shape))
 
 
@@ -103,7 +103,7 @@ def test_mfma(rows: int, turned: bool, warps: list[int], shape: tuple[int, int])
 @pytest.mark.parametrize("turned", [False, True])
 def test_wmma(version: int, turned: bool, shape: tuple[int, int]) -> None:
     if triton_version() < (3, 9):
-        pytest.skip("the layout is made otherwise there")
+        pytest.skip("gluon describes WMMA layouts by other arguments before Triton 3.9")
     instruction = [16, 16, 32 if version == 3 else 16]
     oracle = gluon().amd.AMDWMMALayout(
         version=version, transposed=turned, warp_bases=[[0, 1], [1, 0]], instr_shape=instruction
@@ -144,7 +144,7 @@ def test_shared_memory_for_wgmma(
 
 def places_agree(layout: Layout, oracle: Any, shape: tuple[int, int]) -> None:
     if triton_version() < (3, 9):
-        pytest.skip("asked for shared memory, it ends the process")
+        pytest.skip("Triton before 3.9 aborts when asked to convert a shared layout")
     place = offset(layout, shape)
     assert place is not None
     bases = upstream(oracle, shape).offset_bases

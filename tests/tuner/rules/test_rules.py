@@ -149,7 +149,7 @@ def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError, match=r"rules\.json"):
         read_rules(path)
-    with pytest.raises(UsageError, match="cannot read the rules"):
+    with pytest.raises(UsageError, match="cannot read the file of rules"):
         read_rules(tmp_path / "none.json")
 
 

@@ -7,7 +7,6 @@ are made or shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
 
 SCHEMA = "ttools.profile/1"
 #: Fewer launches tell too little of their spread.
@@ -60,18 +60,9 @@ def read_profile(path: Path) -> dict[Key, list[float]]:
     Raises:
         UsageError: the file cannot be read or is no such profile.
     """
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"`{path}` is no JSON: {error}") from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(
-            f"`{path}` has schema {schema!r}, not {SCHEMA!r}; write it with "
-            "`ttools profile --format json --output FILE`"
-        )
+    data = read_json_document(
+        path, SCHEMA, "profile", advice="write it with `ttools profile --format json --output FILE`"
+    )
     try:
         return {
             (str(row["kernel"]), str(row["config"])): [float(each) for each in row["seconds"]]

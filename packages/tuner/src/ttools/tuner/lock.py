@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
 from ttools.tuner.problem import Problem
 from ttools.tuner.store import Entry
 
@@ -86,15 +87,7 @@ def read_lock(path: Path) -> Lock:
     Raises:
         UsageError: it is not there, or is none.
     """
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the lock file `{path}`: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"`{path}` is no lock file: {error}") from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(f"`{path}` has schema {schema!r}, not {SCHEMA!r}: another ttools wrote it")
+    data = read_json_document(path, SCHEMA, "lock file")
     try:
         return Lock({Problem(**each["problem"]): each["config"] for each in data["winners"]})
     except (KeyError, TypeError) as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
 from ttools.tuner.rules.features import Feature, facts_of_arguments
 from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split, Tree
 
@@ -41,15 +42,7 @@ def read_rules(path: Path) -> dict[str, Rules]:
     Raises:
         UsageError: it is not there, or is none.
     """
-    try:
-        data = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read the rules `{path}`: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"`{path}` holds no rules: {error}") from error
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(f"`{path}` has schema {schema!r}, not {SCHEMA!r}: another ttools wrote it")
+    data = read_json_document(path, SCHEMA, "file of rules")
     try:
         return {row["kernel"]: _read(row) for row in data["rules"]}
     except (KeyError, TypeError) as error:

@@ -1,0 +1,34 @@
+"""Files of ours in JSON: what is told of those that are not what they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
+
+
+def test_a_document_of_its_schema(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"schema": "ttools.x/1", "rows": [1]}')
+    assert read_json_document(path, "ttools.x/1", "table")["rows"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "cannot read the table `.*a.json`: No such file"),
+        (b"{", "is no table: "),
+        (b"\xff", "is no table: "),
+        (b"[]", "has schema None, not 'ttools.x/1'; write it anew"),
+        (b'{"schema": "ttools.x/2"}', "has schema 'ttools.x/2', not 'ttools.x/1'; write it anew"),
+    ],
+)
+def test_anything_else_is_told(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=sentence):
+        read_json_document(path, "ttools.x/1", "table", advice="write it anew")
