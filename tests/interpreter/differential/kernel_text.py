@@ -12,6 +12,7 @@ import importlib.util
 import shutil
 import tempfile
 import textwrap
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -44,9 +45,18 @@ def _folder() -> Path:
     return folder
 
 
-@functools.cache
+#: Threads that want the same module must not write its file at once; a cache alone lets them.
+_importing = threading.RLock()
+
+
 def module(text: str) -> ModuleType:
     """Import `text`, after the usual imports, as a module of its own file."""
+    with _importing:
+        return _module(text)
+
+
+@functools.cache
+def _module(text: str) -> ModuleType:
     text = PREAMBLE + textwrap.dedent(text)
     name = "kernels_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = _folder() / f"{name}.py"
