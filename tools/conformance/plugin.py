@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
+from tools.conformance.references import make_products_exact
 
 SOCKET_VARIABLE = "CONFORMANCE_SOCKET"
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
@@ -129,6 +130,7 @@ def pytest_configure(config: pytest.Config) -> None:
             skip(reason, **kwargs)
 
     setattr(pytest, "skip", skip_unless_lifted)  # noqa: B010 (its type differs)
+    make_products_exact()
     if os.environ.get(ENGINE_VARIABLE) == "eager":
         from ttools.interpreter import interpret
 
