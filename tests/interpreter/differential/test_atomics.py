@@ -71,6 +71,51 @@ def test_each_lane_its_own_element(kind: str, format: Format) -> None:
     assert_same(to_numpy(old), x)
 
 
+ADJACENT = """
+@triton.jit
+def kernel(x_ptr, y_ptr, wanted_ptr, old_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    wanted = tl.load(wanted_ptr + lanes) != 0
+    old = tl.atomic_{kind}(x_ptr + lanes, tl.load(y_ptr + lanes), mask=wanted)
+    tl.store(old_ptr + lanes, old, mask=wanted)
+"""
+
+
+@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
+def test_adjacent_lanes_under_any_mask(kind: str, format: Format) -> None:
+    kernel = kernel_text.kernel(ADJACENT.format(kind=kind))
+    rng = np.random.default_rng(2)
+    wanted = rng.integers(0, 2, 64).astype(np.int32)
+    wanted[:16], wanted[16:32] = 0, 1
+    for start in range(3):  # aligned to sixteen bytes and not
+        x, y = operands(format, 64 + start)
+        target, old = to_torch(x.copy()), to_torch(np.zeros_like(x[start:]))
+        added = to_torch(y[start:].copy())
+        kernel[(1,)](target[start:], added, torch.from_numpy(wanted), old, BLOCK=64)
+        chosen = np.concatenate([np.zeros(start, bool), wanted != 0])
+        changed = KINDS[kind](x, y).astype(format.numpy)
+        assert_same(to_numpy(target), np.where(chosen, changed, x))
+        assert_same(to_numpy(old), np.where(chosen, x, np.zeros_like(x))[start:])
+
+
+@pytest.mark.parametrize("format", [I32, F32, F64, F16, BF16], ids=str)
+def test_runs_that_overlap_lose_nothing(format: Format) -> None:
+    text = """
+    @triton.jit
+    def kernel(x_ptr, ones_ptr, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        ones = tl.load(ones_ptr + lanes)
+        for turn in range(20):
+            tl.atomic_add(x_ptr + tl.program_id(0) % 5 + lanes, ones)
+    """
+    target = to_torch(np.zeros(36, format.numpy))
+    ones = to_torch(np.ones(32, format.numpy))
+    kernel_text.kernel(text)[(10,)](target, ones, BLOCK=32)
+    # Small enough to be exact in every format.
+    expected = sum(np.pad(np.full(32, 40), (first, 4 - first)) for first in range(5))
+    assert_same(to_numpy(target), np.asarray(expected).astype(format.numpy))
+
+
 SAME_ELEMENTS = """
 @triton.jit
 def kernel(x_ptr, y_ptr, where_ptr, n, BLOCK: tl.constexpr):

@@ -1,21 +1,30 @@
-"""Atomics: one lane at a time, in ascending order, each an atomic instruction of the host."""
+"""Atomics: one lane at a time, in ascending order, each an atomic instruction of the host.
+
+Lanes on adjacent elements are changed together (`packed_atomic`), unless they are being watched.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.access import observed
-from ttools.interpreter.emit.chunk import Chunk, Coords, Vector
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type
+from ttools.interpreter.emit.lane_access import guarded
+from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
 from ttools.interpreter.emit.loops import for_each_chunk, traversal
 from ttools.interpreter.emit.lower_memory import zero_literal
+from ttools.interpreter.emit.packed_atomic import PACK_BYTES, is_run, pack_width, together
 from ttools.interpreter.emit.probe_layout import READS_AND_WRITES, RELEASES
 from ttools.interpreter.emit.representation import from_memory, to_memory
 from ttools.interpreter.emit.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
+
+#: Emits the atomic of one address: of the address, the operands and the element type.
+_OneLane = Callable[[str, list[str], Type], str]
 
 _ORDERINGS = {
     "relaxed": "monotonic",
@@ -45,7 +54,11 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
     def one(address: str, operands: list[str], element: Type) -> str:
         return _rmw(e, kind, ordering, address, operands[0], element)
 
-    _each_lane(e, op, op.operands[1:2], op.operands[2] if len(op.operands) > 2 else None, one)
+    mask = op.operands[2] if len(op.operands) > 2 else None
+    if e.prober is None and pack_width(op) > 1:
+        _each_pack(e, op, mask, kind, ordering, one)
+    else:
+        _each_lane(e, op, op.operands[1:2], mask, one)
 
 
 @root("tt.atomic_cas")
@@ -113,12 +126,89 @@ def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, eleme
     return from_memory(e.b, old, element, 1)
 
 
+def _each_pack(
+    e: Emitter,
+    op: Operation,
+    mask: Value | None,
+    kind: str,
+    ordering: str,
+    one: _OneLane,
+) -> None:
+    """Runs an atomic on lanes believed to be adjacent, as many at a time as may change at once."""
+    pointer, value = op.operands[:2]
+    element = element_type(op.result.type)
+    slot = e.slot(op.result)
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            active = None if mask is None else e.vector(e.operand(mask, at))
+            chunk = translated(e, op, pointer, e.operand(pointer, at), active)
+            data = e.vector(e.operand(value, at))
+            addresses = e.vector(chunk)
+
+            def apart() -> str:
+                return _unrolled(e, active, addresses, data, element, chunk.width, one)
+
+            if is_run(chunk, element):
+                assert isinstance(chunk, Affine)
+                run = replace(chunk, guard=_may_pack(e, chunk, active))
+                base = chunk.base
+                type = vector_type(register_type(element), chunk.width)
+                old = guarded(
+                    e,
+                    run,
+                    type,
+                    lambda: together(e, kind, ordering, base, active, data, element),
+                    apart,
+                )
+            else:
+                old = apart()
+            e.write_slot(slot, at, Vector(element, chunk.width, old))
+
+    for_each_chunk(e.b, traversal(shape_of(pointer.type), pack_width(op)), body)
+
+
+def _may_pack(e: Emitter, chunk: Affine, active: str | None) -> str:
+    """An i1: the lanes are one aligned run of which something is to be changed."""
+    b, width = e.b, chunk.width
+    low = b.emit(f"and i64 {chunk.base}, {PACK_BYTES - 1}")
+    may = b.emit(f"icmp eq i64 {low}, 0")
+    if chunk.guard is not None:
+        may = b.emit(f"and i1 {may}, {chunk.guard}")
+    if active is None:
+        return may
+    some = b.intrinsic(f"llvm.vector.reduce.or.v{width}i1", "i1", [(f"<{width} x i1>", active)])
+    return b.emit(f"and i1 {may}, {some}")
+
+
+def _unrolled(
+    e: Emitter,
+    active: str | None,
+    addresses: str,
+    data: str,
+    element: Type,
+    width: int,
+    one: _OneLane,
+) -> str:
+    """Runs an atomic on each active lane of a vector, in ascending order."""
+    b, type = e.b, register_type(element)
+    result = "poison"
+    for lane in range(width):
+        address = b.shuffle(addresses, "i64", width, [lane])
+        chosen = None if active is None else b.shuffle(active, "i1", width, [lane])
+        value = b.shuffle(data, type, width, [lane])
+        old = _conditional(e, chosen, address, [value], element, one)
+        vec = vector_type(type, width)
+        result = b.emit(f"insertelement {vec} {result}, {type} {old}, i64 {lane}")
+    return result
+
+
 def _each_lane(
     e: Emitter,
     op: Operation,
     operands: Sequence[Value],
     mask: Value | None,
-    one: Callable[[str, list[str], Type], str],
+    one: _OneLane,
 ) -> None:
     """Runs an atomic on every element whose mask is set, keeping the old values."""
     b = e.b
@@ -165,7 +255,7 @@ def _conditional(
     address: str,
     values: list[str],
     element: Type,
-    one: Callable[[str, list[str], Type], str],
+    one: _OneLane,
 ) -> str:
     b = e.b
     if active is None or active == "true":
