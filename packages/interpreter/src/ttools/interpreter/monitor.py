@@ -17,6 +17,13 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ttools.interpreter.access_log import (
+    Footprints,
+    access_dtype,
+    no_footprints,
+    no_syncs,
+    split_log,
+)
 from ttools.interpreter.emit.module import EmittedModule, ProbeSite, Shown
 from ttools.interpreter.emit.probe_layout import (
     CLASSES,
@@ -159,7 +166,8 @@ class Monitor:
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._logs: list[NDArray[np.uint8]] = []
-        self._records: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._footprints: tuple[Footprints, NDArray[Any]] | None = None
+        self._runs: NDArray[Any] | None = None
         self._log: NDArray[np.uint8] | None = None
         self._log_at = 0
         if logs:
@@ -257,7 +265,7 @@ class Monitor:
                 self._watch.takes_log(log)
             else:
                 self._logs.append(log.copy())
-                self._records = None
+                self._footprints = self._runs = None
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
@@ -280,27 +288,25 @@ class Monitor:
 
     def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """The logged accesses, and the synchronising ones in the order of their effects."""
-        self.drain()
-        if self._records is None:
-            self._records = self._split()
-        return self._records
+        footprints, syncs = self.footprints()
+        if self._runs is None:
+            self._runs = footprints.runs()
+        return self._runs, syncs
 
-    def _split(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def footprints(self) -> tuple[Footprints, NDArray[Any]]:
+        """The same, as many runs of adjacent bytes in one record as the log holds in one."""
+        self.drain()
+        if self._footprints is None:
+            self._footprints = self._split()
+        return self._footprints
+
+    def _split(self) -> tuple[Footprints, NDArray[Any]]:
         import numpy as np
 
         if not self._logs:
-            return _no_accesses(), _no_syncs()
+            return no_footprints(), no_syncs()
         self._logs = [np.concatenate(self._logs) if len(self._logs) > 1 else self._logs[0]]
-        log: NDArray[Any] = self._logs[0].view(access_dtype())
-        site = np.ascontiguousarray(log["site"])
-        chosen = np.flatnonzero(site < 0)
-        if not len(chosen):
-            return log, _no_syncs()
-        chosen = chosen[np.argsort(log["seq"][chosen], kind="stable")]
-        # np.take copies whole records, several times faster than indexing does.
-        syncs = log.take(chosen).view(sync_dtype())
-        syncs["site"] = -1 - syncs["site"]
-        return log.take(np.flatnonzero(site >= 0)), syncs
+        return split_log(self._logs[0].view(access_dtype()))
 
     @property
     def sites(self) -> tuple[ProbeSite, ...]:
@@ -321,44 +327,6 @@ def _take_log() -> tuple[NDArray[np.uint8], int]:
     except IndexError:
         log = np.empty(SHARED_LOG_RECORDS * RECORD_BYTES, np.uint8)
         return log, int(log.ctypes.data)
-
-
-@lru_cache(maxsize=1)
-def _no_accesses() -> NDArray[Any]:
-    import numpy as np
-
-    return np.zeros(0, access_dtype())
-
-
-@lru_cache(maxsize=1)
-def _no_syncs() -> NDArray[Any]:
-    import numpy as np
-
-    return np.zeros(0, sync_dtype())
-
-
-@lru_cache(maxsize=1)
-def access_dtype() -> Any:
-    """NumPy type of a logged access: a run of adjacent bytes.
-
-    `lane` is the position of its first element in the walk of the tile, see
-    `ProbeSite.positions`; the others follow one by one. `epoch` counts the program's synchronising
-    accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
-    accesses when the run began.
-    """
-    import numpy as np
-
-    wide = [(name, np.int64) for name in ("start", "end", "program", "seq")]
-    return np.dtype([*wide, *((n, np.int32) for n in ("site", "lane", "epoch", "barrier"))])
-
-
-@lru_cache(maxsize=1)
-def sync_dtype() -> Any:
-    """NumPy type of a logged synchronising access; `flags` are of `probe_layout`."""
-    import numpy as np
-
-    wide = [(name, np.int64) for name in ("address", "end", "program", "seq")]
-    return np.dtype([*wide, *((n, np.int32) for n in ("site", "epoch", "barrier", "flags"))])
 
 
 @lru_cache(maxsize=1)

@@ -354,6 +354,130 @@ exit:
   ret void
 }
 
+; ---- a run has ended: it waits with those before it that it follows in their step, or lets them go.
+; What is logged for several runs has no room for the count of synchronising accesses.
+define internal void @settle(ptr %probe, ptr %record) {
+entry:
+  %first = getelementptr i8, ptr %record, i64 OPEN_FIRST
+  %count.at = getelementptr i8, ptr %record, i64 OPEN_COUNT
+  %stride.at = getelementptr i8, ptr %record, i64 OPEN_STRIDE
+  %lanes.at = getelementptr i8, ptr %record, i64 OPEN_LANES
+  %count = load i64, ptr %count.at
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %begin, label %compare
+compare:
+  %start = load i64, ptr %record
+  %end.at = getelementptr i8, ptr %record, i64 8
+  %end = load i64, ptr %end.at
+  %bytes = sub i64 %end, %start
+  %first.start = load i64, ptr %first
+  %first.end.at = getelementptr i8, ptr %first, i64 8
+  %first.end = load i64, ptr %first.end.at
+  %first.bytes = sub i64 %first.end, %first.start
+  %alike = icmp eq i64 %bytes, %first.bytes
+  %seq.at = getelementptr i8, ptr %record, i64 24
+  %seq = load i64, ptr %seq.at
+  %first.seq.at = getelementptr i8, ptr %first, i64 24
+  %first.seq = load i64, ptr %first.seq.at
+  %seqs = or i64 %seq, %first.seq
+  %timeless = icmp eq i64 %seqs, 0
+  %lane.at = getelementptr i8, ptr %record, i64 36
+  %lane32 = load i32, ptr %lane.at
+  %lane = zext i32 %lane32 to i64
+  %first.lane.at = getelementptr i8, ptr %first, i64 36
+  %first.lane32 = load i32, ptr %first.lane.at
+  %first.lane = zext i32 %first.lane32 to i64
+  %apart = sub i64 %start, %first.start
+  %lanes = sub i64 %lane, %first.lane
+  %beyond = icmp uge i64 %apart, %bytes
+  %near = icmp ult i64 %apart, REPEAT_STRIDE_LIMIT
+  %above = icmp ult i64 %lanes, REPEAT_LANE_LIMIT
+  %second1 = and i1 %beyond, %near
+  %second = and i1 %second1, %above
+  %stride = load i64, ptr %stride.at
+  %step = load i64, ptr %lanes.at
+  %due = mul i64 %count, %stride
+  %due.lanes = mul i64 %count, %step
+  %in.place = icmp eq i64 %apart, %due
+  %in.lane = icmp eq i64 %lanes, %due.lanes
+  %room = icmp ult i64 %count, REPEAT_COUNT_LIMIT
+  %later1 = and i1 %in.place, %in.lane
+  %later = and i1 %later1, %room
+  %one = icmp eq i64 %count, 1
+  %fits = select i1 %one, i1 %second, i1 %later
+  %fits1 = and i1 %fits, %alike
+  %fits2 = and i1 %fits1, %timeless
+  br i1 %fits2, label %join, label %let.go
+join:
+  %stride1 = select i1 %one, i64 %apart, i64 %stride
+  %step1 = select i1 %one, i64 %lanes, i64 %step
+  store i64 %stride1, ptr %stride.at
+  store i64 %step1, ptr %lanes.at
+  %count1 = add i64 %count, 1
+  store i64 %count1, ptr %count.at
+  ret void
+let.go:
+  call void @log_repeated(ptr %probe, ptr %record)
+  br label %begin
+begin:
+  call void @llvm.memcpy.p0.p0.i64(ptr %first, ptr %record, i64 48, i1 false)
+  store i64 1, ptr %count.at
+  ret void
+}
+
+; ---- logs the runs that wait; two are logged by themselves, since any two have a step
+define internal void @log_repeated(ptr %probe, ptr %record) {
+entry:
+  %first = getelementptr i8, ptr %record, i64 OPEN_FIRST
+  %count.at = getelementptr i8, ptr %record, i64 OPEN_COUNT
+  %count = load i64, ptr %count.at
+  store i64 0, ptr %count.at
+  %stride.at = getelementptr i8, ptr %record, i64 OPEN_STRIDE
+  %stride = load i64, ptr %stride.at
+  %lanes.at = getelementptr i8, ptr %record, i64 OPEN_LANES
+  %lanes = load i64, ptr %lanes.at
+  %end.at = getelementptr i8, ptr %first, i64 8
+  %end = load i64, ptr %end.at
+  %many = icmp ugt i64 %count, 2
+  br i1 %many, label %several, label %few
+several:
+  %others = sub i64 %count, 1
+  %reach = mul i64 %others, %stride
+  %last = add i64 %end, %reach
+  store i64 %last, ptr %end.at
+  %lanes.high = shl i64 %lanes, REPEAT_LANE_SHIFT
+  %stride.high = shl i64 %stride, REPEAT_STRIDE_SHIFT
+  %word1 = or i64 %count, %lanes.high
+  %word = or i64 %word1, %stride.high
+  %seq.at = getelementptr i8, ptr %first, i64 24
+  store i64 %word, ptr %seq.at
+  %site.at = getelementptr i8, ptr %first, i64 32
+  %site = load i32, ptr %site.at
+  %marked = or i32 %site, REPEATED_SITE
+  store i32 %marked, ptr %site.at
+  call void @log(ptr %probe, ptr %first)
+  ret void
+few:
+  call void @log(ptr %probe, ptr %first)
+  %two = icmp eq i64 %count, 2
+  br i1 %two, label %second, label %exit
+second:
+  %start = load i64, ptr %first
+  %start1 = add i64 %start, %stride
+  store i64 %start1, ptr %first
+  %end1 = add i64 %end, %stride
+  store i64 %end1, ptr %end.at
+  %lane.at = getelementptr i8, ptr %first, i64 36
+  %lane = load i32, ptr %lane.at
+  %step = trunc i64 %lanes to i32
+  %lane1 = add i32 %lane, %step
+  store i32 %lane1, ptr %lane.at
+  call void @log(ptr %probe, ptr %first)
+  br label %exit
+exit:
+  ret void
+}
+
 ; ---- a run of adjacent bytes was accessed by consecutive lanes: continues the site's open record, or
 ; begins another. What the byte at 0 would have for a lane, modulo the tile, is the record's origin.
 define void @footprint(ptr %probe, i32 %site, i64 %start, i64 %bytes, i32 %lane) {
@@ -385,7 +509,7 @@ other:
   %empty = icmp eq i64 %end, 0
   br i1 %empty, label %begin, label %write
 write:
-  call void @log(ptr %probe, ptr %record)
+  call void @settle(ptr %probe, ptr %record)
   br label %begin
 begin:
   store i64 %origin, ptr %origin.at
@@ -473,8 +597,9 @@ look:
   %empty = icmp eq i64 %end, 0
   br i1 %empty, label %next, label %write
 write:
-  call void @log(ptr %probe, ptr %record)
+  call void @settle(ptr %probe, ptr %record)
   store i64 0, ptr %end.at
+  call void @log_repeated(ptr %probe, ptr %record)
   br label %next
 next:
   %n1 = add i32 %n, 1

@@ -15,7 +15,8 @@ from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.races import AccessRef, Conflict, Site, find_conflicts
+from ttools.sanitizer.races import AccessRef, Conflict, Site, crowded, find_conflicts
+from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _VERBS = {"load": "loads", "store": "stores", "atomic": "accesses atomically"}
@@ -61,7 +62,12 @@ def race_findings(
         addresses: what memory is known.
         table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
     """
-    accesses, syncs = monitor.records()
+    footprints, syncs = monitor.footprints()
+    records = footprints.records
+    near = crowded(
+        column(records, "start"), column(records, "end"), footprints.count, footprints.stride
+    )
+    accesses = footprints.take(near).runs()
     if len(accesses) < 2:
         return
     sites = _known_sites.get(monitor.table)

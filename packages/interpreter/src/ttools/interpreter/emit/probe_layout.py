@@ -52,9 +52,16 @@ SHARED_LOG_RECORDS = 1 << 14
 RECORD_BYTES = 48
 PROBE_OPEN = PROBE["LOG"] + LOG_RECORDS * RECORD_BYTES
 #: An open record, the bounds of the memory last seen (base, bytes), four last programs, the open
-#: record's origin: its start less the bytes before its lane, modulo the bytes of the tile.
-OPEN_BYTES = 104
+#: record's origin: its start less the bytes before its lane, modulo the bytes of the tile. Then
+#: the first of the runs that wait to be logged as one, their number, and by how many bytes and
+#: lanes they follow each other.
+OPEN_BYTES = 176
 CACHE_BASE, CACHE_BYTES, OPEN_ORIGIN = 48, 56, 96
+OPEN_FIRST, OPEN_COUNT, OPEN_STRIDE, OPEN_LANES = 104, 152, 160, 168
+#: A bit of the site of a record that stands for several runs; its `seq` holds their number in the
+#: lowest bits, then by how many lanes, then by how many bytes they follow each other.
+REPEATED = 1 << 30
+REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEAT_STRIDE_BITS = 12, 21, 31
 #: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one.
 SITE_BYTES = 32
 #: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.reports.access_map import KINDS, AccessMap
+from ttools.interpreter.access_log import access_dtype, footprints_of
 from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.monitor import Count, access_dtype
+from ttools.interpreter.monitor import Count
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
 
@@ -105,11 +106,11 @@ class LaunchAccesses:
         self._tensors[n] = self.launch.raw_parameters[n], item, region.storage
 
     def take(self, log: NDArray[Any]) -> None:
-        """Takes logged accesses, see `monitor.access_dtype`."""
+        """Takes logged accesses, see `access_log.access_dtype`."""
         monitor = self.launch.monitor
         assert monitor is not None
         sites = monitor.sites
-        records = log.view(access_dtype())
+        records = footprints_of(log.view(access_dtype())).runs()
         site = records["site"]
         kind = np.array([_KIND_NUMBERS[each.kind] for each in sites], np.int64)[site]
         parameter = np.array([each.parameter for each in sites], np.int64)[site]

@@ -16,6 +16,7 @@ from ttools.sanitizer.races.records import (
     Records,
     Site,
 )
+from ttools.sanitizer.races.repeated import crowded
 
 __all__ = [
     "ACCESS",
@@ -31,6 +32,7 @@ __all__ = [
     "SCALAR",
     "SYNC",
     "Site",
+    "crowded",
     "find_conflicts",
     "lock_cycle",
 ]

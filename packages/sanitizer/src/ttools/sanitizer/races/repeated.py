@@ -1,0 +1,54 @@
+"""Which repeated records may share a byte with another one, without looking at their runs.
+
+A repeated record is runs of adjacent bytes of one length that follow each other by a *stride*: the
+rows of a tile. Tiles beside each other lie in the same range of addresses and still apart: modulo
+their common stride they do. Knows nothing of programs, kinds of access or order.
+"""
+
+import numpy as np
+
+from ttools.sanitizer.races.keys import order_by
+from ttools.sanitizer.races.overlap import cluster_heads, overlapping
+from ttools.sanitizer.races.records import Bools, Ints
+
+
+def crowded(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
+    """The records that are not seen to be apart from all others, in the order given.
+
+    Args:
+        start: of the first run.
+        end: of the last run.
+        count: runs of each record.
+        stride: from the beginning of one run to that of the next, at least a run's length; of any
+            value where there is one run.
+    """
+    if len(start) < 2 or np.all(start[1:] >= end[:-1]):
+        return np.empty(0, np.int64)
+    order = order_by(start)
+    order = order[overlapping(start[order], end[order])]
+    if len(order) == 0 or int(count.max()) == 1:
+        return np.sort(order)
+    start, end, count, stride = start[order], end[order], count[order], stride[order]
+    stride = np.where(count > 1, stride, 0)
+    return np.sort(order[~_apart(start, end, end - start - (count - 1) * stride, stride)])
+
+
+def _apart(start: Ints, end: Ints, run: Ints, stride: Ints) -> Bools:
+    """Whether the records of each cluster are seen to share no byte, sorted by start.
+
+    All of a cluster have one stride, or one run, and modulo that stride any two runs are the same
+    place or apart. At the same place, one record ends before the next begins.
+    """
+    heads = cluster_heads(start, end)
+    length = np.diff(np.append(heads, len(start)))
+    cluster = np.repeat(np.arange(len(heads)), length)
+    common = np.repeat(np.maximum.reduceat(stride, heads), length)
+    place = (start - np.repeat(start[heads], length)) % np.maximum(common, 1)
+    good = ((stride == 0) | (stride == common)) & (place + run <= common)
+    order = order_by(cluster, place)  # at the same place by start: ties keep their order
+    place, run, start, end = place[order], run[order], start[order], end[order]
+    gap = np.diff(place)
+    apart = (gap >= run[:-1]) | ((gap == 0) & (run[1:] == run[:-1]) & (start[1:] >= end[:-1]))
+    # Sorting moves no record to another cluster.
+    good[1:] &= apart | (cluster[1:] != cluster[:-1])
+    return np.repeat(np.logical_and.reduceat(good, heads), length)
