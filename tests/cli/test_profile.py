@@ -173,6 +173,39 @@ def test_compare_reads_what_profile_wrote(ttools: Run, script: str, tmp_path: Pa
     assert (kernel["kernel"], kernel["verdict"]) == ("scale_kernel", "too few launches")
 
 
+def test_compare_tells_scopes_apart(ttools: Run, tmp_path: Path) -> None:
+    for name, slow in (("a.json", 1e-3), ("b.json", 2e-3)):
+        taken = {"forward": [1e-3] * 9, "backward": [slow] * 9}
+        scopes = [{"scope": [scope], "seconds": seconds} for scope, seconds in taken.items()]
+        every = [value for seconds in taken.values() for value in seconds]
+        row = {"kernel": "k", "config": "", "seconds": every, "scopes": scopes}
+        (tmp_path / name).write_text(json.dumps({"schema": "ttools.profile/1", "kernels": [row]}))
+    done = ttools("profile", "compare", "a.json", "b.json", COLUMNS="120")
+    assert done.returncode == 1
+    assert "slower by more than 0.05: backward/k\n" in done.stderr
+    assert "forward" in done.stdout
+    done = ttools("profile", "compare", "--no-scopes", "--fail-on-regression", "60%", *AB)
+    assert (done.returncode, "scope" in done.stdout) == (0, False)
+
+
+AB = ("a.json", "b.json")
+
+
+def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: Path) -> None:
+    words = ("--warmup", "1", "--iterations", "4", "--format", "json", "--output", "p.json")
+    done = ttools("profile", *words, script)
+    # Each of the script's three launches scales once, whatever is repeated.
+    assert (done.returncode, done.stdout) == (0, "right: True\n")
+    (kernel,) = json.loads((tmp_path / "p.json").read_text())["kernels"]
+    assert (kernel["launches"], len(kernel["seconds"])) == (12, 12)
+    assert [(each["scope"], len(each["seconds"])) for each in kernel["scopes"]] == [([], 12)]
+    assert 0 < kernel["overhead_min_s"] <= kernel["overhead_p95_s"] < 1
+    done = ttools("profile", "--warmup", "3", script)
+    assert done.returncode == 0
+    assert "no Triton kernel" not in done.stderr
+    assert "all its launches only warmed up" in done.stderr
+
+
 def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "compare").write_text("print('mine')\n")
     assert ttools("profile", "compare").returncode == 2

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ttools.core.errors import UsageError
-from ttools.profiler.comparison import compare, read_profile
+from ttools.profiler.comparison import Key, compare, compare_profiles, read_profile
 
-KEY = ("k", "")
+KEY: Key = ((), "k", "")
 
 
 def launches(generator: np.random.Generator, factor: float = 1.0, count: int = 50) -> list[float]:
@@ -48,8 +48,8 @@ def test_unchanged_pairs_raise_no_alarm() -> None:
 
 
 def test_kernels_that_cannot_be_compared() -> None:
-    base = {("gone", ""): [1e-3] * 9, ("few", "B=1"): [1e-3] * 4}
-    new = {("few", "B=1"): [2e-3] * 9, ("fresh", ""): [1e-3]}
+    base: dict[Key, list[float]] = {((), "gone", ""): [1e-3] * 9, ((), "few", "B=1"): [1e-3] * 4}
+    new: dict[Key, list[float]] = {((), "few", "B=1"): [2e-3] * 9, ((), "fresh", ""): [1e-3]}
     found = {change.kernel: change for change in compare(base, new, 0.05)}
     assert list(found) == ["gone", "few", "fresh"]
     assert {kernel: change.verdict for kernel, change in found.items()} == {
@@ -82,4 +82,38 @@ def test_a_profile_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     rows = [{"kernel": "k", "config": "B=1", "seconds": [1e-3, 2e-3]}]
     path.write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
-    assert read_profile(path) == {("k", "B=1"): [1e-3, 2e-3]}
+    times = read_profile(path)
+    assert (dict(times.seconds), times.scoped) == ({((), "k", "B=1"): [1e-3, 2e-3]}, False)
+
+
+def scoped_file(path: Path, **seconds: float) -> Path:
+    scopes = [
+        {"scope": ["step", f"{name} (model.py:{len(seconds)})"], "seconds": [value] * 9}
+        for name, value in seconds.items()
+    ]
+    every = [value for value in seconds.values() for _ in range(9)]
+    rows = [{"kernel": "k", "config": "", "seconds": every, "scopes": scopes}]
+    path.write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
+    return path
+
+
+def test_kernels_are_matched_by_scope(tmp_path: Path) -> None:
+    base = read_profile(scoped_file(tmp_path / "a.json", forward=1e-3, backward=5e-3, gone=1e-3))
+    new = read_profile(scoped_file(tmp_path / "b.json", forward=2e-3, backward=5e-3))
+    found = {change.scope: change.verdict for change in compare_profiles(base, new, 0.05)}
+    # A line in Python's stack may move.
+    assert found == {
+        ("step", "forward (model.py)"): "slower",
+        ("step", "backward (model.py)"): "same",
+        ("step", "gone (model.py)"): "removed",
+    }
+    (whole,) = compare_profiles(base, new, 0.05, scopes=False)
+    assert (whole.scope, whole.base_s, whole.new_s) == ((), 1e-3, 3.5e-3)
+
+
+def test_an_older_profile_is_compared_without_scopes(tmp_path: Path) -> None:
+    new = read_profile(scoped_file(tmp_path / "b.json", forward=1e-3, backward=1e-3))
+    rows = [{"kernel": "k", "config": "", "seconds": [1e-3] * 9}]
+    (tmp_path / "a.json").write_text(json.dumps({"schema": "ttools.profile/1", "kernels": rows}))
+    base = read_profile(tmp_path / "a.json")
+    assert [c.verdict for c in compare_profiles(base, new, 0.05)] == ["same"]

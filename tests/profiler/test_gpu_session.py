@@ -181,6 +181,7 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
         tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
         with proton.scope("outer"):
             tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    watch.count()
     assert watch.notes == {}
     trials, last = watch.launches[:-1], watch.launches[-1]
     assert {made.config["BLOCK"] for made in trials if made.config} == {32, 64}

@@ -19,6 +19,8 @@ def profile_command(
     target: profile_options.ProfileTargetOption = None,
     context: profile_options.ContextOption = profile_options.ProfileContext.SHADOW,
     counts: profile_options.CountsOption = True,
+    warmup: profile_options.WarmupOption = 0,
+    iterations: profile_options.IterationsOption = 1,
     data: profile_options.DataOption = profile_options.ProfileData.TRACE,
     backend: profile_options.ProtonBackendOption = None,
     mode: profile_options.ModeOption = None,
@@ -52,6 +54,8 @@ def profile_command(
         only=only or None,
         threads=threads,
         counts=counts,
+        warmup=warmup,
+        iterations=iterations,
         context=context.value,
         data=data.value,
         backend=backend,
@@ -60,7 +64,7 @@ def profile_command(
     )
     with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
         status = run_work(work, device_map, quiet=True)
-    if not profiled.launches:
+    if not profiled.launches and not profiled.notes:
         say("note", "no Triton kernel was launched, so nothing was profiled")
     if form is profile_options.ProfileFormat.TEXT:
         if profiled.launches:

@@ -29,23 +29,32 @@ RegressionOption = Annotated[
 ]
 
 
+ScopesOption = Annotated[
+    bool,
+    typer.Option(
+        "--scopes/--no-scopes", help="Compare a kernel's launches in different scopes apart."
+    ),
+]
+
+
 def profile_compare_command(
     base: BaseArgument,
     new: NewArgument,
     fail_on_regression: RegressionOption = "5%",
+    scopes: ScopesOption = True,
     form: options.FormatOption = options.ReportFormat.TEXT,
     output: options.OutputOption = None,
 ) -> None:
     """Compare two profiles, written by `ttools profile --format json --output FILE`.
 
-    A kernel counts as slower if the 99% interval of the ratio of its medians lies beyond the share.
-    The exit status is 1 if one is.
+    Kernels are matched by scope, name and configuration. A kernel counts as slower if the 99%
+    interval of the ratio of its medians lies beyond the share. The exit status is 1 if one is.
     """
-    from ttools.profiler.comparison import compare, read_profile
+    from ttools.profiler.comparison import compare_profiles, read_profile
 
     threshold = _share(fail_on_regression)
     require_folder(output)
-    changes = compare(read_profile(base), read_profile(new), threshold)
+    changes = compare_profiles(read_profile(base), read_profile(new), threshold, scopes=scopes)
     if form is options.ReportFormat.JSON:
         data = {
             "schema": "ttools.comparison/1",
@@ -55,7 +64,7 @@ def profile_compare_command(
         write_json(data, output, stdout())
     else:
         write_tables([_table(changes)], output, stdout())
-    slower = [change.kernel for change in changes if change.verdict == "slower"]
+    slower = ["/".join((*c.scope, c.kernel)) for c in changes if c.verdict == "slower"]
     if slower:
         say("error", f"slower by more than {threshold:.3g}: {', '.join(slower)}")
         raise typer.Exit(exit_codes.FINDINGS)
@@ -79,13 +88,15 @@ def _share(text: str) -> float:
 
 def _table(changes: list[Change]) -> Table:
     table = Table(title="Median time of a launch", title_justify="left")
-    for name in ("kernel", "config", "verdict"):
+    scoped = any(change.scope for change in changes)
+    for name in (*(["scope"] if scoped else []), "kernel", "config", "verdict"):
         table.add_column(name, overflow="fold")
     for name in ("base", "new", "ratio", "99% interval"):
         table.add_column(name, justify="right")
     for change in changes:
         known = change.low is not None and change.high is not None
         table.add_row(
+            *(["/".join(change.scope)] if scoped else []),
             change.kernel,
             change.config,
             change.verdict,

@@ -154,6 +154,28 @@ ProfiledOnOption = Annotated[
 ]
 
 
+WarmupOption = Annotated[
+    int,
+    typer.Option(
+        "--warmup",
+        metavar="N",
+        help="Leave the first N of equal launches out of all figures.",
+        rich_help_panel=_LAUNCH,
+    ),
+]
+
+
+IterationsOption = Annotated[
+    int,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        help="Make each launch N times on the same memory; the program's results stay the same.",
+        rich_help_panel=_LAUNCH,
+    ),
+]
+
+
 CountsOption = Annotated[
     bool,
     typer.Option(

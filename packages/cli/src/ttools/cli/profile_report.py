@@ -70,7 +70,7 @@ def _page(profiled: Profile, target: str) -> str:
 
 def _json(profiled: Profile, target: str, status: int) -> str:
     """Schema `ttools.profile/1`: times in seconds, sizes in bytes."""
-    seconds_of = profiled.seconds
+    seconds_of, scopes_of = profiled.seconds, _by_scope(profiled)
     data = {
         "schema": "ttools.profile/1",
         "script": {"target": target, "exit_code": status},
@@ -78,7 +78,11 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "device": asdict(profiled.device) if profiled.device else None,
         "target": profiled.target.name if profiled.target else None,
         "kernels": [
-            {**_plain(row), "seconds": seconds_of.get((row["kernel"], row["config"]), [])}
+            {
+                **_plain(row),
+                "seconds": seconds_of.get((row["kernel"], row["config"]), []),
+                "scopes": scopes_of.get((row["kernel"], row["config"]), []),
+            }
             for row in profiled.frame.to_dict("records")
         ],
         "lines": [_plain(row) for row in profiled.lines.to_dict("records")],
@@ -89,6 +93,14 @@ def _json(profiled: Profile, target: str, status: int) -> str:
         "notes": profiled.notes,
     }
     return json.dumps(data, indent=2, default=str) + "\n"
+
+
+def _by_scope(profiled: Profile) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The seconds of each kernel's launches, scope by scope."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for (scope, kernel, config), taken in profiled.seconds_by_scope.items():
+        found.setdefault((kernel, config), []).append({"scope": list(scope), "seconds": taken})
+    return found
 
 
 def _hint(hint: Hint) -> dict[str, Any]:
@@ -184,7 +196,18 @@ def _kernels(profiled: Profile) -> Table:
     table = _table(
         f"Kernels on {profiled.place}",
         ("kernel", "config"),
-        ("launches", "total", "share", "median", "p95", "flop", "bytes", "unique", "masked off"),
+        (
+            "launches",
+            "total",
+            "share",
+            "median",
+            "p95",
+            "overhead",
+            "flop",
+            "bytes",
+            "unique",
+            "masked off",
+        ),
     )
     for row in profiled.frame.to_dict("records"):
         table.add_row(
@@ -192,7 +215,7 @@ def _kernels(profiled: Profile) -> Table:
             row["config"],
             f"{row['launches']:,}",
             *(seconds(row["total_s"]), f"{row['share']:.0%}"),
-            *(seconds(row["median_s"]), seconds(row["p95_s"])),
+            *(seconds(row[name]) for name in ("median_s", "p95_s", "overhead_median_s")),
             *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
             _share(row["masked_share"]),
         )

@@ -33,9 +33,11 @@ class ScopeRecorder:
     Attributes:
         metrics: what the program told of scopes, each with the names of the scopes that it was in,
             in the order of telling.
+        heard: whether any scope was entered.
     """
 
     def __init__(self) -> None:
+        self.heard = False
         self.metrics: list[tuple[tuple[str, ...], dict[str, float]]] = []
         self._open = _Open()
 
@@ -100,6 +102,7 @@ class ScopeRecorder:
         return enter if name == "enter_scope" else leave
 
     def _enter(self, name: str, metrics: Mapping[str, Any] | None) -> None:
+        self.heard = True
         self._open.names = (*self._open.names, str(name))
         self._tell(metrics)
 

@@ -21,13 +21,15 @@ from ttools.core.errors import UsageError
 from ttools.profiler.access.frame import access_frame, qualities, requested
 from ttools.profiler.advice import Evidence, Hint, advise
 from ttools.profiler.call_tree import Node, call_tree
+from ttools.profiler.configuration import config_text
 from ttools.profiler.devices import Device, device_of_machine, read_device
-from ttools.profiler.frames import config_text, kernel_frame, line_frame
+from ttools.profiler.frames import kernel_frame, line_frame
 from ttools.profiler.gpu.proton import Data, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
 from ttools.profiler.graph_frame import graph_frame
 from ttools.profiler.origin import Context
 from ttools.profiler.projection import Constants, is_projected, project, work_of
+from ttools.profiler.repetition import Repetition
 from ttools.profiler.session import CpuSession, Sample, Session
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Profile:
             self.device,
             on_device=on_device,
             compiled=self.inspections if self.target else None,
+            overheads=self._session.overheads,
         )
         if is_projected(self.device) and not on_device:
             times = self._projected()
@@ -151,10 +154,19 @@ class Profile:
     def seconds(self) -> dict[tuple[str, str], list[float]]:
         """The time of each launch, by kernel and configuration."""
         found: dict[tuple[str, str], list[float]] = {}
+        for (_, kernel, config), seconds in self.seconds_by_scope.items():
+            found.setdefault((kernel, config), []).extend(seconds)
+        return found
+
+    @property
+    def seconds_by_scope(self) -> dict[tuple[tuple[str, ...], str, str], list[float]]:
+        """The time of each launch, by the scopes around it, kernel and configuration."""
+        found: dict[tuple[tuple[str, ...], str, str], list[float]] = {}
         for sample in self._session.samples:
             if sample.launches != 1:
                 continue  # not timed apart
-            found.setdefault((sample.kernel, config_text(sample.config)), []).append(sample.seconds)
+            key = sample.stack, sample.kernel, config_text(sample.config)
+            found.setdefault(key, []).append(sample.seconds)
         return found
 
     @property
@@ -218,6 +230,8 @@ def profile(
     only: Sequence[str] | None = None,
     threads: int | None = None,
     counts: bool = True,
+    warmup: int = 0,
+    iterations: int = 1,
     context: Context = "shadow",
     data: Data = "trace",
     backend: str | None = None,
@@ -238,6 +252,11 @@ def profile(
             default.
         counts: whether to count what launches on a GPU do, which copies the tensors of the first of
             equal launches to the host.
+        warmup: how many of the first launches that are alike (kernel, specialisation, grid and
+            numbers that matter) are left out of all figures.
+        iterations: how often each launch of the program's is made; before each, what it may have
+            written is put back, so that the program's results stay the same. If more than once, the
+            launches that warm up come on top. Trials of autotuners are made once.
         context: what launches are told apart by in the tree, as Proton has it: `shadow` are the
             program's scopes, `python` its call stack.
         data: on a GPU, `trace` times every launch; `tree` keeps sums of equal ones, and costs less.
@@ -266,6 +285,7 @@ def profile(
             "backend='instrumentation' measures cycles inside kernels, no times of launches; run "
             "it with proton.start and open its file with `ttools profile view`"
         )
+    repetition = Repetition(warmup=warmup, iterations=iterations)
     has_gpu = gpu_usable()
     if on == "gpu" and not has_gpu:
         raise UsageError("on='gpu': there is no GPU here that torch can use")
@@ -278,9 +298,16 @@ def profile(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
                 "every launch is timed"
             )
-        session = CpuSession(only, threads, context)
+        session = CpuSession(only, threads, context, repetition)
     else:
+        if warmup and data == "tree":
+            raise UsageError(
+                "data='tree' keeps sums, of which launches that warm up cannot be told; leave out "
+                "`warmup`, or take data='trace'"
+            )
         options = ProtonOptions(context=context, data=data, backend=backend, mode=mode)
-        session = GpuSession(only, counts=counts, options=options, keep=proton_file)
+        session = GpuSession(
+            only, counts=counts, options=options, keep=proton_file, repetition=repetition
+        )
     wanted = read_target(target) if target else known.target if known else None
     return Profile(session, known, wanted)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ttools.profiler.frames import config_text
+from ttools.profiler.configuration import config_text
 from ttools.profiler.launch_metrics import flops_of
 from ttools.profiler.session import Sample
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ttools.profiler.call_tree import work_of
-from ttools.profiler.frames import config_text
+from ttools.profiler.configuration import config_text
 from ttools.profiler.session import Sample
 
 

@@ -1,12 +1,13 @@
 """Two profiles beside each other: which kernels became slower, and how sure that is.
 
-Kernels are matched by name and configuration. The ratio of two medians comes with an interval from
-resampling both runs' launches, so that noise is not taken for a change. Must not know how profiles
-are made or shown.
+Kernels are matched by the scopes around them, name and configuration. The ratio of two medians
+comes with an interval from resampling both runs' launches, so that noise is not taken for a change.
+Must not know how profiles are made or shown.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,11 @@ SCHEMA = "ttools.profile/1"
 FEWEST = 5
 _RESAMPLES = 2000
 _CONFIDENCE = 0.99
+#: Of a function in Python's stack: lines move when a program is edited.
+_PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
-#: Kernel and configuration.
-Key: TypeAlias = tuple[str, str]
+#: Scopes from the outermost, kernel and configuration.
+Key: TypeAlias = tuple[tuple[str, ...], str, str]
 Verdict = Literal["slower", "faster", "same", "new", "removed", "too few launches"]
 
 
@@ -34,6 +37,7 @@ class Change:
     """A kernel in two runs.
 
     Attributes:
+        scope: around its launches, from the outermost; empty also where scopes are not told apart.
         kernel: its name.
         config: of the autotuner.
         base_s: median seconds of a launch in the first run; None if it was not launched there.
@@ -44,6 +48,7 @@ class Change:
         verdict: slower or faster where the interval lies beyond the threshold.
     """
 
+    scope: tuple[str, ...]
     kernel: str
     config: str
     base_s: float | None
@@ -54,8 +59,28 @@ class Change:
     verdict: Verdict
 
 
-def read_profile(path: Path) -> dict[Key, list[float]]:
-    """Seconds of each launch by kernel and configuration, from a profile in JSON.
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """The launches of a profile.
+
+    Attributes:
+        seconds: of each launch.
+        scoped: whether the profile tells scopes.
+    """
+
+    seconds: Mapping[Key, list[float]]
+    scoped: bool
+
+    def without_scopes(self) -> Mapping[Key, list[float]]:
+        """The same by kernel and configuration alone."""
+        found: dict[Key, list[float]] = {}
+        for (_, kernel, config), seconds in self.seconds.items():
+            found.setdefault(((), kernel, config), []).extend(seconds)
+        return found
+
+
+def read_profile(path: Path) -> Times:
+    """Seconds of each launch, from a profile in JSON.
 
     Raises:
         UsageError: the file cannot be read or is no such profile.
@@ -63,13 +88,34 @@ def read_profile(path: Path) -> dict[Key, list[float]]:
     data = read_json_document(
         path, SCHEMA, "profile", advice="write it with `ttools profile --format json --output FILE`"
     )
+    found: dict[Key, list[float]] = {}
     try:
-        return {
-            (str(row["kernel"]), str(row["config"])): [float(each) for each in row["seconds"]]
-            for row in data["kernels"]
-        }
+        scoped = all("scopes" in row for row in data["kernels"])
+        for row in data["kernels"]:
+            kernel, config = str(row["kernel"]), str(row["config"])
+            for each in row["scopes"] if scoped and row["scopes"] else [{**row, "scope": ()}]:
+                key = tuple(_PLACE.sub("", str(name)) for name in each["scope"]), kernel, config
+                found.setdefault(key, []).extend(float(value) for value in each["seconds"])
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"`{path}` is no complete profile: {error!r}") from error
+    return Times(seconds=found, scoped=scoped)
+
+
+def compare_profiles(
+    base: Times, new: Times, threshold: float, *, scopes: bool = True
+) -> list[Change]:
+    """Each kernel of two profiles, see `compare`.
+
+    Args:
+        base: the first.
+        new: the second.
+        threshold: see `compare`.
+        scopes: whether a kernel's launches in different scopes are compared apart; they are not
+            where one of the profiles does not tell.
+    """
+    if scopes and base.scoped and new.scoped:
+        return compare(base.seconds, new.seconds, threshold)
+    return compare(base.without_scopes(), new.without_scopes(), threshold)
 
 
 def compare(
@@ -87,14 +133,17 @@ def compare(
 
 
 def _change(key: Key, base: list[float], new: list[float], threshold: float) -> Change:
-    kernel, config = key
+    scope, kernel, config = key
     base_s, new_s = (float(np.median(each)) if each else None for each in (base, new))
     if base_s is None or new_s is None:
         verdict: Verdict = "new" if base_s is None else "removed"
-        return Change(kernel=kernel, config=config, base_s=base_s, new_s=new_s, verdict=verdict)
+        return Change(
+            scope=scope, kernel=kernel, config=config, base_s=base_s, new_s=new_s, verdict=verdict
+        )
     ratio = new_s / base_s if base_s else None
     if ratio is None or min(len(base), len(new)) < FEWEST:
         return Change(
+            scope=scope,
             kernel=kernel,
             config=config,
             base_s=base_s,
@@ -109,6 +158,7 @@ def _change(key: Key, base: list[float], new: list[float], threshold: float) -> 
     elif high < 1 / (1 + threshold):
         verdict = "faster"
     return Change(
+        scope=scope,
         kernel=kernel,
         config=config,
         base_s=base_s,

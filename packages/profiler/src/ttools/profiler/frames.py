@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
+from ttools.profiler.configuration import config_text
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.devices import Device
 from ttools.profiler.launch_metrics import flops_of
@@ -19,6 +21,7 @@ from ttools.profiler.roofline import bound
 from ttools.profiler.session import Sample
 
 _QUANTILES = {"min_s": 0.0, "median_s": 0.5, "p95_s": 0.95, "max_s": 1.0}
+_OVERHEADS = {"overhead_min_s": 0.0, "overhead_median_s": 0.5, "overhead_p95_s": 0.95}
 
 
 def kernel_frame(
@@ -27,6 +30,7 @@ def kernel_frame(
     *,
     on_device: bool = False,
     compiled: Sequence[Inspection] | None = None,
+    overheads: Mapping[tuple[str, str], Sequence[float]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """A row per kernel and configuration, the longest total time first.
 
@@ -38,18 +42,24 @@ def kernel_frame(
     of its own as `launch_metadata`, which win. With a device `bound_s`, the roofline's least time
     of a launch there, `limited_by`, and for a run on that device `efficiency`, the bound's share of
     the mean time. With `compiled` `registers`, `spilled`, `shared`, `occupancy` and
-    `occupancy_limited_by`. `file` and `line` are the kernel's. Missing numbers are NaN.
+    `occupancy_limited_by`. `overhead_min_s`, `overhead_median_s` and `overhead_p95_s` are what the
+    host took for a call `kernel[grid](...)` beside the kernel's own time. `file` and `line` are
+    the kernel's. Missing numbers are NaN.
 
     Args:
         samples: of a run.
         device: whose roofline bounds launches.
         on_device: whether the samples were timed there.
         compiled: what a compiler made of the kernels.
+        overheads: seconds of calls without the kernel, by kernel and configuration.
     """
     groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         groups[sample.kernel, config_text(sample.config)].append(sample)
-    rows = [_kernel_row(kernel, config, g, device) for (kernel, config), g in groups.items()]
+    rows = [
+        _kernel_row(*key, own, device) | _overhead(overheads.get(key, ()))
+        for key, own in groups.items()
+    ]
     if compiled is not None:
         rows = [{**row, **_resources(row["kernel"], row["config"], compiled)} for row in rows]
     frame = pd.DataFrame(rows, columns=_columns(device, compiled is not None))
@@ -62,6 +72,7 @@ def kernel_frame(
 
 def _columns(device: Device | None, compiled: bool) -> list[str]:
     names = ["kernel", "config", "launches", "total_s", "share", "mean_s", *_QUANTILES]
+    names += [*_OVERHEADS]
     names += ["programs", "flops", "bytes", "unique_bytes", "masked_share", "gflops", "gbytes"]
     names += ["intensity", "told_by", *(["bound_s", "limited_by"] if device else [])]
     return [*names, *(_RESOURCES if compiled else []), "file", "line"]
@@ -120,6 +131,13 @@ def _kernel_row(
     row |= _told(samples, launches)
     row |= _rates(row)
     return row
+
+
+def _overhead(seconds: Sequence[float]) -> dict[str, float]:
+    if not seconds:
+        return {}
+    series = pd.Series(list(seconds))
+    return {name: float(series.quantile(q)) for name, q in _OVERHEADS.items()}
 
 
 def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) -> dict[str, Any]:
@@ -202,8 +220,3 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*names, "flops", "operations"]).sort_values(
         ["kernel", "file", "line"], ignore_index=True
     )
-
-
-def config_text(config: Mapping[str, Any] | None) -> str:
-    """`BLOCK=64, num_warps=4`; empty without one."""
-    return ", ".join(f"{name}={value}" for name, value in (config or {}).items())

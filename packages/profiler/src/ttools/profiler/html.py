@@ -16,8 +16,8 @@ from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import shown_path
 from ttools.profiler.advice import Hint
+from ttools.profiler.configuration import config_text
 from ttools.profiler.counting.costs import OTHER_UNITS
-from ttools.profiler.frames import config_text
 from ttools.profiler.roofline import ASSUMPTIONS
 from ttools.profiler.session import Sample
 
@@ -76,6 +76,7 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "mean_s": ("mean", "time"),
     "median_s": ("median", "time"),
     "p95_s": ("p95", "time"),
+    "overhead_median_s": ("launch overhead", "time"),
     "flops": ("flop", "amount"),
     "bytes": ("bytes", "bytes"),
     "unique_bytes": ("unique", "bytes"),

@@ -5,7 +5,7 @@ Owns which of them count: those that Proton's own hook takes. Must not know what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,9 +24,7 @@ def told(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
     from triton import knobs
 
     def enter(metadata: Any) -> None:
-        said = metadata.get()
-        known = {name: said[name] for name in _NAMES if name in said}
-        take(numbers(known) if known else {})
+        take(_known(metadata.get()))
 
     hooks = knobs.runtime.launch_enter_hook
     hooks.add(enter)
@@ -34,6 +32,31 @@ def told(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
         yield
     finally:
         hooks.remove(enter)
+
+
+def of_launch(
+    compiled: Any, metadata: Any, grid: tuple[int, ...], arguments: Sequence[Any]
+) -> dict[str, float]:
+    """What the kernel says of a launch.
+
+    Args:
+        compiled: Triton's `CompiledKernel`.
+        metadata: what Triton made for hooks; None without any.
+        grid: of the launch.
+        arguments: of the launch, constants included.
+    """
+    if metadata is not None:
+        return _known(metadata.get())
+    function = compiled.src.fn
+    if function.launch_metadata is None:
+        return {}
+    named = dict(zip(function.arg_names, arguments, strict=False))
+    return _known(function.launch_metadata(grid, compiled.metadata, named))
+
+
+def _known(said: Mapping[str, Any]) -> dict[str, float]:
+    known = {name: said[name] for name in _NAMES if name in said}
+    return numbers(known) if known else {}
 
 
 def flops_of(metrics: Mapping[str, float]) -> float | None:

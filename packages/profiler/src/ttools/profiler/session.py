@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,10 +20,14 @@ from ttools.interpreter import interpret
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.snapshot import Snapshot
 from ttools.profiler import launch_metrics
+from ttools.profiler.call_times import CallTimes
+from ttools.profiler.configuration import config_text
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.origin import Context, Origin, kernel_source
+from ttools.profiler.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,10 @@ class Session(Protocol):
     def sources(self) -> list[KernelSource]:
         """The specialisations of kernels that were launched, in the order of first launches."""
 
+    @property
+    def overheads(self) -> dict[tuple[str, str], list[float]]:
+        """Of each kernel and configuration, the seconds that calls took beside the kernel's."""
+
     def running(self) -> AbstractContextManager[None]:
         """Profiles what is launched while the context lasts."""
 
@@ -86,12 +95,17 @@ class CpuSession:
         only: names of the kernels to profile; all by default.
         threads: how many threads run the programs of a launch.
         context: what launches are told apart by: scopes, or Python's stack.
+        repetition: how often launches are made, and which of them only warm up.
     """
 
     place = "the CPU"
 
     def __init__(
-        self, only: Sequence[str] | None, threads: int | None, context: Context = "shadow"
+        self,
+        only: Sequence[str] | None,
+        threads: int | None,
+        context: Context = "shadow",
+        repetition: Repetition = ONCE,
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
@@ -105,6 +119,12 @@ class CpuSession:
         self._told = threading.local()
         self._kernels: list[Any] = []
         self._began = time.perf_counter()
+        self._repetition = repetition
+        self._calls = CallTimes()
+        #: Of what Triton compiled, kernel and configuration.
+        self._keys: dict[int, tuple[str, str]] = {}
+        #: How often launches of each kind were made so far.
+        self._made: Counter[object] = Counter()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -115,7 +135,15 @@ class CpuSession:
             kernels = stack.enter_context(launched())
             stack.callback(lambda: self._kernels.extend(kernels))
             stack.enter_context(self._interpretation)
+            stack.enter_context(self._calls.watching(synchronous=True))
             yield
+        for kernel in {name for name, _ in self._keys.values()} - {s.kernel for s in self.samples}:
+            self.notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+
+    @property
+    def overheads(self) -> dict[tuple[str, str], list[float]]:
+        """Of each kernel and configuration, the seconds that calls took beside its programs."""
+        return self._calls.grouped(lambda compiled: self._keys.get(id(compiled.src)))
 
     @property
     def sources(self) -> list[KernelSource]:
@@ -125,26 +153,50 @@ class CpuSession:
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Counts a launch, then runs it; see `ttools.interpreter.observation`."""
+        entered = time.perf_counter()
         with self._lock:  # counts are remembered; threads of autograd launch too
             counts = self._count(launch)
-        metrics = getattr(self._told, "metrics", {})
-        report = launch.execute(Instruments())
-        begin = time.perf_counter() - report.seconds - self._began
+            warmups, times = self._turns(launch)
+        self._keys[id(launch.source)] = launch.kernel, config_text(launch.config)
+        before = Snapshot(launch.written_storages or ()) if times > 1 else None
+        for turn in range(times):
+            if turn and before is not None:
+                before.restore()
+            begin = time.perf_counter()
+            report = launch.execute(Instruments())
+            if turn >= warmups:
+                self._sample(launch, counts, report.seconds)
+        # What is left of the call is its overhead: all but counting, and the programs.
+        self._calls.leave_out(begin - entered + report.seconds)
+        return report
+
+    def _turns(self, launch: ObservedLaunch) -> tuple[int, int]:
+        """How many of the times that a launch is made only warm up, and how many these are."""
+        kind = id(launch.variants), *self._counter.kind(launch)
+        times = self._repetition.times(first=not self._made[kind])
+        if times > 1 and launch.written_storages is None:
+            self.notes.setdefault(launch.kernel, NOT_REPEATED)
+            times = 1
+        warmups = max(0, self._repetition.warmup - self._made[kind])
+        self._made[kind] += times
+        return min(warmups, times), times
+
+    def _sample(self, launch: ObservedLaunch, counts: LaunchCounts | None, seconds: float) -> None:
+        begin = time.perf_counter() - seconds - self._began
         sample = Sample(
             kernel=launch.kernel,
             config=launch.config,
             grid=tuple(map(int, launch.grid)),
-            seconds=report.seconds,
+            seconds=seconds,
             counts=counts,
             begin=max(0.0, begin),
             lane=threading.current_thread().name,
             stack=self._origin.stack(),
-            metrics=metrics,
+            metrics=getattr(self._told, "metrics", {}),
             source=kernel_source(launch.function),
         )
         with self._lock:
             self.samples.append(sample)
-        return report
 
     def _take(self, metrics: dict[str, float]) -> None:
         self._told.metrics = metrics

@@ -34,6 +34,11 @@ def trying(config: Any) -> Iterator[None]:
         _trial.reset(token)
 
 
+def is_trial() -> bool:
+    """Whether the launch being made only tries a configuration."""
+    return _trial.get() is not None
+
+
 def autotuner_config() -> Mapping[str, Any] | None:
     """The configuration of the launch being made; None without an autotuner."""
     config = _trial.get() or getattr(_tuner.get(), "best_config", None)

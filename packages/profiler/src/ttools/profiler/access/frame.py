@@ -12,7 +12,8 @@ import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.profiler.access.requests import AccessQuality, access_qualities
-from ttools.profiler.frames import config_text, is_of
+from ttools.profiler.configuration import config_text
+from ttools.profiler.frames import is_of
 from ttools.profiler.session import Sample
 
 

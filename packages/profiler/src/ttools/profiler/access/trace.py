@@ -21,6 +21,8 @@ from ttools.interpreter.monitor import Monitor
 #: Programs whose addresses are kept, and elements of an access in all of them.
 _MOST_PROGRAMS = 16
 _MOST_ELEMENTS = 1 << 17
+#: Counting in more cells than this takes longer than sorting.
+_MOST_CELLS_PER_RUN = 8
 #: Sorting more runs takes longer than the launch.
 _MOST_RUNS = 1 << 19
 
@@ -130,6 +132,23 @@ def touched(
         _, rank = np.unique(program, return_inverse=True)
         shift = rank.astype(np.int64) * room - low
         start, end = start + shift, end + shift
+        low = start.min()
+    start, end = start - low, end - low
+    bits = int(np.bitwise_or.reduce(start) | np.bitwise_or.reduce(end))
+    if not bits:
+        return 0
+    # Runs begin and end at multiples of some power of two: in so many cells, each begins or ends.
+    grain = (bits & -bits).bit_length() - 1
+    cells = (int(end.max()) >> grain) + 1
+    if cells > _MOST_CELLS_PER_RUN * len(start):
+        return _united(start, end)
+    opened = np.bincount(start >> grain, minlength=cells)
+    opened -= np.bincount(end >> grain, minlength=cells)
+    return int(np.count_nonzero(np.cumsum(opened))) << grain
+
+
+def _united(start: NDArray[np.int64], end: NDArray[np.int64]) -> int:
+    """The same by sorting, for runs that are few and far between."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     reached = np.maximum.accumulate(end)

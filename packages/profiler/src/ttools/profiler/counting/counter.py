@@ -20,6 +20,7 @@ from ttools.interpreter.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.snapshot import Snapshot
 from ttools.profiler.access.trace import AccessTrace, traces
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
+from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
 from ttools.profiler.counting.traffic import rewrite_accesses, unique_bytes
 
@@ -33,27 +34,45 @@ class LaunchCounter:
     def __init__(self) -> None:
         self._plans: WeakKeyDictionary[Variants, CountingPlan] = WeakKeyDictionary()
         self._known: WeakKeyDictionary[Variants, dict[object, LaunchCounts]] = WeakKeyDictionary()
+        self._decisive: WeakKeyDictionary[Variants, Decisive | None] = WeakKeyDictionary()
 
     def count(self, launch: ObservedLaunch) -> LaunchCounts:
         """The counts of a launch; memory is read, if at all, and left as it is.
 
-        What a launch does is remembered by kernel, grid and numbers passed, unless it depends on
-        what is in memory.
+        What a launch does is remembered, see `kind`, unless it depends on what is in memory.
 
         Raises:
             UnsupportedError: the kernel cannot be emitted.
         """
         plan = self._plan(launch.variants)
         known = self._known.setdefault(launch.variants, {})
-        pointers = set(launch.plan.pointers)
-        numbers = tuple(n for i, n in enumerate(launch.raw_parameters) if i not in pointers)
-        key = (tuple(launch.grid), numbers)
-        if not plan.reads and key in known:
+        key = self.kind(launch)
+        decides = self._decides(launch.variants)
+        by_memory = plan.reads or decides is None or decides.memory
+        if not by_memory and key in known:
             return known[key]
-        counts = known[key] = (
-            self._whole(launch) if plan.depends_on_writes else self._reduced(launch, plan)
-        )
+        counts = self._whole(launch) if plan.depends_on_writes else self._reduced(launch, plan)
+        known[key] = counts = replace(counts, depends_on_memory=by_memory)
         return counts
+
+    def kind(self, launch: ObservedLaunch) -> tuple[object, ...]:
+        """Equal for launches of a kernel that do the same, but for what depends on memory.
+
+        The grid, the numbers that matter, and which of the pointers are equal.
+        """
+        decides = self._decides(launch.variants)
+        pointers = launch.plan.pointers
+        raw = launch.raw_parameters
+        matters = range(len(raw)) if decides is None else decides.numbers
+        alike = pointers if decides is None else decides.alike
+        addresses = [raw[i] for i in sorted(alike)]
+        numbers = tuple(raw[i] for i in matters if i not in pointers)
+        return tuple(launch.grid), numbers, tuple(map(addresses.index, addresses))
+
+    def _decides(self, variants: Variants) -> Decisive | None:
+        if variants not in self._decisive:
+            self._decisive[variants] = decisive_of(variants.ttir)
+        return self._decisive[variants]
 
     def _plan(self, variants: Variants) -> CountingPlan:
         plan = self._plans.get(variants)

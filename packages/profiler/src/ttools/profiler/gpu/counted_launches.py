@@ -1,15 +1,17 @@
 """Which launches a program makes on a GPU, and what each of them does.
 
-A launch is counted on the host, on copies of its tensors, before it runs; equal launches are
-counted once. What is done at every launch is kept to a few lookups: programs that launch much are
-to run as fast as without. Must not know how launches are timed.
+Watches launches where Triton hands them to the launcher of a compiled kernel. What is done at
+every launch is kept to a lookup: programs that launch much are to run as fast as without. Launches
+are counted when the program has ended, on memory that stands for theirs; those that depend on what
+is in memory are counted when they are first made. Must not know how launches are timed.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -18,21 +20,24 @@ from typing import Any, NamedTuple
 from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import sources_of
-from ttools.core.errors import TtoolsError
-from ttools.interpreter import interpret
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.backend.tuned_config import is_trial
 from ttools.profiler import launch_metrics
-from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.call_times import CallTimes
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.host_count import HostCounter
+from ttools.profiler.gpu.launched_kernel import (
+    FIRST_ARGUMENT,
+    METADATA,
+    LaunchedKernel,
+    Words,
+    grid_of,
+)
+from ttools.profiler.gpu.repeated import repeated
+from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
-from ttools.profiler.origin import Origin, kernel_source
-
-#: Launches that are recognised by their arguments' identities; then begin anew.
-_MOST_RECOGNISED = 4096
-#: Arguments that are the same value whenever they are the same object.
-_CONSTANT = (int, float, str, bool, type(None))
+from ttools.profiler.origin import Origin
+from ttools.profiler.repetition import ONCE, Repetition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ class MadeLaunch(NamedTuple):
         config: of the autotuner that made it.
         stack: scopes around it, where these were asked for.
         metrics: what its kernel tells of it.
+        warmup: whether it only warms up.
     """
 
     launch: GpuLaunch
@@ -68,20 +74,34 @@ class MadeLaunch(NamedTuple):
     config: Mapping[str, Any] | None = None
     stack: tuple[str, ...] = ()
     metrics: Mapping[str, float] = MappingProxyType({})
+    warmup: bool = False
 
 
-class _CountOnly:
-    """An observer that counts a launch and does not run it."""
+class _Alike:
+    """Launches of a kernel that do the same.
 
-    def __init__(self, counter: LaunchCounter) -> None:
-        self._counter = counter
-        self.grid: tuple[int, ...] = ()
-        self.counts: LaunchCounts | None = None
+    Attributes:
+        kernel: the compiled kernel.
+        grid: their extents.
+        forms: the arguments of the first, to count it later; None where that cannot be done.
+        first: what the first does, where it was counted when it was made.
+        later: what the others do, as far as that is known.
+    """
 
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        self.grid = tuple(map(int, launch.grid))
-        self.counts = self._counter.count(launch)
-        return LaunchReport(0, 0.0)
+    __slots__ = ("first", "forms", "grid", "kernel", "later")
+
+    def __init__(self, kernel: LaunchedKernel, words: Words) -> None:
+        self.kernel = kernel
+        self.grid = grid_of(words)
+        self.forms: dict[str, Any] | None = None
+        self.later = GpuLaunch(
+            kernel=kernel.name, grid=self.grid, counts=None, source=kernel.source
+        )
+        self.first = self.later
+
+
+#: A launch as it is noted: with configuration, scopes and the kernel's own numbers if it has any.
+_Noted = _Alike | tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Mapping[str, float]]
 
 
 class CountedLaunches:
@@ -92,190 +112,188 @@ class CountedLaunches:
         counts: whether to count what launches do.
         origin: hears of scopes.
         stacks: whether to tell the scopes around each launch.
+        repetition: how often launches are made, and which of them only warm up.
 
     Attributes:
         notes: what could not be counted, by kernel.
+        calls: how long calls took.
     """
 
     def __init__(
-        self, only: Sequence[str] | None, *, counts: bool, origin: Origin, stacks: bool = True
+        self,
+        only: Sequence[str] | None,
+        *,
+        counts: bool,
+        origin: Origin,
+        stacks: bool = True,
+        repetition: Repetition = ONCE,
     ) -> None:
-        self._made: GraphLaunches[tuple[Any, ...]] = GraphLaunches()
-        self._configs = TunedConfigs()
+        self._made: GraphLaunches[_Noted] = GraphLaunches()
+        self.calls = CallTimes()
+        self._configs = TunedConfigs(self.calls.leave_out)
         self._origin, self._stacks = origin, stacks
         self.notes: dict[str, str] = {}
         self._only, self._counts = only, counts
-        self._counter = LaunchCounter()
-        self._known: dict[object, GpuLaunch] = {}
-        #: Launches by the identities of function and arguments, all of which are held or watched.
-        self._recognised: dict[tuple[int, ...], tuple[GpuLaunch, list[Any]]] = {}
-        self._plain: dict[int, tuple[Any, GpuLaunch | None]] = {}
+        self._repetition = repetition
+        self._counter = HostCounter(self.notes)
+        #: Compiled kernels with what stands for their launchers.
+        self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
-        self._counting: int | None = None
+        self._active = False
 
     @property
     def launches(self) -> list[MadeLaunch]:
         """In their order; a replayed graph's are its."""
-        return [MadeLaunch(*each) for each in self._made.launches]
+        seen: Counter[_Alike] = Counter()
+        found = []
+        for noted in self._made.launches:
+            alike, config, stack, metrics = _complete(noted)
+            seen[alike] += 1
+            launch = alike.first if seen[alike] == 1 else alike.later
+            compiled, warmup = alike.kernel.compiled, seen[alike] <= self._repetition.warmup
+            found.append(MadeLaunch(launch, compiled, config, stack, metrics, warmup))
+        return found
 
     @property
     def sources(self) -> list[KernelSource]:
         """The specialisations launched, in the order of their first launches."""
-        compiled = {id(each[1]): each[1] for each in self._made.launches}
+        compiled = {
+            id(k): k for k in (_complete(n)[0].kernel.compiled for n in self._made.launches)
+        }
         return sources_of(compiled.values())
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Replaces `JITFunction.run` while the context lasts."""
-        kind = triton_versions.jit_function_class()
+        """Stands for the launchers of compiled kernels while the context lasts."""
+        kind = triton_versions.compiled_kernel_class()
         original = kind.run
         with ExitStack() as stack:
             stack.enter_context(self._origin.scopes.listening())
             stack.enter_context(self._configs.known())
             stack.enter_context(self._made.watching())
-            kind.run = self._counted(original) if self._counts else self._uncounted(original)
+            stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
+            kind.run = property(self._run(original.fget))
+            self._active = True
             try:
                 yield
             finally:
+                self._active = False
                 kind.run = original
+
+    def count(self) -> None:
+        """Counts launches that were not counted when they were made."""
+        for alike in {id(a): a for a in (_complete(n)[0] for n in self._made.launches)}.values():
+            if alike.forms is not None:
+                forms, alike.forms = alike.forms, None
+                counts = self._counter.of_forms(alike.kernel, alike.grid, forms)
+                alike.first = alike.later = replace(alike.later, counts=counts)
 
     # ---- at every launch
 
-    def _uncounted(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        plain, made, configs = self._plain, self._made, self._configs
+    def _run(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        launchers, counter = self._launchers, self._counter
 
-        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if function.launch_metadata is not None:
-                return self._told(function, args, kwargs, original)
-            kernel = original(function, *args, **kwargs)
-            try:
-                launch = plain[id(function)][1]
-            except KeyError:
-                launch = self._plainly(function)
-            if launch is not None and not kwargs.get("warmup"):
-                made.add((launch, kernel, configs.current() if configs.tuners else None))
-            return kernel
+        def run(compiled: Any) -> Any:
+            launcher = launchers.get(compiled)
+            if launcher is None or counter.busy:
+                return original(compiled) if counter.here else self._stand_in(compiled, original)
+            return launcher
 
         return run
 
-    def _counted(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        recognised, made, configs = self._recognised, self._made, self._configs
-        origin = self._origin
+    def _stand_in(self, compiled: Any, original: Callable[[Any], Any]) -> Callable[..., Any]:
+        """What stands for the launcher of a compiled kernel."""
+        launcher = self._launchers.get(compiled)
+        if launcher is None:
+            launcher = original(compiled)
+            if getattr(compiled.src, "fn", None) is not None:
+                kernel = LaunchedKernel(compiled)
+                if self._only is None or kernel.name in self._only:
+                    launcher = self._noting(kernel, launcher)
+            self._launchers[compiled] = launcher
+        return launcher
 
-        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._counting is not None and self._counting == threading.get_ident():
-                return original(function, *args, **kwargs)
-            if function.launch_metadata is not None:
-                return self._told(function, args, kwargs, original)
-            ids = (id(function), *map(id, args), *map(id, kwargs.values()))
-            known = recognised.get(ids)
-            launch = self._note(function, args, kwargs, ids) if known is None else known[0]
-            kernel = original(function, *args, **kwargs)
-            if launch is not None:
-                config = configs.current() if configs.tuners else None
-                stack = origin.scopes.current if self._stacks else ()
-                made.add((launch, kernel, config, stack))
-            return kernel
+    def _noting(self, kernel: LaunchedKernel, launcher: Callable[..., Any]) -> Callable[..., Any]:
+        known: dict[Hashable, _Alike] = {}
+        key, get, made, first = kernel.key(), known.get, self._made, self._first
+        configs, scopes = self._configs, self._origin.scopes
+        if kernel.function.launch_metadata is not None or self._repetition.iterations > 1:
+            return self._telling(kernel, launcher, known)
 
-        return run
-
-    # ---- at first launches, and at those of kernels that tell numbers
-
-    def _told(
-        self,
-        function: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        original: Callable[..., Any],
-    ) -> Any:
-        launch = (
-            self._note(function, args, kwargs, None) if self._counts else self._plainly(function)
-        )
-        metrics: list[dict[str, float]] = []
-        with launch_metrics.told(metrics.append):
-            kernel = original(function, *args, **kwargs)
-        if launch is not None and not kwargs.get("warmup"):
-            stack = self._origin.scopes.current if self._stacks else ()
-            told = metrics[-1] if metrics else {}
-            self._made.add((launch, kernel, self._configs.current(), stack, told))
-        return kernel
-
-    def _plainly(self, function: Any) -> GpuLaunch | None:
-        """A launch of which only the kernel is known; None if it is not wanted."""
-        known = self._plain.get(id(function))
-        if known is None:
-            name = function.__name__
-            wanted = self._only is None or name in self._only
-            launch = GpuLaunch(kernel=name, grid=(), counts=None, source=kernel_source(function))
-            # Holding the function keeps its id.
-            known = self._plain[id(function)] = (function, launch if wanted else None)
-        return known[1]
-
-    def _note(
-        self,
-        function: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        ids: tuple[int, ...] | None,
-    ) -> GpuLaunch | None:
-        plain = self._plainly(function)
-        if plain is None or kwargs.get("warmup"):
-            return None
-        key = _key(function, args, kwargs)
-        with self._lock:
-            known = self._known.get(key) if key is not None else None
-            if known is None:
-                known = self._first(function, plain, args, kwargs)
-                if self._made.capturing:
-                    return known
-                if key is not None:
-                    self._known[key] = _for_later(known)
-            if ids is not None:
-                self._recognise(ids, (*args, *kwargs.values()), _for_later(known))
-        return known
-
-    def _recognise(self, ids: tuple[int, ...], values: Sequence[Any], launch: GpuLaunch) -> None:
-        """Lets the next launch with the very same arguments be recognised by their identities."""
-        if len(self._recognised) >= _MOST_RECOGNISED:
-            self._recognised.clear()
-        forget, held = self._recognised.pop, []
-        for value in values:
-            if hasattr(value, "data_ptr"):
-                # Gone with the tensor, since another object may then have its id.
-                held.append(weakref.ref(value, lambda _: forget(ids, None)))
-            elif _is_constant(value):
-                held.append(value)
+        def launch(*words: Any) -> Any:
+            alike = get(key(words)) or first(kernel, known, words)
+            if configs.tuners or scopes.heard:
+                made.add((alike, configs.current(), self._stack(), _NOTHING))
             else:
-                return
-        self._recognised[ids] = (launch, held)
+                made.add(alike)
+            return launcher(*words)
 
-    def _first(
-        self, function: Any, plain: GpuLaunch, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> GpuLaunch:
-        name = plain.kernel
-        if self._made.capturing:
-            # Copying its tensors would end the capture.
-            self.notes.setdefault(name, "captured before it ran once, so it is not counted")
-            return plain
-        observer = _CountOnly(self._counter)
-        self._counting = threading.get_ident()
-        try:
-            with interpret(only=[name], observer=observer):
-                function.run(*args, **kwargs)
-        except TtoolsError as error:
-            self.notes.setdefault(name, getattr(error, "what", None) or str(error))
-        finally:
-            self._counting = None
-        if observer.counts is not None:
-            for note in observer.counts.notes:
-                self.notes.setdefault(name, note)
-        return replace(plain, grid=observer.grid, counts=observer.counts)
+        return launch
+
+    # ---- at first launches, and at those of kernels that tell numbers or are repeated
+
+    def _telling(
+        self,
+        kernel: LaunchedKernel,
+        launcher: Callable[..., Any],
+        known: dict[Hashable, _Alike],
+    ) -> Callable[..., Any]:
+        key = kernel.key()
+
+        def launch(*words: Any) -> Any:
+            new = key(words) not in known
+            alike = self._first(kernel, known, words)
+            told = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
+            metrics = launch_metrics.of_launch(kernel.compiled, *told)
+            noted = alike, self._configs.current(), self._stack(), metrics
+            times = self._repetition.times(first=new)
+            if times > 1 and not self._made.capturing and not is_trial():
+                start = time.perf_counter()
+                for again in repeated(kernel, words, times - 1, self.notes):
+                    self._made.add(noted)
+                    launcher(*words)
+                    again()
+                self.calls.leave_out(time.perf_counter() - start)
+            self._made.add(noted)
+            return launcher(*words)
+
+        return launch
+
+    def _stack(self) -> tuple[str, ...]:
+        return self._origin.scopes.current if self._stacks else ()
+
+    def _first(self, kernel: LaunchedKernel, known: dict[Hashable, _Alike], words: Words) -> _Alike:
+        """The first launch of its kind; counted now if only now memory holds what it reads."""
+        key = kernel.key()(words)
+        with self._lock:
+            alike = known.get(key)
+            if alike is not None:
+                return alike
+            alike = _Alike(kernel, words)
+            if self._counts and self._active:
+                self.calls.spoil()
+                if not kernel.needs_memory:
+                    alike.forms = described(kernel.arguments(words))
+                if alike.forms is None:
+                    if self._made.capturing:
+                        # Copying its tensors would end the capture.
+                        self.notes.setdefault(kernel.name, _CAPTURED)
+                        return alike
+                    counts = self._counter.of_launch(kernel, alike.grid, words)
+                    alike.first = replace(alike.later, counts=counts)
+                    alike.later = _for_later(alike.first)
+            known[key] = alike
+        return alike
 
 
-def _is_constant(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(map(_is_constant, value))
-    return isinstance(value, _CONSTANT)
+_NOTHING: Mapping[str, float] = MappingProxyType({})
+_CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
+
+
+def _complete(
+    noted: _Noted,
+) -> tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Mapping[str, float]]:
+    return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING)
 
 
 def _for_later(launch: GpuLaunch) -> GpuLaunch:
@@ -284,22 +302,3 @@ def _for_later(launch: GpuLaunch) -> GpuLaunch:
     if counts is None or not counts.depends_on_memory or not counts.exact:
         return launch
     return replace(launch, counts=replace(counts, exact=False))
-
-
-def _key(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object | None:
-    """Equal for launches that do the same, but for what depends on memory; None if unknown."""
-    try:
-        named = tuple((name, _fact(value)) for name, value in kwargs.items())
-        key = (function, tuple(map(_fact, args)), named)
-        hash(key)
-    except TypeError:
-        return None
-    return key
-
-
-def _fact(value: Any) -> object:
-    if hasattr(value, "data_ptr"):
-        return str(value.dtype), tuple(value.shape), tuple(value.stride())
-    if callable(value):  # a grid that depends on the configuration: its arguments are in the key
-        return getattr(value, "__code__", value)
-    return type(value), value

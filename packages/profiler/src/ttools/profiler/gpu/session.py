@@ -14,11 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.profiler.configuration import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
 from ttools.profiler.origin import Origin, frames_of_proton
+from ttools.profiler.repetition import ONCE, Repetition, all_warm_up
 from ttools.profiler.session import Sample
 
 
@@ -30,6 +32,7 @@ class GpuSession:
         counts: whether to count what launches do.
         options: Proton's.
         keep: where to keep the file that Proton writes.
+        repetition: how often launches are made, and which of them only warm up.
 
     Attributes:
         samples: in the order of the launches, once the run has ended.
@@ -46,6 +49,7 @@ class GpuSession:
         counts: bool = True,
         options: ProtonOptions | None = None,
         keep: Path | None = None,
+        repetition: Repetition = ONCE,
     ) -> None:
         self.samples: list[Sample] = []
         self._only, self._keep = only, keep
@@ -54,9 +58,21 @@ class GpuSession:
         self.scopes = origin.told
         # Proton's trace has the stack of each launch.
         sums = self._options.data == "tree" and self._options.context == "shadow"
-        self._watch = CountedLaunches(only, counts=counts, origin=origin, stacks=sums)
+        self._repetition = repetition
+        self._watch = CountedLaunches(
+            only, counts=counts, origin=origin, stacks=sums, repetition=repetition
+        )
         self.notes = self._watch.notes
         self._seen = 0
+
+    @property
+    def overheads(self) -> dict[tuple[str, str], list[float]]:
+        """Of each kernel and configuration, the seconds that the host took to launch it."""
+        keys = {
+            id(made.compiled): (made.launch.kernel, config_text(made.config))
+            for made in reversed(self._watch.launches)
+        }
+        return self._watch.calls.grouped(lambda compiled: keys.get(id(compiled)))
 
     @property
     def sources(self) -> list[KernelSource]:
@@ -77,10 +93,14 @@ class GpuSession:
             times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
+        self._watch.count()
         made = self._watch.launches[self._seen :]
         self._seen += len(made)
         join_all = join if self._options.data == "trace" else join_sums
         self.samples += join_all(times, made, self.notes)
+        for kernel in {m.launch.kernel for m in made} - {s.kernel for s in self.samples}:
+            if any(each.kernel == kernel for each in times):
+                self.notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
 def join(
@@ -109,13 +129,15 @@ def join(
         if len(own) == numbers[each.kernel]:
             made = own[seen[each.kernel]]
         elif own and all(other.launch == own[0].launch for other in own):
-            made = own[0]
+            made = own[0]._replace(warmup=False)
         elif own:
             notes.setdefault(
                 each.kernel,
                 f"{len(own)} launches but {numbers[each.kernel]} times, so counts are left out",
             )
         seen[each.kernel] += 1
+        if made.warmup:
+            continue
         samples.append(_sample(replace(each, begin=each.begin - first), made))
     return samples
 

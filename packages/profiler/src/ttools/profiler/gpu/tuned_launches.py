@@ -5,7 +5,8 @@ Must not know what the configuration is used for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,12 +17,16 @@ from ttools.interpreter.backend.tuned_config import autotuner_config, trying, tu
 class TunedConfigs:
     """Knows the configurations of launches while `known`.
 
+    Args:
+        leave_out: takes the seconds of each trial.
+
     Attributes:
         tuners: how many autotuners are running; without any a launch has no configuration.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leave_out: Callable[[float], None]) -> None:
         self.tuners = 0
+        self._leave_out = leave_out
 
     def current(self) -> Mapping[str, Any] | None:
         """Of the launch being made by this thread; None without an autotuner."""
@@ -42,8 +47,12 @@ class TunedConfigs:
                 self.tuners -= 1
 
         def known_bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
-            with trying(config):
-                return bench(tuner, *args, config=config, **meta)
+            start = time.perf_counter()
+            try:
+                with trying(config):
+                    return bench(tuner, *args, config=config, **meta)
+            finally:
+                self._leave_out(time.perf_counter() - start)
 
         kind.run, kind._bench = known_run, known_bench
         try:

@@ -1,0 +1,112 @@
+"""What decides what a launch does: which of its parameters, and whether memory does.
+
+Loops, branches, masks and addresses are kept and all that they do not need is taken away; what is
+left tells. Two launches that agree in what decides do the same. Must not know how launches are
+counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.dead_code import remove_dead_code
+from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.ir import IntegerType, Module, Operation, PointerType, Value, element_type
+from ttools.interpreter.parser import parse_module
+from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.profiler.counting.rewrite import ACCESSES, CHECK, is_mask
+
+#: Accesses through descriptors and block pointers.
+_UNKNOWN = ("tt.descriptor_", "tt.make_tensor_", "tt.experimental_", "tt.advance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisive:
+    """What decides what a launch does, beside its grid.
+
+    Attributes:
+        numbers: of the module's parameters that are no pointers, those that matter.
+        memory: whether values in memory matter, also if only to where the kernel accesses it.
+        alike: pointers whose overlap matters, since several are read, or several written.
+    """
+
+    numbers: tuple[int, ...]
+    memory: bool
+    alike: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def decisive_of(ttir: str) -> Decisive | None:
+    """The same of a module's text; None also for one that cannot be read."""
+    try:
+        return decisive(parse_module(ttir))
+    except TtoolsError:
+        return None
+
+
+def decisive(module: Module) -> Decisive | None:
+    """Rewrites a module in place; returns what decides what it does.
+
+    None where it has recursive calls, or accesses that are not made through plain pointers.
+    """
+    kernel = module.kernel
+    if inline_calls(module) or any(op.name.startswith(_UNKNOWN) for op in kernel.walk()):
+        return None
+    alike = _alike(kernel)
+    rewriter = Rewriter()
+    _keep_blocks(kernel, rewriter)
+    for op in list(kernel.walk()):
+        if op.name not in ACCESSES:
+            continue
+        b = rewriter.before(op)
+        position = ACCESSES[op.name][1]
+        _need(b, op.operands[0])
+        if position is not None and len(op.operands) > position and is_mask(op.operands[position]):
+            _check(b, op.operands[position])
+    rewriter.apply()
+    remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
+    arguments = kernel.regions[0].entry.arguments
+    return Decisive(
+        numbers=tuple(
+            index
+            for index, value in enumerate(arguments)
+            if value.uses and not isinstance(element_type(value.type), PointerType)
+        ),
+        memory=any(op.name in ACCESSES for op in kernel.walk()),
+        alike=alike,
+    )
+
+
+def _keep_blocks(operation: Operation, rewriter: Rewriter) -> None:
+    """Lets every loop and branch stay, also those that only compute."""
+    for region in operation.regions:
+        for block in region.blocks:
+            b = rewriter.start(block)
+            _check(b, b.constant(BOOLEAN, 1))
+            for op in block.operations:
+                if op.name in ("scf.for", "scf.while", "scf.if"):
+                    _keep_blocks(op, rewriter)
+
+
+def _need(b: Builder, pointer: Value) -> None:
+    address = b.cast(pointer, IntegerType(64), "tt.ptr_to_int")
+    type = with_element(address.type, BOOLEAN)
+    _check(b, b.value("arith.cmpi", [address, address], type, {"predicate": "ne"}))
+
+
+def _check(b: Builder, condition: Value) -> None:
+    b.operation(CHECK, [condition], attributes={"check": "decisive", "names": (), "message": ""})
+
+
+def _alike(kernel: Operation) -> tuple[int, ...]:
+    """What is read and what is written is united apart, so overlap matters among either."""
+    provenance = Provenance(kernel)
+    groups: dict[bool, set[int]] = {True: set(), False: set()}
+    for op in kernel.walk():
+        if op.name in ACCESSES:
+            sources = provenance.of(op.operands[0])
+            groups[ACCESSES[op.name][0] == "load"] |= {s for s in sources if s is not None}
+    return tuple(sorted(set().union(*(each for each in groups.values() if len(each) > 1))))

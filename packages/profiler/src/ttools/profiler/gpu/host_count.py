@@ -1,0 +1,90 @@
+"""Counts launches of a GPU's kernels on the host, on copies of their tensors or on stand-ins.
+
+Must not know which launches there are, nor how often.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter import interpret
+from ttools.interpreter.launch import LaunchReport
+from ttools.interpreter.observation import ObservedLaunch
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
+from ttools.profiler.gpu.stand_ins import made
+
+
+class _CountOnly:
+    """An observer that counts a launch and does not run it."""
+
+    def __init__(self, counter: LaunchCounter) -> None:
+        self._counter = counter
+        self.counts: LaunchCounts | None = None
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        self.counts = self._counter.count(launch)
+        return LaunchReport(0, 0.0)
+
+
+class HostCounter:
+    """Counts one launch at a time.
+
+    Args:
+        notes: takes what cannot be counted, by kernel.
+    """
+
+    def __init__(self, notes: dict[str, str]) -> None:
+        self._notes = notes
+        self._counter = LaunchCounter()
+        self._thread: int | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a launch is being counted."""
+        return self._thread is not None
+
+    @property
+    def here(self) -> bool:
+        """Whether this thread is counting one."""
+        return self._thread == threading.get_ident()
+
+    def of_launch(
+        self, kernel: LaunchedKernel, grid: tuple[int, ...], words: Words
+    ) -> LaunchCounts | None:
+        """What a launch does that is about to be made; its memory is copied."""
+        return self._count(kernel, grid, kernel.arguments(words))
+
+    def of_forms(
+        self, kernel: LaunchedKernel, grid: tuple[int, ...], forms: Mapping[str, Any]
+    ) -> LaunchCounts | None:
+        """What a launch did of which the forms of its arguments are known."""
+        try:
+            arguments = made(forms)
+        except RuntimeError as error:
+            self._notes.setdefault(kernel.name, f"no room on the host to count it: {error}")
+            return None
+        return self._count(kernel, grid, arguments)
+
+    def _count(
+        self, kernel: LaunchedKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
+    ) -> LaunchCounts | None:
+        observer = _CountOnly(self._counter)
+        hooks, kernel.function.pre_run_hooks = kernel.function.pre_run_hooks, []
+        self._thread = threading.get_ident()
+        try:
+            with interpret(only=[kernel.name], observer=observer):
+                kernel.function.run(**arguments, grid=grid, warmup=False)
+        except TtoolsError as error:
+            self._notes.setdefault(kernel.name, getattr(error, "what", None) or str(error))
+        finally:
+            self._thread = None
+            kernel.function.pre_run_hooks = hooks
+        if observer.counts is not None:
+            for note in observer.counts.notes:
+                self._notes.setdefault(kernel.name, note)
+        return observer.counts

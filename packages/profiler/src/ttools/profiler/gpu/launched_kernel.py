@@ -1,0 +1,131 @@
+"""One compiled kernel as its launcher sees it: the words of a launch, and which of them decide.
+
+Triton passes grid, stream, function, metadata and hooks to a launcher, and then the arguments.
+Owns what of these tells equal launches from different ones, as cheaply as that can be done. Must
+not know what is done with a launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from ttools.core.triton_versions import is_descriptor
+from ttools.interpreter.emit.effects import memory_effects
+from ttools.interpreter.parser import parse_module
+from ttools.profiler.counting.decisive import Decisive, decisive_of
+from ttools.profiler.origin import kernel_source
+
+Words = tuple[Any, ...]
+Key = Callable[[Words], Hashable]
+
+#: Grid (three), stream, function, packed metadata, launch metadata, two hooks; arguments follow.
+_GRID = (0, 1, 2)
+METADATA = 6
+FIRST_ARGUMENT = 9
+#: What a launch on the host is given of the options that the kernel was compiled with.
+_OPTIONS = ("num_warps", "num_stages", "num_ctas")
+
+
+class LaunchedKernel:
+    """A compiled kernel.
+
+    Args:
+        compiled: Triton's `CompiledKernel`, made from a Python function.
+
+    Attributes:
+        compiled: the same.
+        function: its `JITFunction`.
+        name: of the function.
+        source: its file and first line.
+        decides: what decides what a launch does; None if that is not known.
+    """
+
+    def __init__(self, compiled: Any) -> None:
+        self.compiled = compiled
+        self.function = compiled.src.fn
+        self.name = str(self.function.__name__)
+        self.source = kernel_source(self.function)
+        self._signature = compiled.src.signature
+        ttir = compiled.asm.get("ttir")
+        types = list(self._signature.values())
+        plain = all(isinstance(each, str) and not is_descriptor(each) for each in types)
+        known = decisive_of(ttir) if plain and isinstance(ttir, str) else None
+        self.decides: Decisive | None = known
+        #: Of each of the module's parameters the place among the words.
+        self._places = [FIRST_ARGUMENT + n for n, each in enumerate(types) if each != "constexpr"]
+
+    @property
+    def needs_memory(self) -> bool:
+        """Whether what a launch does cannot be told without what is in memory."""
+        return self.decides is None or self.decides.memory
+
+    def key(self) -> Key:
+        """Gives equal things for launches that do the same, but for what depends on memory."""
+        if self.decides is None:
+            return _of_all
+        pick: Key = itemgetter(*_GRID, *(self._places[n] for n in self.decides.numbers))
+        pointers = [self._places[n] for n in self.decides.alike]
+        if not pointers:
+            return pick
+        if len(pointers) == 2:
+            a, b = pointers
+
+            def of_two(words: Words) -> Hashable:
+                if words[a].data_ptr() == words[b].data_ptr():
+                    return pick(words), 0
+                return pick(words)
+
+            return of_two
+        several = itemgetter(*pointers)
+
+        def of_several(words: Words) -> Hashable:
+            addresses = [each.data_ptr() for each in several(words)]
+            if len(set(addresses)) == len(addresses):
+                return pick(words)
+            return pick(words), tuple(map(addresses.index, addresses))
+
+        return of_several
+
+    def written(self, words: Words) -> list[Any] | None:
+        """The tensors that a launch may write; None if that is unknown."""
+        ttir = self.compiled.asm.get("ttir")
+        if self.decides is None or not isinstance(ttir, str):
+            return None
+        effects = memory_effects(parse_module(ttir))
+        found = [words[self._places[n]] for n in sorted(effects.written)]
+        if effects.unknown_writes or not all(hasattr(each, "untyped_storage") for each in found):
+            return None
+        return found
+
+    def arguments(self, words: Words) -> dict[str, Any]:
+        """What the kernel's function is called with, by name; options of the compiler among it."""
+        told = self.compiled.metadata
+        options = {name: getattr(told, name) for name in _OPTIONS if hasattr(told, name)}
+        names: Sequence[str] = self.function.arg_names
+        return {**options, **dict(zip(names, words[FIRST_ARGUMENT:], strict=True))}
+
+
+def grid_of(words: Words) -> tuple[int, int, int]:
+    """The extents of a launch's grid."""
+    x, y, z = (int(words[n]) for n in _GRID)
+    return x, y, z
+
+
+def _of_all(words: Words) -> Hashable:
+    try:
+        return grid_of(words), tuple(map(_fact, words[FIRST_ARGUMENT:]))
+    except TypeError:
+        return object()  # like no other
+
+
+def _fact(value: Any) -> Hashable:
+    if hasattr(value, "data_ptr"):
+        return str(value.dtype), tuple(value.shape), tuple(value.stride())
+    if hasattr(value, "block_shape"):  # a descriptor
+        return type(value), _fact(value.base), tuple(value.shape), tuple(value.strides)
+    if isinstance(value, tuple):
+        return tuple(map(_fact, value))
+    hash(value)
+    return type(value), value

@@ -1,0 +1,46 @@
+"""Launches that are made several times although the program makes them once.
+
+What a launch may have written is put back before the next, so that kernels that work in place, and
+atomics, do the same each time. Must not know why launches are repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
+from ttools.profiler.repetition import NOT_REPEATED
+
+
+def repeated(
+    kernel: LaunchedKernel, words: Words, times: int, notes: dict[str, str]
+) -> Iterator[Callable[[], None]]:
+    """Yields as often as a launch is to be made; what it yields puts memory back after it.
+
+    Args:
+        kernel: that is launched.
+        words: of the launch.
+        times: how often to make it; not at all if it is unknown what it writes.
+        notes: takes why it cannot be repeated.
+    """
+    written = kernel.written(words)
+    if written is None:
+        notes.setdefault(kernel.name, NOT_REPEATED)
+        return
+    import torch
+
+    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in written}
+    kept: list[tuple[Any, Any]] = []
+    for tensor in storages.values():
+        # As bytes in one piece: these are copied without any kernel that would be timed.
+        everything = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        everything.set_(tensor.untyped_storage())
+        kept.append((everything, everything.clone()))
+
+    def again() -> None:
+        for everything, before in kept:
+            everything.copy_(before)
+
+    for _ in range(times):
+        yield again

@@ -1,0 +1,78 @@
+"""Host memory that stands for a GPU's where only its place and size matter, not what is in it.
+
+Tensors are described when a launch is made and made anew when it is counted, so that nothing is
+copied and nothing kept alive. Tensors that share memory do so again. Must not know of kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorForm:
+    """What a tensor looks like.
+
+    Attributes:
+        dtype: torch's.
+        shape: of it.
+        strides: in elements.
+        offset: of its first element in the storage.
+        storage: the storage's address on the GPU.
+        bytes: of the storage.
+    """
+
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    storage: int
+    bytes: int
+
+
+def described(arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Arguments with forms in the place of tensors; None where something else has memory."""
+    import torch
+
+    found = {}
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor):
+            storage = value.untyped_storage()
+            found[name] = TensorForm(
+                dtype=value.dtype,
+                shape=tuple(value.shape),
+                strides=tuple(value.stride()),
+                offset=int(value.storage_offset()),
+                storage=storage.data_ptr(),
+                bytes=storage.nbytes(),
+            )
+        elif hasattr(value, "data_ptr"):
+            return None
+        else:
+            found[name] = value
+    return found
+
+
+def made(forms: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with tensors in the place of forms; their pages are touched by nobody yet.
+
+    Raises:
+        RuntimeError: the host has no room for them.
+    """
+    import torch
+
+    storages: dict[int, Any] = {}
+    found = {}
+    for name, form in forms.items():
+        if not isinstance(form, TensorForm):
+            found[name] = form
+            continue
+        storage = storages.get(form.storage)
+        if storage is None:
+            room = torch.empty(form.bytes, dtype=torch.uint8)
+            storage = storages[form.storage] = room.untyped_storage()
+        empty = torch.empty(0, dtype=form.dtype)
+        found[name] = empty.set_(storage, form.offset, form.shape, form.strides)
+    return found
