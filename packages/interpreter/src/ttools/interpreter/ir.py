@@ -219,10 +219,14 @@ class Module:
 
     A `tt.func` has attributes `sym_name`, `visibility` ("public" | "private"), `arg_attrs` (a
     tuple of dicts, one per argument), one region whose entry block holds the arguments.
+
+    `first_column` is what its text called the first column of a line: 0, as Triton 3.6 and 3.7
+    do, or 1. Locations here are from 1.
     """
 
     functions: dict[str, Operation]
     attributes: dict[str, Attribute] = field(default_factory=dict)
+    first_column: int = 1
 
     @property
     def kernel(self) -> Operation:

@@ -60,7 +60,9 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
     source = Source(text, file, first, after.start() if after else len(text))
     if first_column is None:
         first_column = 0 if ":0)" in text and _COLUMN_ZERO.search(text) else 1
-    return ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
+    module = ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
+    module.first_column = first_column
+    return module
 
 
 @cache

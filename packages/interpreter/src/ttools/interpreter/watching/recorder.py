@@ -34,12 +34,14 @@ from ttools.interpreter.watching.selectors import (
     choose,
     read_selectors,
     unmatched_sentence,
+    untold_sentence,
 )
 from ttools.interpreter.watching.trace_format import TraceWriter
-from ttools.interpreter.watching.variables import Variable, find_variables
+from ttools.interpreter.watching.unnamed import Found, Untold, find_variables
+from ttools.interpreter.watching.variables import Variable
 
 #: Of the rewrite; to be changed with what it does.
-_VERSION = "watch 2"
+_VERSION = "watch 3"
 _LONGEST_SOURCE = 1 << 20
 #: Python takes milliseconds per program: of larger grids some are compared.
 MOST_COMPARED = 32
@@ -90,6 +92,7 @@ class Recorder:
         self._sources: set[str] = set()
         self._matched: set[Selector] = set()
         self._known: dict[str, list[tuple[str, str, int]]] = {}
+        self._untold: dict[str, list[Untold]] = {}
         name = f"{_VERSION} {json.dumps(sorted(s.text for s in self._selectors))}"
         self._instruments = Instruments(rewrites=(name,))
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
@@ -134,7 +137,7 @@ class Recorder:
         self, launch: ObservedLaunch, index: int, table: Any, accesses: LaunchAccesses | None
     ) -> LaunchReport:
         def rewrite(module: Module) -> None:
-            insert_watches(module, choose(_watchable(module, launch), self._selectors))
+            insert_watches(module, choose(_watchable(module, launch).variables, self._selectors))
 
         watch = _LaunchWatch(self, index, launch.kernel, table)
         if accesses is None:
@@ -152,8 +155,11 @@ class Recorder:
         known_already = self._variables.get(launch.variants)
         if known_already is not None:
             return known_already
-        found = _watchable(launch.variants.module, launch)
+        looked = _watchable(launch.variants.module, launch)
+        found = looked.variables
         with self._lock:
+            untold = self._untold.setdefault(launch.kernel, [])
+            untold += [each for each in looked.untold if each not in untold]
             known = self._known.setdefault(launch.kernel, [])
             rows = [(v.name, v.place.file, v.place.line) for v in found]
             known += [row for row in dict.fromkeys(rows) if row not in known]
@@ -215,10 +221,19 @@ class Recorder:
     def complaints(self) -> list[str]:
         """A sentence for each wish that nothing answered."""
         return [
-            unmatched_sentence(selector, dict(self._known))
+            unmatched_sentence(selector, dict(self._known), self._untold)
             for selector in self._selectors
             if selector not in self._matched
         ]
+
+    def gaps(self) -> list[str]:
+        """A sentence for each wish that was answered in part."""
+        sentences = [
+            untold_sentence(selector, self._untold)
+            for selector in self._selectors
+            if selector in self._matched
+        ]
+        return [sentence for sentence in sentences if sentence]
 
     def finish(self) -> None:
         """Marks the trace as complete."""
@@ -228,9 +243,10 @@ class Recorder:
             self._twin.finish()
 
 
-def _watchable(module: Module, launch: ObservedLaunch) -> list[Variable]:
+def _watchable(module: Module, launch: ObservedLaunch) -> Found:
     found = find_variables(module, launch.names)
-    return [v for v in found if numpy_type(str(element_of(v.value.type))) is not None]
+    kept = [v for v in found.variables if numpy_type(str(element_of(v.value.type))) is not None]
+    return Found(kept, found.untold)
 
 
 class _LaunchWatch:

@@ -6,18 +6,20 @@ Owns how that is written. Must not know what is there to be watched but by names
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.ir import PointerType, element_type
+from ttools.interpreter.watching.unnamed import Untold
 from ttools.interpreter.watching.variables import STORED, Variable
 
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _NAME = re.compile(r"[\w*?.\[\]!-]+")
 EVERYTHING = "*"
+_MOST_UNTOLD = 4
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class Selector:
         if self.name:
             return fnmatchcase(variable.name, self.name)
         return variable.place.line == self.line and _is_file(variable.place.file, self.file)
+
+    def means(self, untold: Untold) -> bool:
+        """Whether an assignment that cannot be told is asked for; `*` asks for none by name."""
+        if self.name:
+            return self.name != EVERYTHING and fnmatchcase(untold.name, self.name)
+        return self.line in untold.lines and _is_file(untold.file, self.file)
 
 
 def read_selectors(texts: Iterable[str]) -> tuple[Selector, ...]:
@@ -83,15 +91,42 @@ def _tells(variable: Variable) -> bool:
     return not (variable.is_parameter and isinstance(element, PointerType))
 
 
-def unmatched_sentence(selector: Selector, known: dict[str, Sequence[tuple[str, str, int]]]) -> str:
+def untold_sentence(selector: Selector, untold: Mapping[str, Sequence[Untold]]) -> str:
+    """What to say of the assignments that a selector means and that cannot be told.
+
+    Args:
+        selector: it.
+        untold: per kernel, the assignments that cannot be told.
+    """
+    sentences = [
+        f"`{each.name}` of {PurePath(each.file).name}:{each.lines.start} in `{kernel}`: {each.why}"
+        for kernel, rows in untold.items()
+        for each in rows
+        if selector.means(each)
+    ]
+    if not sentences:
+        return ""
+    shown, rest = sentences[:_MOST_UNTOLD], len(sentences) - _MOST_UNTOLD
+    more = f"; and {rest} more" if rest > 0 else ""
+    return f"not shown: {'; '.join(shown)}{more} (--engine eager --pdb shows every variable)"
+
+
+def unmatched_sentence(
+    selector: Selector,
+    known: Mapping[str, Sequence[tuple[str, str, int]]],
+    untold: Mapping[str, Sequence[Untold]],
+) -> str:
     """What to say of a selector that matched nothing.
 
     Args:
         selector: it.
         known: per kernel, name, file and line of all that could be watched.
+        untold: per kernel, the assignments that cannot be told.
     """
     if not known:
         return f"nothing was watched: no kernel was launched that could hold `{selector.text}`"
+    if sentence := untold_sentence(selector, untold):
+        return sentence
     if selector.line:
         lines = {
             line

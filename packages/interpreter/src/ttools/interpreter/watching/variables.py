@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ttools.core.location import SourceLocation, source_lines
@@ -24,6 +24,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.rewriting import BOOLEAN
+from ttools.interpreter.watching.repeats import Kind, is_certain, is_unrolled, kind_of
 
 #: Names of what has none in the source: what a statement stores.
 STORED = {"tt.store": "tl.store", "tt.atomic_rmw": "tl.atomic", "tt.atomic_cas": "tl.atomic"}
@@ -58,42 +59,72 @@ class Variable:
     is_filled: bool = False
 
 
-def find_variables(module: Module, parameters: Sequence[str]) -> list[Variable]:
-    """All assignments that can be told in a module, in the order of the program.
+@dataclass
+class Named:
+    """What the names in a module's locations tell.
+
+    Attributes:
+        variables: all assignments that they tell, in the order of the program.
+        doubtful: of loops that were unrolled, assignments of which the last turn is told only.
+    """
+
+    variables: list[Variable] = field(default_factory=list)
+    doubtful: list[Variable] = field(default_factory=list)
+
+
+def find_named(module: Module, parameters: Sequence[str]) -> Named:
+    """The assignments that the names in a module's locations tell.
 
     Args:
         module: to look at; calls may have been inlined or not.
         parameters: names of the kernel's.
     """
-    found: list[Variable] = []
+    found = Named()
+    parts: list[_Assigned] = []
+    wholes: set[Kind] = set()
     for function in module.functions.values():
         if function is module.kernel:
-            found += _parameters(function, parameters)
+            found.variables += _parameters(function, parameters)
         for block in function.regions[0].blocks:
-            found += _in_block(block)
+            found.variables += _in_block(block, wholes, parts)
+    _separate(found, wholes, parts, by_last=module.first_column == 0)
     return found
+
+
+def _separate(found: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
+    """Takes for whole what is, of a loop that was unrolled, of the kind of a whole."""
+    for part in parts:
+        if part.kind not in wholes or not is_unrolled(chain_of(part.variable.place)):
+            continue
+        certain = is_certain(part.chain, part.level, by_last)
+        (found.variables if certain else found.doubtful).append(part.variable)
 
 
 def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
     block = kernel.regions[0].entry
     for name, value in zip(names, block.arguments, strict=False):
         place = value.location or kernel.location
-        if place is not None and _is_plain(value):
+        if place is not None and is_plain(value):
             yield Variable(name, place, value, block, None, is_parameter=True)
 
 
-def _in_block(block: Block) -> Iterator[Variable]:
+def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterator[Variable]:
     positions = {op: n for n, op in enumerate(block.operations)}
     for op in block.operations:
         if op.name in STORED:
             yield from _stored(op, block)
-        yield from _assigned(op, block, positions)
+        for assigned in _assigned(op, block, positions):
+            if assigned.is_part:
+                parts.append(assigned)
+            else:
+                wholes.add(assigned.kind)
+                yield assigned.variable
         if op.name == "scf.for":
             yield from _counter(op)
         if op.name in _STRUCTURED:
             for region in op.regions:
                 for inner in region.blocks:
-                    yield from _in_block(inner)
+                    yield from _in_block(inner, wholes, parts)
 
 
 def _stored(op: Operation, block: Block) -> Iterator[Variable]:
@@ -133,9 +164,28 @@ def _loop_variable(file: str, line: int) -> str | None:
 # ---- what is assigned
 
 
-def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> Iterator[Variable]:
-    for value in op.results:
-        if not _is_plain(value) or value.location is None:
+@dataclass(frozen=True)
+class _Assigned:
+    """A value of a statement.
+
+    Attributes:
+        variable: that the statement assigns.
+        kind: of the value, see `repeats`.
+        is_part: whether a value of the same statement is made of it.
+        chain: the place of the value and those of its callers.
+        level: of the statement in it.
+    """
+
+    variable: Variable
+    kind: Kind
+    is_part: bool
+    chain: list[SourceLocation]
+    level: int
+
+
+def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> Iterator[_Assigned]:
+    for index, value in enumerate(op.results):
+        if not is_plain(value) or value.location is None:
             continue
         chain = chain_of(value.location)
         # The location of a loop or branch names any of its results; its callers' are right.
@@ -146,11 +196,21 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
             place = chain[level]
             if not place.name or is_library(place.file):
                 continue
-            if not _is_part(value, chain[level:], positions):
-                where = SourceLocation(place.file, place.line, place.column, None, place.callers)
-                yield Variable(
-                    place.name, where, value, block, op, _load_mask(op), is_filled=_is_filled(op)
-                )
+            where = SourceLocation(place.file, place.line, place.column, None, place.callers)
+            yield _Assigned(
+                variable_of(place.name, where, value, block),
+                kind_of(value, index, chain, level),
+                _is_part(value, chain[level:], positions),
+                chain,
+                level,
+            )
+
+
+def variable_of(name: str, place: SourceLocation, value: Value, block: Block) -> Variable:
+    """An assignment of the result of an operation."""
+    op = value.defining_op
+    assert op is not None
+    return Variable(name, place, value, block, op, _load_mask(op), is_filled=_is_filled(op))
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
@@ -173,7 +233,8 @@ def _users_place(location: SourceLocation | None) -> SourceLocation | None:
     return next((place for place in chain if place.line and not is_library(place.file)), None)
 
 
-def _is_plain(value: Value) -> bool:
+def is_plain(value: Value) -> bool:
+    """Whether a value is of numbers or of plain pointers."""
     element = element_type(value.type)
     if isinstance(element, PointerType):
         return isinstance(element.pointee, (IntegerType, FloatType, PointerType))

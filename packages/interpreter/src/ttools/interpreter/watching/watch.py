@@ -120,7 +120,7 @@ class Watching:
     def finish(self) -> list[str]:
         """Marks the trace as complete; returns what the user should know."""
         self.recorder.finish()
-        sentences = self.recorder.complaints()
+        sentences = [*self.recorder.complaints(), *self.recorder.gaps()]
         refused = self.recorder.writer.refused
         if refused:
             sentences.append(
