@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 
+from ttools.core.records.launch_record import LaunchRecord, Record
+from ttools.core.records.writing import write_record
+
 KERNEL = """\
 import torch
 import triton
@@ -143,16 +146,32 @@ def test_stages_are_saved(ttools: Run, file: Path, tmp_path: Path) -> None:
         (("--signature", "i32", "kernels.py"), "--signature is for FILE.py:KERNEL"),
         (("--only", "gone_kernel", "kernels.py"), "no kernel named gone_kernel was launched"),
         (("-c", "pass"), "no kernel was launched, so there is nothing to inspect"),
+        (("gone.tt",), "there is no file `gone.tt`"),
+        (("broken.tt",), "broken.tt: it is no record of launches, or only a part of one"),
+        (("strange.tt", "--only", "other"), "strange.tt has no kernel named other; it has strange"),
+        (("strange.tt", "--signature", "i32"), "a record's kernels have their own"),
     ],
 )
 def test_wrong_use(
     ttools: Run, file: Path, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     (tmp_path / "broken.py").write_text("def (:\n")
+    (tmp_path / "broken.tt").write_text("no record")
+    strange = LaunchRecord(kernel="strange", ttir="module { no }", grid=(1, 1, 1), parameters=())
+    write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
     target = () if "--target" in words else ("--target", "sm_80")
     done = ttools("inspect", *target, *words)
     assert done.returncode == 2
     assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_record_of_something_else(ttools: Run, tmp_path: Path) -> None:
+    strange = LaunchRecord(kernel="strange", ttir="module { no }", grid=(1, 1, 1), parameters=())
+    write_record(Record(launches=[strange], storages=[]), tmp_path / "strange.tt")
+    done = ttools("inspect", "--target", "sm_80", "strange.tt")
+    assert done.returncode == 3
+    assert "kernel `strange` of strange.tt:1:10: error: expected `tt.func`" in done.stderr
     assert "Traceback" not in done.stderr
 
 

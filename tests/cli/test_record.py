@@ -89,6 +89,13 @@ def test_a_record_is_run_profiled_and_dumped(
     profiled = ttools("profile", "a.tt", "--format", "json")
     assert profiled.returncode == 0, profiled.stderr
     assert {row["kernel"] for row in json.loads(profiled.stdout)["kernels"]} == {"sums", "double"}
+    (tmp_path / "script.py").unlink()
+    inspected = ttools("inspect", "--only", "sums", "--target", "sm_90", "a.tt")
+    assert inspected.returncode == 0, inspected.stderr
+    assert "a.tt does not say how many warps a block has" in inspected.stderr
+    assert "sums for sm_90\n  launched from script.py:28" in inspected.stdout
+    assert "BLOCK: constant 4" in inspected.stdout
+    assert "script.py:9: 1 x load" in inspected.stdout
 
 
 def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:

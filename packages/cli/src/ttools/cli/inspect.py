@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,7 +14,7 @@ import typer
 from ttools.cli import inspect_options, options
 from ttools.cli.console import require_folder, say, write_text
 from ttools.cli.kernel_file import load_kernel
-from ttools.cli.targets import TTIR_SUFFIX, is_kernel, read_target
+from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 
@@ -42,9 +44,9 @@ def inspect_command(
 ) -> None:
     """Show what the compiler makes of kernels: stages, registers, occupancy, accesses, layouts.
 
-    What is inspected is FILE.py:KERNEL with a signature, a .ttir file, or a script, whose launches
-    are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if a kernel
-    does not compile.
+    What is inspected is FILE.py:KERNEL with a signature, a .ttir file, a record, or a script, whose
+    launches are captured while it runs. No GPU is needed. The exit status is the script's own; 1 if
+    a kernel does not compile.
     """
     from ttools.core.compilation.inspection import inspect_sources
     from ttools.core.compilation.stages import CompilationError, read_stages
@@ -57,19 +59,38 @@ def inspect_command(
         for name, value in (("num_warps", num_warps), ("num_stages", num_stages))
         if value is not None
     }
-    status, sources = _sources(words or [], module, code, signature, launch, only or [], device_map)
-    try:
-        found = [each for name in targets for each in inspect_sources(sources, name)]
-        beside = None
-        if against is not None:
-            beside = _against(against, found, signature, launch)
-        if output_dir is not None:
-            _save(found, output_dir)
-        _write(found, beside, stages, form, output)
-    except CompilationError as error:
-        say("error", str(error))
-        raise typer.Exit(1) from None
+    with TemporaryDirectory(prefix="ttools-inspect-") as folder:
+        inspected = _Inspected(Path(folder), signature, launch, only or [])
+        status, sources = _sources(words or [], module, code, inspected, device_map)
+        try:
+            found = [each for name in targets for each in inspect_sources(sources, name)]
+            beside = None
+            if against is not None:
+                beside = _against(against, found, inspected)
+            if output_dir is not None:
+                _save(found, output_dir)
+            _write(found, beside, stages, form, output)
+        except CompilationError as error:
+            say("error", str(error))
+            raise typer.Exit(1) from None
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True)
+class _Inspected:
+    """How what is inspected is to be read.
+
+    Attributes:
+        folder: for files that are needed while it is compiled.
+        signature: of a kernel in a file.
+        launch: options of the launch.
+        only: names of kernels.
+    """
+
+    folder: Path
+    signature: str | None
+    launch: dict[str, int]
+    only: Sequence[str]
 
 
 def _targets(names: Sequence[str]) -> list[Target]:
@@ -87,56 +108,72 @@ def _sources(
     words: Sequence[str],
     module: str | None,
     code: str | None,
-    signature: str | None,
-    launch: dict[str, int],
-    only: Sequence[str],
+    inspected: _Inspected,
     device_map: options.DeviceMap | None,
 ) -> tuple[int, list[KernelSource]]:
     """The script's exit status, and what is to be compiled."""
     if module is None and code is None and words:
-        named = _named(words[0], signature, launch)
-        if named is not None:
+        named = _named(words[0], inspected)
+        if named:
             if len(words) > 1:
                 raise UsageError(f"`{words[0]}` takes no arguments, but got `{words[1]}`")
-            return 0, [named]
-    if signature is not None:
+            return 0, named
+    if inspected.signature is not None:
         raise UsageError("--signature is for FILE.py:KERNEL; a script's launches have their own")
-    if launch:
-        raise UsageError("--num-warps and --num-stages are for FILE.py:KERNEL and .ttir files")
+    if inspected.launch:
+        raise UsageError(
+            "--num-warps and --num-stages are for FILE.py:KERNEL, .ttir files and records"
+        )
     work = read_target(words, module, code)
     take_over_from_upstream("ttools captures launches")
     from ttools.core.compilation.specialisation import captured
     from ttools.sanitizer.api import sanitize
 
     # Kernels run, since scripts go by their results; a wrong one must not end the process.
-    with captured(names=only) as sources, sanitize(checks="memcheck", first_config=True):
+    with captured(names=inspected.only) as sources, sanitize(checks="memcheck", first_config=True):
         status = run_work(work, device_map)
     if not sources:
-        which = f" named {', '.join(only)}" if only else ""
+        which = f" named {', '.join(inspected.only)}" if inspected.only else ""
         raise UsageError(f"no kernel{which} was launched, so there is nothing to inspect")
     return status, sources
 
 
-def _named(word: str, signature: str | None, launch: dict[str, int]) -> KernelSource | None:
-    """A kernel in a file, or a .ttir file; None for a script."""
+def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
+    """A kernel in a file, a .ttir file, the kernels of a record; none for a script."""
     from ttools.core.compilation.kernel_source import source_of_file, source_of_signature
 
+    if word.endswith(RECORD_SUFFIX):
+        return _recorded(word, inspected)
     if word.endswith(TTIR_SUFFIX):
-        return source_of_file(Path(word), launch)
+        return [source_of_file(Path(word), inspected.launch)]
     if not is_kernel(word):
-        return None
+        return []
     function = load_kernel(word)
-    if signature is None:
+    if inspected.signature is None:
         names = ", ".join(function.arg_names)
         raise UsageError(
             f"`{word}` needs --signature, an entry for each of {names}: "
             "'*fp32:16,i32,1024' for a pointer divisible by 16, an integer and a constant"
         )
-    return source_of_signature(function, signature, launch)
+    return [source_of_signature(function, inspected.signature, inspected.launch)]
+
+
+def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:
+    from ttools.interpreter.record_kernels import kernels_of_record
+
+    if inspected.signature is not None:
+        raise UsageError("--signature is for FILE.py:KERNEL; a record's kernels have their own")
+    if not Path(word).is_file():
+        raise UsageError(f"there is no file `{word}`")
+    folder = Path(mkdtemp(dir=inspected.folder))
+    sources = kernels_of_record(Path(word), folder, inspected.launch, inspected.only)
+    if any("num_warps" not in each.options for each in sources):
+        say("note", f"{word} does not say how many warps a block has: compiling with --num-warps 4")
+    return sources
 
 
 def _against(
-    other: str, found: Sequence[Inspection], signature: str | None, launch: dict[str, int]
+    other: str, found: Sequence[Inspection], inspected: _Inspected
 ) -> tuple[Inspection, Inspection]:
     """The one inspected and what it is compared with: another kernel, or another target."""
     from ttools.core.compilation import targets
@@ -149,9 +186,12 @@ def _against(
             "name one with --only and one --target"
         )
     base = found[0]
-    source = _named(other, signature, launch)
-    if source is not None:
-        return base, inspect_sources([source], base.target)[0]
+    named = _named(other, inspected)
+    if len(named) > 1:
+        kernels = ", ".join(sorted({each.name for each in named}))
+        raise UsageError(f"--against compares one kernel, but {other} has {kernels}; use --only")
+    if named:
+        return base, inspect_sources(named, base.target)[0]
     return base, inspect_sources([base.source], targets.read_target(other))[0]
 
 

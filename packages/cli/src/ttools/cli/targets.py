@@ -93,7 +93,8 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
         )
     if words[0].endswith(RECORD_SUFFIX):
         raise UsageError(
-            f"`{words[0]}` is no program; `ttools interpret`, `sanitize` and `profile` take records"
+            f"`{words[0]}` is no program; `ttools interpret`, `sanitize`, `profile` and `inspect` "
+            "take records"
         )
     if words[0] != "-" and not Path(words[0]).exists():
         raise UsageError(f"there is no file `{words[0]}`")

@@ -1,0 +1,85 @@
+"""The kernels of a record as sources for a compiler.
+
+A record is a stranger's file: what our own parser does not take is not handed to Triton's. Must
+not know what is compiled of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.records.excerpts import show
+from ttools.core.records.launch_record import LaunchRecord
+from ttools.core.records.reading import read_record
+from ttools.interpreter.ir import Module
+from ttools.interpreter.parser import parse_module
+
+_OPTIONS = ("num_warps", "num_stages")
+
+
+def kernels_of_record(
+    path: Path, folder: Path, options: Mapping[str, Any], only: Sequence[str] = ()
+) -> list[KernelSource]:
+    """The kernels of a record, each as it was compiled; excerpts of their source are shown.
+
+    Args:
+        path: of the record.
+        folder: where their TTIR is written to; the caller's.
+        options: of the launch, which win over those of an autotuner's configuration.
+        only: names of kernels; all by default.
+
+    Raises:
+        UsageError: the file is no record, damaged, or no kernel is of these names.
+    """
+    record = read_record(path)
+    found: dict[str, KernelSource] = {}
+    for launch in record.launches:
+        if launch.ttir in found or (only and launch.kernel not in only):
+            continue
+        show(record.excerpts, _files(_module(path, launch)))
+        file = folder / f"{len(found)}.ttir"
+        file.write_text(launch.ttir, "utf-8")
+        found[launch.ttir] = KernelSource(
+            name=launch.kernel,
+            path=file,
+            told=launch.specialisation,
+            options={**_compiled_with(launch), **options},
+            launched=launch.host_line,
+        )
+    if not found:
+        listed = ", ".join(sorted({launch.kernel for launch in record.launches}))
+        raise UsageError(f"{path} has no kernel named {', '.join(only)}; it has {listed}")
+    return list(found.values())
+
+
+def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
+    """What an autotuner's configuration says of a block."""
+    found = {name: (launch.config or {}).get(name) for name in _OPTIONS}
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+def _module(path: Path, launch: LaunchRecord) -> Module:
+    try:
+        return parse_module(launch.ttir, f"kernel `{launch.kernel}` of {path}")
+    except TtoolsError:
+        raise
+    except Exception as error:
+        # Our parser trusts what Triton writes; who wrote this is unknown.
+        raise UsageError(
+            f"{path}: the kernel `{launch.kernel}` is not as Triton writes them "
+            f"({type(error).__name__}: {error})"
+        ) from error
+
+
+def _files(module: Module) -> set[str]:
+    return {
+        place.file
+        for function in module.functions.values()
+        for op in function.walk()
+        if op.location is not None
+        for place in (op.location, *op.location.callers)
+    }
