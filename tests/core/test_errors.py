@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, UsageError, during
@@ -103,6 +103,7 @@ def test_broken_source_gets_one_caret(tmp_path: Path) -> None:
     line=st.integers(-2, 6),
     column=st.integers(-2, 90),
 )
+@example(content=b"\x0b\x00", line=1, column=1)
 def test_excerpt_never_raises(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, line: int, column: int
 ) -> None:

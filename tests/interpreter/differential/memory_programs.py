@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import kernel_text
@@ -122,7 +123,9 @@ class _Naive:
     def __init__(self, memory: Array, bases: dict[str, int], n: int) -> None:
         self.memory = memory
         self.bases = bases
-        self.names: dict[str, Any] = {"lanes": np.arange(LANES), "n": n, "total": np.sum}
+        # All in int32, which wraps as the kernel's numbers do.
+        lanes, total = np.arange(LANES, dtype=np.int32), partial(np.sum, dtype=np.int32)
+        self.names: dict[str, Any] = {"lanes": lanes, "n": n, "total": total}
 
     def value(self, text: str) -> Any:
         return eval(text, {"__builtins__": {}}, self.names)

@@ -69,7 +69,8 @@ def test_bytes(m: int, n: int, k: int) -> None:
     )
     c = numbers.integers(-(2**31), 2**31, (m, n)).astype(np.int32)
     inputs = {"a": a.astype(np.int8), "b": b.astype(np.int8), "c": c}
-    (got,) = run_tiles("r = tl.dot(a, b, acc=c)", inputs, {"r": ((m, n), I32)})
+    out = {"r": ((m, n), I32)}
+    (got,) = run_tiles("r = tl.dot(a, b, acc=c, out_dtype=tl.int32)", inputs, out)
     assert_same(got, (a.astype(np.int64) @ b + c).astype(np.int32))  # sums wrap
 
 

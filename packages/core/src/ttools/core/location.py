@@ -42,9 +42,11 @@ def excerpt(location: SourceLocation) -> str:
 
     Returns:
         One or two lines without a trailing newline, in the style
-        `   12 |     x = tl.load(p)` / `      |         ^^^^^^^^^^`.
+        `   12 |     x = tl.load(p)` / `      |         ^^^^^^^^^^`. Control characters other than
+        tabs are blanks.
     """
-    text = source_line(location.file, location.line)
+    line = source_line(location.file, location.line)
+    text = "".join(char if char == "\t" or char.isprintable() else " " for char in line)
     if not text.strip():
         return ""
     lines = [f"{location.line:5} | {text}"]

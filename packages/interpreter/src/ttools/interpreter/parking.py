@@ -225,6 +225,7 @@ class _Snapshot:
     calls: Column
     instance: Column
     waiting: Any
+    started: int
     complete: bool
 
     @classmethod
@@ -240,7 +241,7 @@ class _Snapshot:
         live = program >= 0
         started = crew.started()
         complete = int(finished.sum()) + int(live.sum()) == started
-        return cls(program, site, calls, instance, live & (calls > 0), complete)
+        return cls(program, site, calls, instance, live & (calls > 0), started, complete)
 
     @property
     def live(self) -> Any:
@@ -328,8 +329,8 @@ class _Supervisor:
     def _stuck(self, snapshot: _Snapshot) -> None:
         """No running program can go on: only one that has not started could let it."""
         started = self._crew.started()
-        if started < min(len(self._crew), self._crew.count):
-            return  # a thread is about to take its first program
+        if started != snapshot.started or started < min(len(self._crew), self._crew.count):
+            return  # a thread has taken a program meanwhile, or is about to take its first one
         unstarted = self._crew.count - started
         if unstarted and self._start(self._at_once):
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
