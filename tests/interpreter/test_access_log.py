@@ -22,8 +22,9 @@ extents = st.tuples(
 )
 
 
-def logged(start, count, lanes, stride, run, site):
+def logged(start, shape, site):
     """A record as native code writes it."""
+    count, lanes, stride, run = shape
     row = np.zeros(1, access_dtype())
     row["start"], row["lane"], row["program"], row["epoch"] = start, 7, 3, 1
     row["end"] = start + (count - 1) * stride + run
@@ -35,7 +36,7 @@ def logged(start, count, lanes, stride, run, site):
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), extents), max_size=5))
 def test_each_run_becomes_a_record_in_its_place(rows):
-    parts = [logged(start, *shape, site) for start, site, shape in rows]
+    parts = [logged(start, shape, site) for start, site, shape in rows]
     log = np.concatenate([np.zeros(0, access_dtype()), *parts])
     before = log.copy()
     expected = [
@@ -59,6 +60,6 @@ def test_each_run_becomes_a_record_in_its_place(rows):
 def test_synchronising_accesses_are_told_apart():
     sync = np.zeros(1, access_dtype())
     sync["site"], sync["seq"] = -1 - 2, 5
-    footprints, syncs = split_log(np.concatenate([logged(64, 3, 4, 32, 8, 1), sync]))
+    footprints, syncs = split_log(np.concatenate([logged(64, (3, 4, 32, 8), 1), sync]))
     assert footprints.runs()["start"].tolist() == [64, 96, 128]
     assert (syncs["site"].tolist(), syncs["seq"].tolist()) == ([2], [5])

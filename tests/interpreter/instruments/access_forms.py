@@ -220,6 +220,11 @@ FORMS = {
         "pid * 300 + rows + cols * 20", "cols < n", shape=(16, 16), numbers={"n": 9}, other="2"
     ),
     "tile_of_rows": Form("pid + rows * a + cols * 0", shape=(8, 8), numbers={"a": 24}),
+    "tile_mixed_signs": Form("pid * 16 + rows * 40 - cols * 2", shape=(8, 32)),
+    "tile_wrapped_back": Form(
+        "rows * 1073741824 * 4 + cols + pid * 20", shape=(8, 16), grid=(2, 1, 1)
+    ),
+    "tile_wrapped": Form("rows * 268435456 + cols", shape=(16, 8), wild=True),
     "gather": Form("t"),
     "gather_masked": Form("t", "(t + lanes) % 2 == 0", other="-1"),
     "gather_rows": Form("t * 2 + cols * 0", shape=(8, 8)),

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from access_forms import ELEMENTS, FORMS, ORIGIN, Form, fresh_memory, run_naively
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from observing import observe, part_of
 
 from ttools.interpreter import interpret
@@ -89,6 +91,27 @@ def check(form: Form, access: str, cut: tuple[int, int], **engine: Any) -> None:
 def test_lanes_outside_are_kept_from_memory_and_counted(form: Form, access: str) -> None:
     for cut in CUTS:
         check(form, access, cut)
+
+
+_steps = st.sampled_from([0, 1, 1, -1, 2, 7, -12, 40])
+
+
+@settings(max_examples=12, deadline=None)
+@given(_steps, _steps, st.integers(-200, 200), st.sampled_from(["load", "atomic"]), st.data())
+def test_tiles_of_constant_steps(
+    row: int, column: int, first: int, access: str, data: st.DataObject
+) -> None:
+    """They are judged as a whole, unless they reach outside."""
+    step = data.draw(st.sampled_from([16, 3, -5]))
+    form = Form(
+        f"pid * {step} + rows * {row} + {first} + cols * {column}",
+        data.draw(st.sampled_from(["", "cols < n"])),
+        shape=(8, 32),
+        numbers={"n": 20},
+    )
+    assume(-ORIGIN <= form.offsets.min() <= form.offsets.max() < ELEMENTS - ORIGIN)
+    for cut in ((0, 10), (0, 7), (4, 6)):
+        check(form, access, cut, lanes=data.draw(st.sampled_from([4, 8, 16])))
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:], ids=lambda e: "-".join(map(str, *e.items())))

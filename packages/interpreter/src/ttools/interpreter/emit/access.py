@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.event import named_operands, payload_bytes, report, variables_of
@@ -26,7 +27,15 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.emit.strides import memory_order
 from ttools.interpreter.emit.synchronisation import access_flags
-from ttools.interpreter.ir import IntegerType, Operation, PointerType, element_type, shape_of
+from ttools.interpreter.emit.tile_hull import tile_hull
+from ttools.interpreter.ir import (
+    IntegerType,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+    shape_of,
+)
 
 #: Emits a comparison of memory with what was stored; returns i1 lanes.
 Differs = Callable[[Chunk, "Chunk | None"], str]
@@ -143,17 +152,25 @@ class _Access:
 
     def guarded(self, perform: Perform, result: str) -> str:
         e, b = self.e, self.e.b
-        inside = self._inside()
         yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
-        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", inside), ("i1", "true")])
-        b.cond_branch(hint, yes, no)
+        once = self._performs_once()
+        usual = e.vector(self.mask) if once and self.mask is not None else ""
+        all_inside = self._tile_inside()
+        if all_inside is None:
+            self._branch(self._inside(), yes, no)
+        else:
+            some = b.label("beside")
+            self._branch(all_inside, yes, some)
+            b.start(some)
+            with e.cold():
+                self._branch(self._inside(), yes, no)
         b.start(yes)
         with e.cold():
             chunk = self.chunk
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
             self.leave_footprint(chunk)
-            first = perform(chunk, self.mask)
+            first = usual if once else perform(chunk, self.mask)
         first_block = b.block
         b.branch(done)
         b.start(no)
@@ -168,10 +185,14 @@ class _Access:
             allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
             if self.width == 1:
                 allowed = uniform(IntegerType(1), lanes, 1)
-            second = perform(chunk, allowed)
+            second = lanes if once else perform(chunk, allowed)
         second_block = b.block
         b.branch(done)
         b.start(done)
+        if once:
+            vec = f"<{self.width} x i1>"
+            lanes = b.emit(f"phi {vec} [{first}, %{first_block}], [{second}, %{second_block}]")
+            return perform(self.chunk, Vector(IntegerType(1), self.width, lanes))
         if not result:
             return ""
         return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
@@ -208,7 +229,46 @@ class _Access:
         bits = None if self.mask is None else self._active_bits()
         record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self.store_addresses)
 
+    def _performs_once(self) -> bool:
+        """Whether the access is emitted once, masked by what either way says, rather than twice.
+
+        It takes a mask anyway, and its addresses have one form on both ways.
+        """
+        chunk = self.chunk
+        guarded = isinstance(chunk, Affine) and chunk.guard is not None
+        return self.width > 1 and isinstance(self.mask, Vector) and not guarded
+
+    def _branch(self, likely: str, yes: str, no: str) -> None:
+        b = self.e.b
+        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", likely), ("i1", "true")])
+        b.cond_branch(hint, yes, no)
+
     # ---- the common case
+    def _tile_inside(self) -> str | None:
+        """An i1, known before the loop that the access is in: all of the tile lies inside.
+
+        None where that cannot be told, or there is no loop.
+        """
+        e, pointer = self.e, self.op.operands[0]
+        if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
+            return None
+        if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
+            return None
+        preheader = e.b.preheaders[0]
+        if self.op not in preheader.known:
+            with e.b.before(preheader):
+                preheader.known[self.op] = self._hull_inside(pointer)
+        return preheader.known[self.op]
+
+    def _hull_inside(self, pointer: Value) -> str | None:
+        b, hull = self.e.b, tile_hull(self.e, pointer)
+        if hull is None:
+            return None
+        start = b.emit(f"add i64 {hull.base}, {hull.first}") if hull.first else hull.base
+        elements = (hull.last - hull.first) // self.site.size + 1
+        inside = self._fits(start, *self._bounds(), 1, elements)
+        return inside if hull.guard is None else b.emit(f"and i1 {inside}, {hull.guard}")
+
     def _inside(self) -> str:
         """An i1: every active lane is aligned and inside its memory."""
         inside = self._lanes_inside()
@@ -222,7 +282,6 @@ class _Access:
             first, last = min(chunk.lanes), max(chunk.lanes)
             start = b.emit(f"add i64 {chunk.base}, {first}") if first else chunk.base
             return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
-        low, bytes_ = (b.splat(v, "i64", width) for v in (low, bytes_))
         fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
         if width == 1:
             return fits
@@ -248,18 +307,35 @@ class _Access:
     def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
         """Whether start ≥ low, aligned, and so many elements from there end inside."""
         b, vec = self.e.b, vector_type("i64", width)
-        suffix = "i64" if width == 1 else f"v{width}i64"
         shift = self.site.size.bit_length() - 1
-        index, room = b.emit(f"sub {vec} {start}, {low}"), bytes_
+        index = b.emit(f"sub {vec} {start}, {b.splat(low, 'i64', width)}")
         if shift:
             # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
+            suffix = "i64" if width == 1 else f"v{width}i64"
             by = b.splat(str(64 - shift), "i64", width)
             index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
-            room = b.emit(f"lshr {vec} {room}, {b.splat(str(shift), 'i64', width)}")
-        if elements > 1:
-            less = b.splat(str(elements - 1), "i64", width)
-            room = b.intrinsic(f"llvm.usub.sat.{suffix}", vec, [(vec, room), (vec, less)])
+        room = b.splat(self._room(bytes_, shift, elements), "i64", width)
         return b.emit(f"icmp ult {vec} {index}, {room}")
+
+    def _room(self, bytes_: str, shift: int, elements: int) -> str:
+        """Where so many elements may begin, in elements from the lowest."""
+        b, key = self.e.b, ("room", bytes_, shift, elements)
+        if not b.preheaders or self.site.parameter not in self.prober.bounds:
+            return self._emit_room(bytes_, shift, elements)
+        preheader = b.preheaders[0]
+        room = preheader.known.get(key)
+        if room is None:
+            with b.before(preheader):
+                room = preheader.known[key] = self._emit_room(bytes_, shift, elements)
+        return room
+
+    def _emit_room(self, bytes_: str, shift: int, elements: int) -> str:
+        b = self.e.b
+        room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
+        if elements > 1:
+            less = [("i64", room), ("i64", str(elements - 1))]
+            room = b.intrinsic("llvm.usub.sat.i64", "i64", less)
+        return room
 
     # ---- the closer look
     def _judge(self) -> str:

@@ -69,6 +69,26 @@ def float_literal(value: float, type: str) -> str:
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
 
+class Preheader:
+    """The place just before a loop, where something may be emitted while the loop's body is.
+
+    Attributes:
+        lines: of the function that the loop is in.
+        known: what has been put there, by what asked for it.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.known: dict[object, str | None] = {}
+        self._index = len(lines)
+        lines.append("")
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Puts lines behind those that are there."""
+        old = self.lines[self._index]
+        self.lines[self._index] = "\n".join([*([old] if old else []), *lines])
+
+
 class Builder:
     """Builds one LLVM function body at a time into `lines`, plus module-level declarations."""
 
@@ -81,13 +101,16 @@ class Builder:
         #: Row-major element index of a chunk, by the tile's shape and the chunk's coordinates,
         #: where a loop counts it anyway.
         self.linear: dict[tuple[object, object], str] = {}
+        #: Where the loops begin that the builder is in, the outermost first.
+        self.preheaders: list[Preheader] = []
         self._counter = 0
+        self._hint = ""
         self.block = "entry"
 
     # ---- names, lines, blocks
     def fresh(self, hint: str = "") -> str:
         self._counter += 1
-        return f"%{hint}{self._counter}"
+        return f"%{hint or self._hint}{self._counter}"
 
     def emit(self, text: str) -> str:
         """Appends `%n = text` and returns `%n`."""
@@ -182,9 +205,21 @@ class Builder:
     @contextmanager
     def function_body(self) -> Iterator[list[str]]:
         """Collects lines of a separate function; the outer body is continued afterwards."""
-        saved, block = self.lines, self.block
-        self.lines, self.block = [], "entry"
+        saved = self.lines, self.block, self.preheaders
+        self.lines, self.block, self.preheaders = [], "entry", []
         try:
             yield self.lines
         finally:
-            self.lines, self.block = saved, block
+            self.lines, self.block, self.preheaders = saved
+
+    @contextmanager
+    def before(self, preheader: Preheader) -> Iterator[None]:
+        """Emits instructions, and no blocks, at another place."""
+        saved = self.lines, self._hint
+        # LLVM wants names that are numbers in ascending order.
+        self.lines, self._hint = [], "before"
+        try:
+            yield
+            preheader.add(self.lines)
+        finally:
+            self.lines, self._hint = saved

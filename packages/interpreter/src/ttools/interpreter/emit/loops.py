@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords
-from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.emit.llvm import Builder, Preheader
 
 
 class Loop:
@@ -33,6 +33,8 @@ class Loop:
         self._entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
         self._types = [t for t, _ in carried]
         self._inits = [v for _, v in carried]
+        self._preheader = Preheader(b.lines)
+        b.preheaders.append(self._preheader)
         b.branch(self._header)
         b.start(self._header)
         self.index = b.fresh("i")
@@ -57,6 +59,7 @@ class Loop:
                 f"  {name} = phi {type} [{init}, %{self._entry}], [{new}, %{latch}]"
             )
         self.results = list(results)
+        b.preheaders.remove(self._preheader)
         b.start(self._exit)
 
 
