@@ -109,6 +109,14 @@ def is_hidden(frame: FrameType | None) -> bool:
     return False
 
 
+def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without what led to the kernel; all of it if it leads to none."""
+    found = traceback
+    while found is not None and not is_kernel_frame(found.tb_frame):
+        found = found.tb_next
+    return found or traceback
+
+
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback that ends in the user's code: what a kernel called of ours is left out."""
     entries: list[TracebackType] = []

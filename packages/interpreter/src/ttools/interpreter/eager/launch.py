@@ -32,6 +32,7 @@ from ttools.interpreter.eager.frames import without_machinery
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Session, running
+from ttools.interpreter.eager.turns import Turns
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift, tuple_of
 from ttools.interpreter.emit.module import MemoryEffects
 from ttools.interpreter.interpretation import Run, active_run
@@ -194,9 +195,9 @@ class EagerKernel:
             return 0
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
-        for program in chosen:
-            session.program = program % x, program // x % y, program // (x * y)
-            function(*arguments)
+        programs = ((n % x, n // x % y, n // (x * y)) for n in chosen)
+        turns = session.memory.turns = Turns(session, programs, lambda: function(*arguments))
+        turns.run()
         return len(chosen)
 
 

@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,15 @@ from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import location
 from ttools.interpreter.facts import storage_extent
 
-#: So many equal accesses in a row are a wait.
+if TYPE_CHECKING:
+    from ttools.interpreter.eager.turns import Turns
+
+#: So many equal accesses in a row are a wait that nothing will end.
 _PATIENCE = 20_000
+#: So many let other programs run meanwhile.
+_POLITENESS = 50
+
+_MOST_NAMED = 8
 
 Addresses = NDArray[np.int64]
 
@@ -54,6 +61,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.storages: list[Storage] = []
+        self.turns: Turns | None = None
         self._latest: tuple[object, ...] = ()
         self._repeated = 0
 
@@ -111,7 +119,7 @@ class Memory:
                 self._refuse(verb, pointer, mask, address, size)
 
     def watch(self, name: str, pointer: Handle, result: Handle | None) -> None:
-        """Notices a program that waits for another: nothing else would ever run.
+        """Notices a program that waits for another, and lets that one run.
 
         Args:
             name: the operation.
@@ -119,8 +127,8 @@ class Memory:
             result: what it gave.
 
         Raises:
-            KernelError: the same access gave the same result very often, and nothing else was
-                accessed in between.
+            KernelError: the same access gave the same result very often, nothing else was
+                accessed in between, and no other program can run.
         """
         if pointer.data.size != 1:
             self._repeated = 0
@@ -129,16 +137,27 @@ class Memory:
         access = (name, int(pointer.data.reshape(())), found)
         self._repeated = self._repeated + 1 if access == self._latest else 0
         self._latest = access
+        is_patient = self._repeated and self._repeated % _POLITENESS == 0
+        if is_patient and self.turns is not None and self.turns.wait(access[1], found):
+            self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
             from ttools.interpreter.eager.session import current
 
             raise KernelError(
                 f"{current().place} waits for memory that only another program can change, and "
-                "eager programs run one after another",
+                f"no other program can go on{self._others()}",
                 location(),
-                help="run it natively, or choose with --programs and --order who runs before",
+                help="with --programs, choose those it waits for as well",
                 kind="deadlock",
             )
+
+    def _others(self) -> str:
+        waiting = [] if self.turns is None else self.turns.waiting
+        if not waiting:
+            return ""
+        listed = ", ".join(map(str, waiting[:_MOST_NAMED]))
+        more = " and others" if len(waiting) > _MOST_NAMED else ""
+        return f"; {listed}{more} wait as well"
 
     def _outside(self, lanes: Addresses, size: int) -> NDArray[np.bool_]:
         outside = np.ones(lanes.shape, np.bool_)
