@@ -318,6 +318,21 @@ def test_half_precision_references_accumulate_in_float32() -> None:
 
 
 @pytest.mark.usefixtures("mapped")
+def test_products_of_another_type_than_their_operands() -> None:
+    torch.manual_seed(0)
+    a, b, c = (torch.randn(3, n, m, device="cuda").half() for n, m in ((4, 5), (5, 6), (4, 6)))
+    wide = a.float() @ b.float()
+    assert torch.equal(torch.bmm(a, b, out_dtype=torch.float32), wide)
+    assert torch.equal(torch.mm(a[0], b[0], torch.float32), wide[0])
+    added = torch.baddbmm(c, a, b, out_dtype=torch.float32, beta=2, alpha=3)
+    assert torch.allclose(added, 2 * c.float() + 3 * wide)
+    total = torch.ones(4, 6, device="cuda")
+    torch.addmm(total, a[0], b[0], out_dtype=torch.float32, out=total)
+    assert torch.allclose(total, 1 + wide[0])
+    assert torch.mm(a[0], b[0]).dtype is torch.float16
+
+
+@pytest.mark.usefixtures("mapped")
 def test_legacy_types() -> None:
     cuda: Any = torch.cuda
     assert cuda.FloatTensor(3).dtype is torch.float32
