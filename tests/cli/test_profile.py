@@ -206,6 +206,20 @@ def test_launches_are_repeated_and_warm_up(ttools: Run, script: str, tmp_path: P
     assert "all its launches only warmed up" in done.stderr
 
 
+def test_the_sweep_over_k(ttools: Run, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "matmul_roofline.py"
+    words = ("--device", "h200", "--format", "json", "--output", "p.json")
+    done = ttools("profile", *words, str(example), "--size", "128", "--steps", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "ok matmul_roofline: 6 products of 128 x 128\n"
+    data = json.loads((tmp_path / "p.json").read_text())
+    (kernel,) = data["kernels"]
+    assert (kernel["launches"], kernel["flops"]) == (2, 128 * 128 * (128 + 64))
+    assert [each["name"] for each in data["tree"]["children"]] == ["K=64", "K=128"]
+    scopes = [each["scope"] for each in kernel["scopes"]]
+    assert scopes == [["K=64", "Triton"], ["K=128", "Triton"]]
+
+
 def test_a_script_named_like_a_command_needs_a_path(ttools: Run, tmp_path: Path) -> None:
     (tmp_path / "compare").write_text("print('mine')\n")
     assert ttools("profile", "compare").returncode == 2

@@ -14,6 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
+from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.view.file import read
 from ttools.profiler.view.metrics import columns
@@ -166,6 +167,94 @@ def test_graphs_are_the_launches_that_they_hold() -> None:
     own = [s for s in prof.samples if s.kernel == "add_kernel"]
     assert len(own) == 8
     assert [s.counts.total.loaded for s in own if s.counts] == [8 * n, 4 * n] * 4
+
+
+@triton.jit
+def accumulate_kernel(x_ptr, total_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs) + 1.0)
+    tl.atomic_add(total_ptr, 1)
+
+
+def test_repeated_launches_leave_what_one_leaves() -> None:
+    x, total = torch.zeros(4096, device="cuda"), torch.zeros(1, dtype=torch.int32, device="cuda")
+    with profile(warmup=3, iterations=10) as prof:
+        for _ in range(2):
+            accumulate_kernel[(4,)](x, total, BLOCK=1024)
+    assert (x.unique().tolist(), total.tolist()) == ([2.0], [8])
+    frame = prof.frame.set_index("kernel")
+    row = frame.loc["accumulate_kernel"]
+    assert (row["launches"], row["flops"], row["told_by"]) == (20, 4096, "counts")
+    # Memory is put back without kernels of its own.
+    assert list(frame.index) == ["accumulate_kernel"]
+    assert prof.notes == {}
+
+
+def test_launches_are_counted_without_copies_and_calls_are_timed() -> None:
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    y = torch.rand(n, device="cuda")
+    with profile(only=["add_kernel"]) as prof:
+        for other in (x, y, x, y):
+            add_kernel[(n // 1024,)](x, other, out, n, BLOCK=1024)
+        # Tensors that are gone when launches are counted.
+        add_kernel[(n // 2048,)](torch.rand(n, device="cuda"), y, out, n // 2, BLOCK=1024)
+    unique = [s.counts.unique_loaded for s in prof.samples if s.counts]
+    assert unique == [4 * n, 8 * n, 4 * n, 8 * n, 4 * n]
+    row = prof.frame.set_index("kernel").loc["add_kernel"]
+    assert 1e-6 < row["overhead_min_s"] <= row["overhead_median_s"] < 1e-3
+    assert prof.notes == {}
+
+
+def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+    add_kernel[(1,)](x, x, out, n, BLOCK=1024)  # compiled
+    with profile() as prof:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
+        graph.replay()
+    (sample,) = [s for s in prof.samples if s.kernel == "add_kernel"]
+    assert sample.counts is not None
+    assert sample.counts.total.loaded == 8 * n
+
+
+def test_sums_have_no_launches_that_warm_up() -> None:
+    with pytest.raises(UsageError, match="warm up cannot be told"):
+        profile(data="tree", warmup=1)
+
+
+@pytest.mark.parametrize("data", ["trace", "tree"])
+@pytest.mark.parametrize("order", ["inside", "around", "overlapping"])
+def test_the_programs_sessions_and_ours(data: Any, order: str, tmp_path: Path) -> None:
+    import triton.profiler as proton
+
+    n = 1 << 16
+    x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
+
+    def launch() -> None:
+        with proton.scope("outer", {"flops": 1e6}):
+            add_kernel[(n // 1024,)](x, x, out, n, BLOCK=1024)
+
+    if order == "around":
+        proton.start(str(tmp_path / "mine"), hook="triton")
+    with profile(data=data) as prof:
+        if order != "around":
+            proton.start(str(tmp_path / "mine"), hook="triton")
+        launch()
+        proton.deactivate()
+        launch()
+        proton.activate()
+        launch()
+        if order == "inside":
+            proton.finalize()
+    if order != "inside":
+        launch()
+        proton.finalize()
+    assert prof.frame.set_index("kernel").loc["add_kernel", "launches"] == 3
+    view = read(tmp_path / "mine.hatchet")
+    assert view.root.total("count") == (2.0 if order == "inside" else 3.0)
 
 
 def test_pythons_stack() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter.access_log import Footprints
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.monitor import Monitor
 
@@ -68,12 +69,12 @@ def traces(
         monitor: of the launch.
         stand_ins: what loads stand for that stand for others, see `counting.traffic`.
     """
-    records, _ = monitor.records()
+    footprints, _ = monitor.footprints()
     groups: dict[int, list[int]] = {}
     for number, site in enumerate(monitor.sites):
         if site.kind != "check" and site.shape:
             groups.setdefault(site.operation, []).append(number)
-    places = np.ascontiguousarray(records["site"])
+    places = np.ascontiguousarray(footprints.records["site"])
     found = []
     for operation in sorted(groups):
         numbers = groups[operation]
@@ -81,13 +82,13 @@ def traces(
         if len(own):
             site = monitor.sites[numbers[0]]
             kind = stand_ins.get(operation, site.kind)
-            found.append(_trace(kind, site, records.take(own)))
+            found.append(_trace(kind, site, footprints.take(own)))
     return tuple(found)
 
 
-def _trace(kind: str, site: ProbeSite, records: NDArray[np.void]) -> AccessTrace:
-    start, end = (np.ascontiguousarray(records[name]) for name in ("start", "end"))
-    programs = records.take(np.flatnonzero(_chosen(records["program"])))
+def _trace(kind: str, site: ProbeSite, footprints: Footprints) -> AccessTrace:
+    records, every = footprints.records, distinct(footprints)
+    programs = footprints.take(np.flatnonzero(_chosen(records["program"]))).runs()
     programs = programs[np.lexsort((programs["site"], programs["program"]))]
     asked = int((programs["end"] - programs["start"]).sum())
     elements = np.cumsum((programs["end"] - programs["start"]) // site.size)
@@ -97,11 +98,11 @@ def _trace(kind: str, site: ProbeSite, records: NDArray[np.void]) -> AccessTrace
         location=site.location,
         shape=site.shape,
         size=site.size,
-        requested=int((end - start).sum()),
+        requested=int((_size(footprints) * footprints.count).sum()),
         again=asked / touched(programs["start"], programs["end"], programs["program"]),
-        unique=touched(start, end) if len(records) <= _MOST_RUNS else None,
+        unique=united(every) if int(every.count.sum()) <= _MOST_RUNS else None,
         addresses=tile_addresses(few, site),
-        sampled=len(few) < len(records),
+        sampled=len(few) < int(footprints.count.sum()),
     )
 
 
@@ -117,6 +118,32 @@ def _chosen(program: NDArray[np.int64]) -> NDArray[np.bool_]:
     wanted[ids[np.linspace(0, len(ids) - 1, _MOST_PROGRAMS).astype(np.int64)] - low] = True
     chosen: NDArray[np.bool_] = wanted[program - low]
     return chosen
+
+
+def _size(footprints: Footprints) -> NDArray[np.int64]:
+    """Bytes of one run of each record."""
+    records, rest = footprints.records, (footprints.count - 1) * footprints.stride
+    size: NDArray[np.int64] = records["end"] - records["start"] - rest
+    return size
+
+
+def distinct(footprints: Footprints) -> Footprints:
+    """Without most of the records that cover what another one covers: programs share tiles."""
+    start = np.ascontiguousarray(footprints.records["start"])
+    order = np.argsort(start, kind="stable")
+    new = np.ones(len(order), np.bool_)
+    new[1:] = False
+    for facts in (start, footprints.records["end"], footprints.count, footprints.stride):
+        facts = facts[order]
+        new[1:] |= facts[1:] != facts[:-1]
+    return footprints.take(order[new])
+
+
+def united(footprints: Footprints) -> int:
+    """Bytes that records cover."""
+    runs = footprints.runs()
+    start, end = (np.ascontiguousarray(runs[name]) for name in ("start", "end"))
+    return touched(start, end)
 
 
 def touched(

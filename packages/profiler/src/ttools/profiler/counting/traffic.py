@@ -16,7 +16,7 @@ from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, Poi
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.profiler.access.trace import touched
+from ttools.profiler.access.trace import distinct, united
 from ttools.profiler.counting.rewrite import ACCESSES, CHECK, Kind, is_mask
 
 
@@ -82,10 +82,11 @@ def unique_bytes(monitor: Monitor, stand_ins: Collection[int]) -> tuple[int, int
         monitor: of a launch whose accesses left footprints.
         stand_ins: loads that stand for stores and atomics.
     """
-    accesses, _ = monitor.records()
+    accesses, _ = monitor.footprints()
     writes = np.array(
         [site.kind != "load" or site.operation in stand_ins for site in monitor.sites], np.bool_
     )
-    written = writes[accesses["site"]] if len(accesses) else np.zeros(0, np.bool_)
-    read, put = accesses[~written], accesses[written]
-    return touched(read["start"], read["end"]), touched(put["start"], put["end"])
+    sites = accesses.records["site"]
+    written = writes[sites] if len(sites) else np.zeros(0, np.bool_)
+    read, put = (united(distinct(accesses.take(np.flatnonzero(w)))) for w in (~written, written))
+    return read, put

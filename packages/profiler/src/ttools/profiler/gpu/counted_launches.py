@@ -135,6 +135,7 @@ class CountedLaunches:
         self.notes: dict[str, str] = {}
         self._only, self._counts = only, counts
         self._repetition = repetition
+        self._distinguishes = counts or repetition.warmup > 0
         self._counter = HostCounter(self.notes)
         #: Compiled kernels with what stands for their launchers.
         self._launchers: dict[Any, Callable[..., Any]] = {}
@@ -213,9 +214,11 @@ class CountedLaunches:
             self._launchers[compiled] = launcher
         return launcher
 
-    def _noting(self, kernel: LaunchedKernel, launcher: Callable[..., Any]) -> Callable[..., Any]:
+    def _noting(self, kernel: LaunchedKernel, launcher: Any) -> Callable[..., Any]:
         known: dict[Hashable, _Alike] = {}
-        key, get, made, first = kernel.key(), known.get, self._made, self._first
+        key, get = kernel.key(counts=self._distinguishes), known.get
+        made, first = self._made, self._first
+        call = launcher.__call__  # bound here, not at every launch
         configs, scopes = self._configs, self._origin.scopes
         if kernel.function.launch_metadata is not None or self._repetition.iterations > 1:
             return self._telling(kernel, launcher, known)
@@ -226,7 +229,7 @@ class CountedLaunches:
                 made.add((alike, configs.current(), self._stack(), _NOTHING))
             else:
                 made.add(alike)
-            return launcher(*words)
+            return call(*words)
 
         return launch
 
@@ -238,7 +241,7 @@ class CountedLaunches:
         launcher: Callable[..., Any],
         known: dict[Hashable, _Alike],
     ) -> Callable[..., Any]:
-        key = kernel.key()
+        key = kernel.key(counts=self._distinguishes)
 
         def launch(*words: Any) -> Any:
             new = key(words) not in known
@@ -264,7 +267,7 @@ class CountedLaunches:
 
     def _first(self, kernel: LaunchedKernel, known: dict[Hashable, _Alike], words: Words) -> _Alike:
         """The first launch of its kind; counted now if only now memory holds what it reads."""
-        key = kernel.key()(words)
+        key = kernel.key(counts=self._distinguishes)(words)
         with self._lock:
             alike = known.get(key)
             if alike is not None:

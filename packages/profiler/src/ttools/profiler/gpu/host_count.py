@@ -36,17 +36,16 @@ class HostCounter:
 
     Args:
         notes: takes what cannot be counted, by kernel.
+
+    Attributes:
+        busy: whether a launch is being counted.
     """
 
     def __init__(self, notes: dict[str, str]) -> None:
         self._notes = notes
         self._counter = LaunchCounter()
+        self.busy = False
         self._thread: int | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether a launch is being counted."""
-        return self._thread is not None
 
     @property
     def here(self) -> bool:
@@ -75,14 +74,14 @@ class HostCounter:
     ) -> LaunchCounts | None:
         observer = _CountOnly(self._counter)
         hooks, kernel.function.pre_run_hooks = kernel.function.pre_run_hooks, []
-        self._thread = threading.get_ident()
+        self._thread, self.busy = threading.get_ident(), True
         try:
             with interpret(only=[kernel.name], observer=observer):
                 kernel.function.run(**arguments, grid=grid, warmup=False)
         except TtoolsError as error:
             self._notes.setdefault(kernel.name, getattr(error, "what", None) or str(error))
         finally:
-            self._thread = None
+            self._thread, self.busy = None, False
             kernel.function.pre_run_hooks = hooks
         if observer.counts is not None:
             for note in observer.counts.notes:

@@ -61,8 +61,14 @@ class LaunchedKernel:
         """Whether what a launch does cannot be told without what is in memory."""
         return self.decides is None or self.decides.memory
 
-    def key(self) -> Key:
-        """Gives equal things for launches that do the same, but for what depends on memory."""
+    def key(self, *, counts: bool) -> Key:
+        """Gives equal things for launches that do the same, but for what depends on memory.
+
+        Args:
+            counts: whether that is asked for; without, launches of one grid are the same.
+        """
+        if not counts:
+            return itemgetter(*_GRID)
         if self.decides is None:
             return _of_all
         pick: Key = itemgetter(*_GRID, *(self._places[n] for n in self.decides.numbers))

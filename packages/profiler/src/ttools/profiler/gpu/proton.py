@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +52,7 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
         flags = importlib.import_module("triton.profiler.flags").flags
     except ImportError as error:
         raise UsageError(f"this Triton has no Proton: {error}") from error
+    earlier = bool(flags.profiling_on)
     try:
         number = proton.start(
             str(stem),
@@ -73,11 +74,13 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
         torch.cuda.synchronize()
         others = flags.profiling_on
         proton.finalize(number)
-        flags.profiling_on = others and bool(_running(module.libproton))
+        flags.profiling_on = others and (earlier or bool(_running(module.libproton)))
 
 
 #: Sessions that the program has started and not ended, while ours runs.
 _others: dict[int, list[int]] = {}
+#: Our own that run.
+_ours: set[int] = set()
 
 
 def _running(native: Any) -> list[int]:
@@ -102,18 +105,23 @@ def _spared(native: Any, own: int) -> Iterator[None]:
 
     def of_all(single: str) -> Callable[..., None]:
         def each(*words: Any) -> None:
-            for number in list(others):
-                if number != own:
+            # Numbers go up: those below ours are of sessions that were there before.
+            for number in sorted({*range(own), *others} - _ours):
+                with suppress(RuntimeError):  # it has ended
                     getattr(native, single)(number, *words)
+            if single == "finalize":
+                others.clear()
 
         return each
 
+    _ours.add(own)
     native.start, native.finalize = start, finalize
     for name, single in _ALL.items():
         setattr(native, name, of_all(single))
     try:
         yield
     finally:
+        _ours.discard(own)
         for name, original in before.items():
             setattr(native, name, original)
 
