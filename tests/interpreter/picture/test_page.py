@@ -195,6 +195,37 @@ def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
     assert found["own"] == "3"
 
 
+def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
+    found = ask("""
+      const press = (id, ...keys) => keys.forEach((key) =>
+        $(id).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
+      set("tensor", 1, "change");
+      press("map", "ArrowRight");
+      found.first = text("map-readout");
+      press("map", ...Array(17).fill("ArrowRight"));
+      found.later = text("map-readout");
+      press("grid", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter");
+      found.program = [text("grid-readout"), text("program-text")];
+      press("grid", "ArrowLeft", " ");
+      found.back = text("program-text");
+      set("program", 1);
+      chip("x", Number(chip("turn").dataset.line) - 1).click();
+      press("value-cells", ...Array(5).fill("ArrowRight"));
+      found.lane = text("value-readout");
+      press("value-bins", "ArrowRight");
+      found.bin = text("bins-readout");
+      found.ignored = $("map").dispatchEvent(
+        new KeyboardEvent("keydown", { key: "Tab", cancelable: true }));
+    """)
+    assert found["first"] == "element 0: loaded by program 0, once each"
+    assert found["later"] == "element 17: loaded by program 1, once each"
+    assert found["program"] == ["program (3, 0, 0)", "(3, 0, 0)"]
+    assert found["back"] == "(2, 0, 0)"
+    assert found["lane"] == "lane 4: nan"
+    assert found["bin"].startswith("16.00 to ")
+    assert found["ignored"]  # such as Tab
+
+
 def test_a_page_of_much_stays_small(
     monkeypatch: pytest.MonkeyPatch, run: Interpretation, tmp_path: Path
 ) -> None:

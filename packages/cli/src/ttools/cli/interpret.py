@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
 from ttools.cli import exit_codes, options, statistics, watch_options, watching
 from ttools.cli.console import require_folder, say
 from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
+
+
+class _Chosen:
+    """The kernels that `--only` names, and those that were launched.
+
+    Args:
+        names: of kernels.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self.launched: dict[str, None] = {}
+
+    def __call__(self, kernel: str) -> bool:
+        self.launched[kernel] = None
+        return kernel in self._names
+
+    def missing(self) -> list[str]:
+        """The names that no kernel had."""
+        return [name for name in self._names if name not in self.launched]
+
+    def listed(self) -> str:
+        """The kernels that were launched."""
+        return ", ".join(sorted(self.launched)) or "none"
 
 
 def interpret_command(
@@ -65,8 +91,9 @@ def interpret_command(
     take_over_from_upstream("ttools interprets")
     from ttools.interpreter.api import interpret
 
+    chosen = _Chosen(only or ())
     with interpret(
-        only=only or None,
+        only=chosen if only else None,
         threads=threads,
         order=order.value,
         seed=seed,
@@ -85,8 +112,11 @@ def interpret_command(
     for warning in run.warnings:
         if warning not in run.unmatched:
             say("warning", warning)
+    for name in chosen.missing():
+        say("warning", f"no kernel `{name}` was launched (--only); launched: {chosen.listed()}")
     if not run.stats and not pdb:
-        say("note", "no Triton kernel was launched, so nothing was interpreted")
+        which = " that --only names" if chosen.launched else ""
+        say("note", f"no Triton kernel{which} was launched, so nothing was interpreted")
     if wanted.any and run.stats:
         differs = watching.report(run, wanted, str(work))
         watching.refuse_unmatched(run)

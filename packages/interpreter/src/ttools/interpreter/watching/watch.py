@@ -113,7 +113,9 @@ class Watching:
         """
         if self._against is None:
             raise UsageError("nothing is compared: interpret(compare=...) says with what")
-        other = self._other or Recording(self._twin_file.getvalue())
+        other = self._other
+        if other is None:
+            other = Recording(self._twin_file.getvalue())
         names = ("native code", "Python" if self._other is None else str(self._against))
         return compare(self.recording, other, names=names, **self._tolerances)
 
@@ -121,6 +123,11 @@ class Watching:
         """Marks the trace as complete; returns what the user should know."""
         self.recorder.finish()
         sentences = [*self.recorder.complaints(), *self.recorder.gaps()]
+        if self._other is not None and not self._other.complete:
+            sentences.append(
+                f"`{self._against}` ends early, since its run was interrupted: what is not in it "
+                "is not compared"
+            )
         refused = self.recorder.writer.refused
         if refused:
             sentences.append(

@@ -24,12 +24,15 @@ function prepare(canvas, width, height) {
   context.clearRect(0, 0, width, height);
   return context;
 }
+// How much narrower and lower a canvas is than it was drawn: narrow windows shrink some.
+const scaleOf = (canvas) => [canvas.clientWidth / parseFloat(canvas.style.width), canvas.clientHeight / parseFloat(canvas.style.height)];
 // Which cell of `columns` times `rows` a mouse event points at, or null.
 function cellAt(event, rows, columns, width, height) {
   const box = event.target.getBoundingClientRect();
   const border = event.target.clientLeft;
-  const column = Math.floor((event.clientX - box.left - border) / width);
-  const row = Math.floor((event.clientY - box.top - border) / height);
+  const [right, down] = scaleOf(event.target);
+  const column = Math.floor((event.clientX - box.left - border) / (width * right));
+  const row = Math.floor((event.clientY - box.top - border) / (height * down));
   return row >= 0 && column >= 0 && row < rows && column < columns ? [row, column] : null;
 }
 const count = (number) => number.toLocaleString("en");
