@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -99,6 +99,69 @@ def test_what_is_observed_cannot_run_eagerly() -> None:
         interpret(engine="eager", observer=object())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="must be one of native, eager"):
         interpret(engine="other")  # type: ignore[arg-type]
+
+
+@triton.jit
+def widens(x_ptr, n, N: tl.constexpr):
+    offsets = tl.arange(0, N)
+    total = tl.zeros((N,), tl.float32)
+    for i in range(n):
+        total = total + tl.load(x_ptr + offsets).to(tl.float64) * i
+    tl.store(x_ptr + offsets, total)
+
+
+@triton.jit
+def leaves(x_ptr, n):
+    for i in range(n):
+        tl.store(x_ptr, 1.0)
+        if i > n - 2:
+            return
+
+
+@triton.jit
+def keeps_types(out_ptr, n, N: tl.constexpr):
+    """All of this compiles."""
+    total = 0
+    scale = 1.0
+    for i in tl.static_range(2):
+        total = total + tl.full((), i, tl.int64)
+    for i in range(n):
+        part = i + tl.arange(0, N)
+        total += tl.sum(part)
+        scale *= 0.5
+    for i in range(tl.full((), 3, tl.int64)):
+        part = scale * i
+        scale += part
+    tl.store(out_ptr, total + scale)
+
+
+@pytest.mark.parametrize("engine", ["native", "eager"])
+@pytest.mark.parametrize(
+    ("kernel", "constants", "sentence"),
+    [
+        (widens, {"N": 4}, r"Loop-carried variable total has initial type"),
+        (leaves, {}, "Cannot have `return` statements inside `while` or `for`"),
+    ],
+    ids=["types", "return"],
+)
+def test_loops_that_do_not_compile(
+    engine: Literal["native", "eager"],
+    kernel: triton.JITFunction,
+    constants: dict[str, int],
+    sentence: str,
+) -> None:
+    with interpret(engine=engine), pytest.raises(CompilationError, match=sentence):
+        kernel[(1,)](torch.zeros(4), 3, **constants)
+
+
+def test_loops_that_compile() -> None:
+    found = []
+    for engine in ("native", "eager"):
+        out = torch.zeros(1)
+        with interpret(engine=engine):
+            keeps_types[(1,)](out, 3, N=4)
+        found.append(out.item())
+    assert found[0] == found[1] == 1 + 30 + 0.125 * 6
 
 
 @triton.jit

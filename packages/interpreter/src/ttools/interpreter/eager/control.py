@@ -15,6 +15,7 @@ from triton.language import core
 from ttools.core.errors import KernelError, UnsupportedError
 from ttools.core.triton_versions import static_assertion_failure
 from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.loop_checks import carrying, refuse_return
 from ttools.interpreter.eager.recorded import assigned, loop, turn
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import (
@@ -27,7 +28,7 @@ from ttools.interpreter.eager.values import (
     unwrapped,
 )
 
-__all__ = ["assigned", "loop", "tensor_of", "turn"]
+__all__ = ["assigned", "carrying", "loop", "refuse_return", "tensor_of", "turn"]
 
 
 def annotated(annotation: Any, value: Any) -> Any:

@@ -31,7 +31,7 @@ def rewrite(function: ast.FunctionDef) -> ast.Module:
             argument.annotation = None
     function.returns = None
     function.decorator_list = []
-    rewriter = _Rewriter()
+    rewriter = _Rewriter({a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)})
     function.body = [rewriter.visit(statement) for statement in function.body]
     return ast.fix_missing_locations(ast.Module(body=[function], type_ignores=[]))
 
@@ -48,13 +48,16 @@ def _call(name: str, place: ast.AST, *arguments: ast.expr) -> Any:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self) -> None:
+    def __init__(self, parameters: set[str]) -> None:
+        self._bound = parameters
         self._held = 0
+        self._loops = 0
 
     # ---- names
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         node.value = _call("tensor_of", node.value, self.visit(node.value))
+        self._bound |= _stored(*node.targets)
         return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
@@ -68,6 +71,7 @@ class _Rewriter(ast.NodeTransformer):
         if node.value is None:
             return _keep(ast.Pass(), node)
         value = _call("annotated", node.value, node.annotation, self.visit(node.value))
+        self._bound |= _stored(node.target)
         return _keep(ast.Assign([node.target], value), node)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
@@ -122,6 +126,33 @@ class _Rewriter(ast.NodeTransformer):
 
     # ---- statements and calls
 
+    def visit_For(self, node: ast.For) -> Any:
+        if not isinstance(node.iter, ast.Call) or _is_static(node.iter):
+            return self.generic_visit(node)
+        carried = sorted((_stored(*node.body) & self._bound) - _stored(node.target))
+        self._loop(node)
+        if carried:
+            names = [_keep(ast.Constant(name), node.iter) for name in carried]
+            node.iter = _call("carrying", node.iter, node.iter, *names)
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        return self._loop(node)
+
+    def _loop(self, node: ast.stmt) -> Any:
+        bound = set(self._bound)
+        self._loops += 1
+        self.generic_visit(node)
+        self._loops -= 1
+        self._bound = bound  # what only a loop's body assigns is gone behind it
+        return node
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        self.generic_visit(node)
+        if not self._loops:
+            return node
+        return [_keep(ast.Expr(_call("refuse_return", node)), node), node]
+
     def visit_Assert(self, node: ast.Assert) -> Any:
         self.generic_visit(node)
         message = node.msg or _keep(ast.Constant(""), node)
@@ -139,12 +170,19 @@ class _Rewriter(ast.NodeTransformer):
             node.func = _keep(ast.Name("breakpoint", ast.Load()), node.func)
         return node
 
-    def visit_For(self, node: ast.For) -> Any:
-        self.generic_visit(node)
-        return node
-
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         return node  # nested functions are plain Python, which only runs eagerly
+
+
+def _stored(*nodes: ast.AST) -> set[str]:
+    """The names that something assigns."""
+    names = (each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name))
+    return {each.id for each in names if isinstance(each.ctx, ast.Store)}
+
+
+def _is_static(call: ast.Call) -> bool:
+    """Whether a loop over a call's result is unrolled where it is compiled."""
+    return ast.unparse(call.func).rpartition(".")[2] == "static_range"
 
 
 def _is_text(node: ast.expr) -> bool:
