@@ -8,10 +8,12 @@ import bounds_cases  # noqa: F401 - the files register their cases
 import call_cases  # noqa: F401
 import catalogue
 import clean_atomics  # noqa: F401
+import clean_forms  # noqa: F401
 import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
 import deadlock_cases  # noqa: F401
+import form_cases  # noqa: F401
 import hint_cases  # noqa: F401
 import numeric_cases  # noqa: F401
 import order_cases  # noqa: F401

@@ -206,6 +206,7 @@ def _probe(data: dict[str, Any]) -> ProbeSite:
             "lanes": tuple(map(tuple, data["lanes"])),
             "shown": tuple(Shown(**shown) for shown in data["shown"]),
             "attributes": tuple(map(tuple, data["attributes"])),
+            "choices": tuple(data["choices"]),
         }
     )
 

@@ -133,6 +133,16 @@ class Addresses:
             return through
         return next((n for n in range(len(self._regions)) if self._holds(n, address)), None)
 
+    def nearest(self, address: int, parameters: Sequence[int]) -> int | None:
+        """The parameter whose storage is nearest to an address; None if none is near."""
+
+        def distance(parameter: int) -> int:
+            start, end = self._regions[parameter].storage
+            return max(start - address, address - end, 0)
+
+        best = min(parameters, key=distance, default=None)
+        return best if best is not None and distance(best) < _NEAR else None
+
     def _holds(self, parameter: int, address: int) -> bool:
         start, end = self._regions[parameter].storage
         return start <= address < end

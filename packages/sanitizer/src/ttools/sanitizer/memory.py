@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from ttools.core.findings import Finding, Severity
+from ttools.core.findings import Argument, Finding, Severity
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.monitor import Count, Witness
@@ -76,6 +76,8 @@ class _Teller:
         where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
         if argument and self.site.kind != "load":
             where = f" to `{argument.name}`"
+        if argument is None and self.site.choices:
+            argument, where = self._one_of_several()
         if argument is None and (argument := self.subject.argument(self.table)) is not None:
             where = f" from `{argument.name}`"  # the pointer
         return Finding(
@@ -99,6 +101,17 @@ class _Teller:
             help=advice,
         )
 
+    def _one_of_several(self) -> tuple[Argument | None, str]:
+        """The argument that the access misses, where its pointer is one of several; and words."""
+        choices = self.site.choices
+        names = ", ".join(
+            f"`{self.subject.names[n]}`" for n in choices if n < len(self.subject.names)
+        )
+        nearest = self.addresses.nearest(self.witness.address, choices)
+        preposition = "from" if self.site.kind == "load" else "to"
+        argument = None if nearest is None else self.subject.argument(nearest)
+        return argument, f" {preposition} one of {names}" if argument else ""
+
     def _judgement(self) -> tuple[str, str, tuple[str, ...], str]:
         """Kind, message, notes and help."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
@@ -117,9 +130,7 @@ class _Teller:
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
-        masked = any(name == "mask" for name, _ in self._mask())
-        advice = _HELP["masked"] if not masked else _HELP["unmasked"]
-        advice = advice.format(access=self.site.kind, variable=self._index_name())
+        advice = self._mask_advice()
         notes: tuple[str, ...] = tuple(filter(None, (self._distance(), self._neighbour())))
         return kind, f"out-of-bounds {noun}", notes, advice
 
@@ -132,7 +143,12 @@ class _Teller:
         near = self.addresses.near(address) or "belongs to no tensor that this run has seen"
         notes = (f"address {address:#x} {near}",)
         kind = f"oob_{self.site.kind}"
-        return kind, f"out-of-bounds {noun} by a computed pointer", notes, _HELP["unknown"]
+        advice = self._mask_advice() if self.site.choices else _HELP["unknown"]
+        return kind, f"out-of-bounds {noun} by a computed pointer", notes, advice
+
+    def _mask_advice(self) -> str:
+        advice = _HELP["masked"] if self.site.masked else _HELP["unmasked"]
+        return advice.format(access=self.site.kind, variable=self._index_name())
 
     def _distance(self) -> str:
         assert self.region is not None

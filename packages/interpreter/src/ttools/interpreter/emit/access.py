@@ -138,6 +138,7 @@ class _Access:
             lanes=tuple(axis.lanes for axis in self.at),
             width=self.width,
             parameter=self.prober.root(pointer),
+            choices=self.prober.choices(pointer),
             leader=self.prober.leader(self.op, self.e.evaluation),
             order=(memory_order(pointer) or ()) if pointer.is_tensor else (),
             flags=self.flags,

@@ -183,6 +183,7 @@ class ProbeSite:
         order: axes from the slowest to the fastest in memory; row-major if empty.
         lanes: per axis, the lanes' offsets from the base coordinate; the width if there is none.
         parameter: index of the pointer parameter that the address derives from, -1 if unknown.
+        choices: the parameters of which it is one, where it is one of several; empty if unknown.
         leader: number of the first site of this evaluation of the operation; unrolled code has
             several for different lanes, which count together.
         flags: bits of `probe_layout.ACQUIRES` and the following.
@@ -209,6 +210,7 @@ class ProbeSite:
     shown: tuple[Shown, ...] = ()
     payload: int = 0
     attributes: tuple[tuple[str, str], ...] = ()
+    choices: tuple[int, ...] = ()
 
     @property
     def walk(self) -> tuple[int, ...]:

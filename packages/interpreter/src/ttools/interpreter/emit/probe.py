@@ -81,6 +81,12 @@ class Prober:
         (only,) = roots if len(roots) == 1 else (None,)
         return -1 if only is None else only
 
+    def choices(self, pointer: Value) -> tuple[int, ...]:
+        """The parameters of which an address derives from one; empty if that is not all."""
+        roots = self._roots(pointer)
+        known = sorted(root for root in roots if root is not None)
+        return tuple(known) if len(known) == len(roots) > 1 else ()
+
     def leaves_footprint(self, pointer: Value) -> bool:
         """Whether the memory behind a pointer may be written by this launch."""
         if not self.instruments.footprints:
