@@ -152,6 +152,26 @@ def test_what_proton_keeps(data: Any, tmp_path: Path) -> None:
     assert view.root.total("count") == 5.0
 
 
+def telling(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"flops32": 3.0 * arguments["n"]}
+
+
+@triton.jit(launch_metadata=telling)
+def telling_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=offs < n)
+
+
+@pytest.mark.parametrize("hook", [None, "triton"])
+def test_what_kernels_tell(hook: Any, tmp_path: Path) -> None:
+    x = torch.empty(4096, device="cuda")
+    with profile(data="tree", hook=hook, proton_file=tmp_path / "kept") as prof:
+        telling_kernel[(4,)](x, 4096, BLOCK=1024)
+    row = prof.frame.set_index("kernel").loc["telling_kernel"]
+    assert (row["flops"], row["told_by"]) == (3 * 4096, "kernel")
+    assert ("flops32" in (tmp_path / "kept").read_text()) == (hook == "triton")
+
+
 def test_graphs_are_the_launches_that_they_hold() -> None:
     n = 1 << 16
     x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")

@@ -91,6 +91,16 @@ def test_launches_are_counted_by_what_decides() -> None:
     assert all(c.exact for c in counts if c)
 
 
+def test_launches_that_leave_out_constants_are_not_noted() -> None:
+    compiled = add_kernel[(1,)](X, Y, OUT, 60, 2.0, 64)
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        compiled[(1, 1, 1)](X, Y, OUT, 60, 2.0)
+        assert watch.launches == []
+        compiled[(1, 1, 1)](X, Y, OUT, 60, 2.0)
+    assert watch.launches == []
+
+
 def test_what_depends_on_memory_is_counted_when_it_is_made() -> None:
     index, length = torch.arange(64), torch.tensor([10])
     watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
@@ -114,13 +124,3 @@ def test_on_the_cpu_what_depends_on_memory_is_counted_each_time() -> None:
             gather_kernel[(1,)](index, X, OUT, 64)
     assert [s.counts.unique_loaded for s in prof.samples if s.counts] == [64 * 12, 64 * 8 + 4]
     assert prof.frame["told_by"][0] == "counts"
-
-
-def test_calls_are_timed_without_the_kernel() -> None:
-    with profile() as prof:
-        for _ in range(5):
-            turns_kernel[(1,)](X, OUT, 200_000, 1.0, 64)
-    (row,) = prof.frame.to_dict("records")
-    assert 0 < row["overhead_min_s"] <= row["overhead_median_s"] <= row["overhead_p95_s"]
-    # The loop takes far longer than the call around it.
-    assert row["overhead_median_s"] < row["median_s"]

@@ -150,6 +150,10 @@ def test_replays_of_graphs_are_launches(monkeypatch: pytest.MonkeyPatch) -> None
 def test_proton_is_only_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="mode is Proton's"):
         profile(on="cpu", mode="pcsampling")
+    with pytest.raises(UsageError, match="hook is Proton's"):
+        profile(on="cpu", hook="triton")
+    with pytest.raises(UsageError, match="hook='launch': must be triton"):
+        profile(hook="launch")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="measures cycles inside kernels"):
         profile(backend="instrumentation")
 

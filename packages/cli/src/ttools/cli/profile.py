@@ -24,6 +24,7 @@ def profile_command(
     data: profile_options.DataOption = profile_options.ProfileData.TRACE,
     backend: profile_options.ProtonBackendOption = None,
     mode: profile_options.ModeOption = None,
+    hook: profile_options.HookOption = None,
     proton_file: profile_options.ProtonFileOption = None,
     only: options.OnlyOption = None,
     lines: profile_options.LinesOption = False,
@@ -60,6 +61,7 @@ def profile_command(
         data=data.value,
         backend=backend,
         mode=mode,
+        hook=hook.value if hook else None,
         proton_file=proton_file,
     )
     with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:

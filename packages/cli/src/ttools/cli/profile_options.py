@@ -45,6 +45,12 @@ class ProfileData(str, Enum):
     TREE = "tree"
 
 
+class ProtonHook(str, Enum):
+    """What Proton is hooked to."""
+
+    TRITON = "triton"
+
+
 DeviceOption = Annotated[
     str | None,
     typer.Option(
@@ -108,6 +114,17 @@ ModeOption = Annotated[
         "--mode",
         metavar="MODE",
         help="Of Proton's backend: periodic_flushing, pcsampling.",
+        show_default=False,
+        rich_help_panel=_GPU,
+    ),
+]
+
+
+HookOption = Annotated[
+    ProtonHook | None,
+    typer.Option(
+        "--hook",
+        help="Let the file that Proton writes hold what kernels tell of their launches, too.",
         show_default=False,
         rich_help_panel=_GPU,
     ),

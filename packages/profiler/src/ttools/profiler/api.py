@@ -24,7 +24,7 @@ from ttools.profiler.call_tree import Node, call_tree
 from ttools.profiler.configuration import config_text
 from ttools.profiler.devices import Device, device_of_machine, read_device
 from ttools.profiler.frames import kernel_frame, line_frame
-from ttools.profiler.gpu.proton import Data, ProtonOptions
+from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
 from ttools.profiler.graph_frame import graph_frame
 from ttools.profiler.origin import Context
@@ -236,6 +236,7 @@ def profile(
     data: Data = "trace",
     backend: str | None = None,
     mode: str | None = None,
+    hook: Hook | None = None,
     proton_file: Path | None = None,
 ) -> Profile:
     """Tells what kernels do, how long that takes, and what bounds it.
@@ -262,6 +263,8 @@ def profile(
         data: on a GPU, `trace` times every launch; `tree` keeps sums of equal ones, and costs less.
         backend: on a GPU, Proton's source of times; the GPU's own by default.
         mode: on a GPU, the backend's mode, as Proton has it: `periodic_flushing`, `pcsampling`.
+        hook: on a GPU, `triton` lets Proton's file hold what kernels tell of their launches, as
+            `proton.start` has it; the profile has it anyway.
         proton_file: on a GPU, where to keep the file that Proton writes.
 
     Raises:
@@ -280,6 +283,8 @@ def profile(
         raise UsageError(f"context={context!r}: must be shadow or python")
     if data not in ("trace", "tree"):
         raise UsageError(f"data={data!r}: must be trace or tree")
+    if hook not in (None, "triton"):
+        raise UsageError(f"hook={hook!r}: must be triton")
     if backend == "instrumentation":
         raise UsageError(
             "backend='instrumentation' measures cycles inside kernels, no times of launches; run "
@@ -292,7 +297,8 @@ def profile(
     known = device_of_machine() if device is None else read_device(device)
     session: Session
     if on == "cpu" or not has_gpu:
-        given = {"data": data != "trace", "backend": backend, "mode": mode, "file": proton_file}
+        given: dict[str, object] = {"data": data != "trace", "backend": backend, "mode": mode}
+        given |= {"hook": hook, "file": proton_file}
         if wrong := [name for name, value in given.items() if value]:
             raise UsageError(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
@@ -305,7 +311,7 @@ def profile(
                 "data='tree' keeps sums, of which launches that warm up cannot be told; leave out "
                 "`warmup`, or take data='trace'"
             )
-        options = ProtonOptions(context=context, data=data, backend=backend, mode=mode)
+        options = ProtonOptions(context=context, data=data, backend=backend, mode=mode, hook=hook)
         session = GpuSession(
             only, counts=counts, options=options, keep=proton_file, repetition=repetition
         )

@@ -210,9 +210,22 @@ class CountedLaunches:
             if getattr(compiled.src, "fn", None) is not None:
                 kernel = LaunchedKernel(compiled)
                 if self._only is None or kernel.name in self._only:
-                    launcher = self._noting(kernel, launcher)
+                    launcher = self._beginning(kernel, launcher)
             self._launchers[compiled] = launcher
         return launcher
+
+    def _beginning(
+        self, kernel: LaunchedKernel, launcher: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Stands for a launcher until the first launch; others may leave out constants."""
+        noting = self._noting(kernel, launcher)
+
+        def launch(*words: Any) -> Any:
+            chosen = noting if len(words) == kernel.words else launcher
+            self._launchers[kernel.compiled] = chosen
+            return chosen(*words)
+
+        return launch
 
     def _noting(self, kernel: LaunchedKernel, launcher: Any) -> Callable[..., Any]:
         known: dict[Hashable, _Alike] = {}

@@ -40,6 +40,7 @@ class LaunchedKernel:
         name: of the function.
         source: its file and first line.
         decides: what decides what a launch does; None if that is not known.
+        words: how many words Triton launches it with.
     """
 
     def __init__(self, compiled: Any) -> None:
@@ -48,6 +49,7 @@ class LaunchedKernel:
         self.name = str(self.function.__name__)
         self.source = kernel_source(self.function)
         self._signature = compiled.src.signature
+        self.words = FIRST_ARGUMENT + len(self._signature)
         ttir = compiled.asm.get("ttir")
         types = list(self._signature.values())
         plain = all(isinstance(each, str) and not is_descriptor(each) for each in types)

@@ -17,6 +17,7 @@ from ttools.core.errors import UsageError
 from ttools.profiler.origin import Context
 
 Data = Literal["trace", "tree"]
+Hook = Literal["triton"]
 _SUFFIXES: dict[Data, str] = {"trace": ".chrome_trace", "tree": ".hatchet"}
 
 
@@ -29,12 +30,14 @@ class ProtonOptions:
         data: `trace` times every launch, `tree` keeps sums and costs less.
         backend: Proton's source of times; the GPU's own by default.
         mode: of the backend: `pcsampling`, `periodic_flushing`.
+        hook: `triton` lets Proton's file hold what kernels tell of their launches, too.
     """
 
     context: Context = "shadow"
     data: Data = "trace"
     backend: str | None = None
     mode: str | None = None
+    hook: Hook | None = None
 
 
 @contextmanager
@@ -60,6 +63,7 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
             data=options.data,
             backend=options.backend,
             mode=options.mode,
+            hook=options.hook,
         )
     except Exception as error:
         raise UsageError(f"Proton cannot start: {type(error).__name__}: {error}") from error
