@@ -248,10 +248,13 @@ class _Access:
     def _tile_inside(self) -> str | None:
         """An i1, known before the loop that the access is in: all of the tile lies inside.
 
-        None where that cannot be told, or there is no loop.
+        None where that cannot be told, or there is no loop. Reductions wait for their values
+        rather than for a test, and their loops have several copies of an access to compile.
         """
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
+            return None
+        if any(preheader.carries for preheader in e.b.preheaders):
             return None
         if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
             return None

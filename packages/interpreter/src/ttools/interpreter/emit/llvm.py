@@ -74,11 +74,12 @@ class Preheader:
 
     Attributes:
         lines: of the function that the loop is in.
+        carries: whether the loop carries values from one turn to the next.
         known: what has been put there, by what asked for it.
     """
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
+    def __init__(self, lines: list[str], *, carries: bool) -> None:
+        self.lines, self.carries = lines, carries
         self.known: dict[object, str | None] = {}
         self._index = len(lines)
         lines.append("")
