@@ -1,12 +1,13 @@
-"""Compares the tuner with exhaustive `triton.autotune` on a GPU, and records every sample.
+"""Compares the tuner with exhaustive `triton.autotune` on a GPU: wall time, and what wins.
 
-    python benchmarks/tune_vs_autotune.py --output samples.json [--only gelu,softmax]
+    python benchmarks/tune_vs_autotune.py --samples benchmarks/spaces/h200.json --output FILE
+        [--only gelu,softmax] [--autotune gelu] [--seconds 165] [--repeats 10]
 
-Per kernel and shape: a cold guided tuning of a quarter of the space (worker processes and their
-start included), a cold exhaustive `triton.autotune`, both winners and the best of all timed in
-turns, and the samples of all configurations, for `replay_tuning.py`. Cold means that nothing was
-compiled before; the disk caches of both are new. Shapes after the first one of a kernel find what
-was compiled for it, on both sides.
+Per kernel: a cold guided tuning of a quarter of the space for each of three shapes, the start of
+worker processes included; a cold exhaustive `triton.autotune` for the first one. Both winners and
+the best configuration of the samples (of `record_spaces.py`) are timed in turns. Cold means that
+nothing was compiled before; the disk caches of both are new. `--repeats` tunes a product so often
+anew, by the default budget, and again with the lock file of the last: how often does the same win?
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 from tuning_problems import PROBLEMS, TuningProblem
+from tuning_samples import read_samples
 
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.bench import Checks
@@ -33,18 +36,12 @@ from ttools.tuner.problem import gpu_device
 from ttools.tuner.trial import candidates, config_key
 
 SHARE = 4
-#: Samples that are published of each configuration.
-KEPT = 15
-SCHEMA = "ttools.tuning-samples/1"
-
-
-def fresh_kernel(problem: TuningProblem) -> Any:
-    """The kernel as no process has compiled it."""
-    return triton.jit(problem.kernel.fn)
+REPEATED = "matmul_fp16"
 
 
 def autotuned(problem: TuningProblem) -> Any:
-    return triton.autotune(problem.configs(), list(problem.key))(fresh_kernel(problem))
+    """The kernel as no process has compiled it."""
+    return triton.autotune(problem.configs(), list(problem.key))(triton.jit(problem.kernel.fn))
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -59,125 +56,132 @@ def values_of(config: Any) -> dict[str, Any]:
     return {name: v for name, v in config.all_kwargs().items() if v is not None}
 
 
-def guided(problem: TuningProblem, cache: str) -> list[Any]:
-    """Seconds, winner and number of trials of guided tunings of a quarter of the space.
+def guided(problem: TuningProblem, inputs: Sequence[Any]) -> list[dict[str, Any]]:
+    """Seconds, winner and number of trials for each shape, in one run, as a program has.
 
-    One run for all shapes, as a program has; the first one waits for the start of its processes.
+    The first one waits for the start of its processes.
     """
-    os.environ["TRITON_CACHE_DIR"] = cache
     tuner = autotuned(problem)
     options = TuneOptions(trials=len(problem.configs()) // SHARE)
     found = []
+    start = time.perf_counter()
     with TuningRun(options, on="gpu") as run:
-        for shape in problem.shapes:
-            arguments, grid = problem.inputs(**shape)
-            seconds = timed(lambda a=arguments, g=grid: tuner[g](**a))  # type: ignore[misc]
+        for arguments, grid in inputs:
+            tuner[grid](**arguments)
+            torch.cuda.synchronize()
+            now = time.perf_counter()
             result = run.session.results[-1]
             for note in result.notes:
                 print("   note:", note)
             assert result.winner is not None
-            found.append((seconds, dict(result.winner.values), len(result.trials)))
+            winner = dict(result.winner.values)
+            found.append({"seconds": now - start, "winner": winner, "tried": len(result.trials)})
+            start = now
     return found
 
 
-def exhaustive(problem: TuningProblem, arguments: dict[str, Any], grid: Any, cache: str) -> Any:
+def exhaustive(problem: TuningProblem, arguments: dict[str, Any], grid: Any) -> dict[str, Any]:
     """Seconds and winner of `triton.autotune`."""
-    os.environ["TRITON_CACHE_DIR"] = cache
     tuner = autotuned(problem)
     seconds = timed(lambda: tuner[grid](**arguments))
-    return seconds, values_of(tuner.best_config)
+    return {"seconds": seconds, "winner": values_of(tuner.best_config)}
 
 
-def all_samples(problem: TuningProblem, arguments: dict[str, Any], grid: Any) -> Any:
-    """Each configuration's trial, by our bench; and the bench, to time in turns."""
+def in_turns(
+    problem: TuningProblem, arguments: dict[str, Any], grid: Any, keys: set[str]
+) -> dict[str, float]:
+    """The median of each of some configurations, in seconds."""
     launch = gpu_launch(autotuned(problem), (), {**arguments, "grid": grid, "warmup": False})
-    bench = GpuBench(launch, Checks())
-    space = candidates(launch.configs)
-    return space, [bench.attempt(each) for each in space], bench
+    wanted = [each for each in candidates(launch.configs) if each.key in keys]
+    turns = GpuBench(launch, Checks()).final(wanted)
+    return {key: statistics.median(samples) for key, samples in turns.items()}
 
 
 def compare(
-    problem: TuningProblem,
-    shape: Mapping[str, int],
-    tuned: tuple[float, Any, int],
-    cache: str,
-    autotunes: bool,
-) -> Any:
-    arguments, grid = problem.inputs(**shape)
-    own_s, own, tried = tuned
-    os.environ["TRITON_CACHE_DIR"] = cache
-    theirs_s, theirs = exhaustive(problem, arguments, grid, cache) if autotunes else (None, None)
-    space, trials, bench = all_samples(problem, arguments, grid)
-    right = [trial for trial in trials if trial.cost is not None]
-    best = min(right, key=lambda trial: trial.cost)
-    winners = {"tuner": own, "autotune": theirs, "best": dict(best.values)}
-    wanted = {config_key(values) for values in winners.values() if values}
-    turns = bench.final([each for each in space if each.key in wanted])
-    medians = {key: statistics.median(samples) for key, samples in turns.items()}
-    row = {
-        "kernel": problem.name,
-        "shape": dict(shape),
-        "space": len(space),
-        "tried": tried,
-        "seconds": {"tuner": own_s, "autotune": theirs_s},
-        "winners": winners,
-        "medians": {n: medians[config_key(v)] if v else None for n, v in winners.items()},
-        "conditions": best.conditions,
-        "trials": [
-            {
-                "config": dict(trial.values),
-                "status": trial.status,
-                "reason": trial.reason[:120],
-                "samples_ns": [round(s * 1e9) for s in trial.samples[:KEPT]],
-                "median_ns": None if trial.seconds is None else round(trial.seconds * 1e9),
+    problem: TuningProblem, best: Mapping[tuple[int, ...], str], autotunes: bool
+) -> list[dict[str, Any]]:
+    """A row per shape."""
+    inputs = [problem.inputs(**shape) for shape in problem.shapes]
+    rows = []
+    with tempfile.TemporaryDirectory() as ours, tempfile.TemporaryDirectory() as theirs:
+        os.environ["TRITON_CACHE_DIR"] = ours
+        own = guided(problem, inputs)
+        for shape, (arguments, grid), tuner in zip(problem.shapes, inputs, own, strict=True):
+            autotune = None
+            if autotunes and shape is problem.shapes[0]:
+                os.environ["TRITON_CACHE_DIR"] = theirs
+                autotune = exhaustive(problem, arguments, grid)
+                os.environ["TRITON_CACHE_DIR"] = ours
+            winners = {"tuner": tuner["winner"], "best": json.loads(best[tuple(shape.values())])}
+            winners |= {"autotune": autotune["winner"]} if autotune else {}
+            keys = {name: config_key(values) for name, values in winners.items()}
+            medians = in_turns(problem, arguments, grid, set(keys.values()))
+            row = {
+                "kernel": problem.name,
+                "shape": dict(shape),
+                "space": len(problem.configs()),
+                "tried": tuner["tried"],
+                "seconds": {"tuner": tuner["seconds"]}
+                | ({"autotune": autotune["seconds"]} if autotune else {}),
+                "winners": winners,
+                "medians": {name: medians[key] for name, key in keys.items()},
             }
-            for trial in trials
-        ],
-    }
-    least = min(medians.values())
-    told = ""
-    if theirs is not None:
-        told = f"autotune {theirs_s:.1f} s +{medians[config_key(theirs)] / least - 1:.1%}; "
-    print(
-        f"{problem.name} {tuple(shape.values())}: {len(space)} configs, {tried} tried; "
-        f"tuner {own_s:.1f} s +{medians[config_key(own)] / least - 1:.1%}; "
-        f"{told}best {least * 1e6:.1f} us; {sum(t.status != 'ok' for t in trials)} rejected",
-        flush=True,
-    )
-    return row
+            least = min(medians.values())
+            told = ", ".join(f"{n} +{medians[k] / least - 1:.1%}" for n, k in keys.items())
+            taken = ", ".join(f"{n} {s:.1f} s" for n, s in row["seconds"].items())
+            print(f"{problem.name} {tuple(shape.values())}: {taken}; {told}", flush=True)
+            rows.append(row)
+    return rows
+
+
+def repeat(problem: TuningProblem, shape: Mapping[str, int], times: int) -> dict[str, Any]:
+    """How often each configuration wins, tuned anew each time and with a lock file."""
+    os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
+    arguments, grid = problem.inputs(**shape)
+    lock = Path(tempfile.mkdtemp()) / "lock.json"
+    counts: dict[str, Any] = {}
+    for name, locked in (("tuned", False), ("locked", True)):
+        found: Counter[str] = Counter()
+        for _ in range(times):
+            tuner = autotuned(problem)
+            with TuningRun(TuneOptions(workers=0), on="gpu", lock=lock, locked=locked):
+                tuner[grid](**arguments)
+            found[config_key(values_of(tuner.best_config))] += 1
+        counts[name] = found.most_common()
+    print(problem.name, tuple(shape.values()), counts, flush=True)
+    return {"kernel": problem.name, "shape": dict(shape), **counts}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--samples", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after so long")
-    parser.add_argument(
-        "--first", action="store_true", help="run triton.autotune for the first shape only"
-    )
+    parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
+    parser.add_argument("--repeats", type=int, default=0)
     options = parser.parse_args()
-    all_shapes = not options.first
     began = time.monotonic()
-    rows: list[Any] = []
     names = set(filter(None, options.only.split(",")))
+    autotunes = set(filter(None, options.autotune.split(",")))
+    best: dict[str, dict[tuple[int, ...], str]] = {}
+    for each in read_samples(options.samples):
+        costs = {key: cost for key, cost in each.costs.items() if cost is not None}
+        sizes = tuple(each.shape.values())
+        best.setdefault(each.kernel, {})[sizes] = min(costs, key=lambda key: costs[key])
+    data: dict[str, Any] = {"device": gpu_device(), "rows": [], "repeats": []}
     for problem in PROBLEMS:
         if names and problem.name not in names:
             continue
-        with tempfile.TemporaryDirectory() as own, tempfile.TemporaryDirectory() as theirs:
-            for shape, tuned in zip(problem.shapes, guided(problem, own), strict=True):
-                if time.monotonic() - began > options.seconds:
-                    print("out of time at", problem.name, shape)
-                    break
-                rows.append(
-                    compare(problem, shape, tuned, theirs, all_shapes or shape is problem.shapes[0])
-                )
-                data = {
-                    "schema": SCHEMA,
-                    "device": gpu_device(),
-                    "versions": {"triton": triton.__version__, "torch": torch.__version__},
-                    "rows": rows,
-                }
-                options.output.write_text(json.dumps(data) + "\n")
+        if time.monotonic() - began > options.seconds:
+            print("out of time at", problem.name)
+            break
+        data["rows"] += compare(problem, best[problem.name], problem.name in autotunes)
+        options.output.write_text(json.dumps(data) + "\n")
+    problem = next(each for each in PROBLEMS if each.name == REPEATED)
+    for shape in problem.shapes[1:] if options.repeats else ():
+        data["repeats"].append(repeat(problem, shape, options.repeats))
+        options.output.write_text(json.dumps(data) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The kernels, spaces and shapes that tuners are compared on, written as one writes them for a GPU.
+"""The spaces and shapes that tuners are compared on, and arguments for each.
 
 Must not know who tunes them.
 """
@@ -6,146 +6,20 @@ Must not know who tunes them.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import triton
-import triton.language as tl
-
-# Kernels have no annotations but constexpr: their parameters are what a launch makes of them.
-# mypy: disable-error-code="no-untyped-def"
-
-
-@triton.jit
-def matmul_kernel(
-    a_ptr, b_ptr, c_ptr, M, N, K,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
-):  # fmt: skip
-    pid = tl.program_id(0)
-    rows, columns = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
-    group = pid // (GROUP_M * columns)
-    height = min(rows - group * GROUP_M, GROUP_M)
-    pid_m = group * GROUP_M + (pid % (GROUP_M * columns)) % height
-    pid_n = (pid % (GROUP_M * columns)) // height
-    m = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)) % M
-    n = (pid_n * BLOCK_N + tl.arange(0, BLOCK_N)) % N
-    k = tl.arange(0, BLOCK_K)
-    a = a_ptr + m[:, None] * K + k[None, :]
-    b = b_ptr + n[None, :] * K + k[:, None]
-    total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for start in range(0, K, BLOCK_K):
-        left = start + k < K
-        total = tl.dot(
-            tl.load(a, mask=left[None, :], other=0.0),
-            tl.load(b, mask=left[:, None], other=0.0),
-            total,
-        )
-        a += BLOCK_K
-        b += BLOCK_K
-    m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)
-    n = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
-    inside = (m[:, None] < M) & (n[None, :] < N)
-    tl.store(c_ptr + m[:, None] * N + n[None, :], total.to(tl.float16), mask=inside)
-
-
-@triton.jit
-def attention_kernel(
-    q_ptr, k_ptr, v_ptr, out_ptr, length, scale,
-    HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    base = tl.program_id(1).to(tl.int64) * length * HEAD
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    lanes = tl.arange(0, HEAD)
-    columns = tl.arange(0, BLOCK_N)
-    inside = rows[:, None] < length
-    at = base + rows[:, None] * HEAD + lanes[None, :]
-    q = tl.load(q_ptr + at, mask=inside, other=0.0)
-    most = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    weight = tl.zeros((BLOCK_M,), tl.float32)
-    total = tl.zeros((BLOCK_M, HEAD), tl.float32)
-    for start in range(0, length, BLOCK_N):
-        there = start + columns < length
-        k = tl.load(
-            k_ptr + base + (start + columns)[None, :] * HEAD + lanes[:, None],
-            mask=there[None, :],
-            other=0.0,
-        )
-        scores = tl.where(there[None, :], tl.dot(q, k) * scale, float("-inf"))
-        new = tl.maximum(most, tl.max(scores, 1))
-        p = tl.exp2(scores - new[:, None])
-        fade = tl.exp2(most - new)
-        weight = weight * fade + tl.sum(p, 1)
-        v = tl.load(
-            v_ptr + base + (start + columns)[:, None] * HEAD + lanes[None, :],
-            mask=there[:, None],
-            other=0.0,
-        )
-        total = tl.dot(p.to(tl.float16), v, total * fade[:, None])
-        most = new
-    tl.store(out_ptr + at, (total / weight[:, None]).to(tl.float16), mask=inside)
-
-
-@triton.jit
-def layer_norm_kernel(
-    x_ptr, w_ptr, out_ptr, rows, columns, eps, BLOCK: tl.constexpr, ROWS: tl.constexpr
-):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    lanes = tl.arange(0, BLOCK)
-    start = row[:, None].to(tl.int64) * columns
-    total = tl.zeros((ROWS, BLOCK), tl.float32)
-    squares = tl.zeros((ROWS, BLOCK), tl.float32)
-    for offset in range(0, columns, BLOCK):
-        at = offset + lanes[None, :]
-        inside = (row[:, None] < rows) & (at < columns)
-        x = tl.load(x_ptr + start + at, mask=inside, other=0.0).to(tl.float32)
-        total += x
-        squares += x * x
-    mean = tl.sum(total, 1) / columns
-    spread = tl.rsqrt(tl.sum(squares, 1) / columns - mean * mean + eps)
-    for offset in range(0, columns, BLOCK):
-        at = offset + lanes[None, :]
-        inside = (row[:, None] < rows) & (at < columns)
-        x = tl.load(x_ptr + start + at, mask=inside, other=0.0).to(tl.float32)
-        w = tl.load(w_ptr + at, mask=at < columns, other=0.0).to(tl.float32)
-        y = (x - mean[:, None]) * spread[:, None] * w
-        tl.store(out_ptr + start + at, y.to(tl.float16), mask=inside)
-
-
-@triton.jit
-def softmax_kernel(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr, ROWS: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    lanes = tl.arange(0, BLOCK)
-    start = row[:, None].to(tl.int64) * columns
-    most = tl.full((ROWS, BLOCK), -1e30, tl.float32)
-    weight = tl.zeros((ROWS, BLOCK), tl.float32)
-    for offset in range(0, columns, BLOCK):
-        at = offset + lanes[None, :]
-        inside = (row[:, None] < rows) & (at < columns)
-        x = tl.load(x_ptr + start + at, mask=inside, other=-1e30).to(tl.float32)
-        new = tl.maximum(most, x)
-        weight = weight * tl.exp(most - new) + tl.exp(x - new)
-        most = new
-    top = tl.max(most, 1)
-    total = tl.sum(weight * tl.exp(most - top[:, None]), 1)
-    for offset in range(0, columns, BLOCK):
-        at = offset + lanes[None, :]
-        inside = (row[:, None] < rows) & (at < columns)
-        x = tl.load(x_ptr + start + at, mask=inside, other=0.0).to(tl.float32)
-        y = tl.exp(x - top[:, None]) / total[:, None]
-        tl.store(out_ptr + start + at, y.to(tl.float16), mask=inside)
-
-
-@triton.jit
-def gelu_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, TURNS: tl.constexpr):
-    for turn in tl.static_range(TURNS):
-        offsets = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
-        inside = offsets < n
-        x = tl.load(x_ptr + offsets, mask=inside).to(tl.float32)
-        y = tl.load(y_ptr + offsets, mask=inside).to(tl.float32)
-        gelu = 0.5 * x * (1 + tl.math.erf(x * 0.7071067811865476))
-        tl.store(out_ptr + offsets, (gelu * y).to(tl.float16), mask=inside)
-
+from tuning_kernels import (
+    attention_kernel,
+    gelu_kernel,
+    grouped_matmul_kernel,
+    layer_norm_kernel,
+    matmul_kernel,
+    softmax_kernel,
+)
 
 Values = Mapping[str, Sequence[Any]]
 _OPTIONS = ("num_warps", "num_stages")
@@ -161,6 +35,7 @@ class TuningProblem:
         key: what is tuned apart.
         space: values by parameter; all combinations that `keeps` keeps are configurations.
         shapes: sizes by name, each a launch.
+        more_shapes: further ones, for rules and for searches that know other shapes.
         inputs: arguments by name, and the grid, of a shape.
         keeps: whether a combination is one that somebody would write down.
     """
@@ -170,6 +45,7 @@ class TuningProblem:
     key: Sequence[str]
     space: Values
     shapes: Sequence[Mapping[str, int]]
+    more_shapes: Sequence[Mapping[str, int]]
     inputs: Callable[..., tuple[dict[str, Any], Callable[[Mapping[str, Any]], tuple[int, ...]]]]
     keeps: Callable[[Mapping[str, Any]], bool] = lambda values: True
 
@@ -232,6 +108,34 @@ def _gelu(n: int) -> Any:
     return arguments, lambda meta: (triton.cdiv(n, meta["BLOCK"] * meta["TURNS"]),)
 
 
+def _grouped(groups: int, m: int, n: int, k: int) -> Any:
+    """Groups of 0.5 to 1.5 times `m` rows."""
+    import torch
+
+    heights = [m // 2 + m * (7 * group % groups) // max(1, groups - 1) for group in range(groups)]
+    tables = {
+        "a_table": [torch.randn(height, k, device="cuda").half() for height in heights],
+        "b_table": [torch.randn(k, n, device="cuda").half() for _ in heights],
+        "c_table": [torch.empty(height, n, device="cuda").half() for height in heights],
+    }
+    arguments: dict[str, Any] = {
+        name: torch.tensor([each.data_ptr() for each in matrices], device="cuda")
+        for name, matrices in tables.items()
+    }
+    arguments |= {"heights": torch.tensor(heights, dtype=torch.int32, device="cuda")}
+    _alive.append(tables)
+
+    def grid(meta: Mapping[str, Any]) -> tuple[int, ...]:
+        tiles = triton.cdiv(max(heights), meta["BLOCK_M"]) * triton.cdiv(n, meta["BLOCK_N"])
+        return tiles, groups
+
+    return arguments | {"N": n, "K": k}, grid
+
+
+#: Matrices that only tables of addresses lead to, of the latest launches.
+_alive: deque[Any] = deque(maxlen=8)
+
+
 def _tiles(block_k: Sequence[int]) -> Values:
     return {
         "BLOCK_M": (64, 128, 256),
@@ -262,6 +166,20 @@ def _fits_tile(values: Mapping[str, Any]) -> bool:
     return int(values["BLOCK_M"] * values["BLOCK_N"]) <= 256 * 128
 
 
+_MORE_PRODUCTS = (
+    {"m": 2048, "n": 2048, "k": 2048},
+    {"m": 1024, "n": 1024, "k": 1024},
+    {"m": 4096, "n": 512, "k": 4096},
+    {"m": 128, "n": 8192, "k": 4096},
+    {"m": 8192, "n": 8192, "k": 1024},
+)
+_MORE_ROWS = (
+    {"rows": 4096, "columns": 1024},
+    {"rows": 16384, "columns": 2048},
+    {"rows": 2048, "columns": 16384},
+    {"rows": 65536, "columns": 256},
+    {"rows": 1024, "columns": 4096},
+)
 _ROW_SHAPES = (
     {"rows": 8192, "columns": 4096},
     {"rows": 32768, "columns": 768},
@@ -278,6 +196,7 @@ PROBLEMS = (
             "num_warps": (1, 2, 4, 8, 16),
         },
         shapes=({"n": 1 << 26}, {"n": 1 << 22}, {"n": 1 << 18}),
+        more_shapes=tuple({"n": n} for n in (1 << 24, 1 << 20, 1 << 25, 1 << 23, 3 << 19)),
         inputs=_gelu,
     ),
     TuningProblem(
@@ -286,6 +205,7 @@ PROBLEMS = (
         key=("rows", "columns"),
         space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
+        more_shapes=_MORE_ROWS,
         inputs=_rows(with_weight=False),
         keeps=_fits_rows,
     ),
@@ -295,6 +215,7 @@ PROBLEMS = (
         key=("rows", "columns"),
         space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
+        more_shapes=_MORE_ROWS,
         inputs=_rows(with_weight=True),
         keeps=_fits_rows,
     ),
@@ -304,6 +225,7 @@ PROBLEMS = (
         key=("M", "N", "K"),
         space=_tiles((32, 64)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 1024, "k": 1024}),
+        more_shapes=_MORE_PRODUCTS,
         inputs=_matmul("fp16"),
         keeps=_fits_tile,
     ),
@@ -313,6 +235,7 @@ PROBLEMS = (
         key=("M", "N", "K"),
         space=_tiles((64, 128)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 2048, "k": 8192}),
+        more_shapes=_MORE_PRODUCTS,
         inputs=_matmul("fp8"),
         keeps=_fits_tile,
     ),
@@ -331,6 +254,38 @@ PROBLEMS = (
             {"heads": 64, "length": 1024, "head": 64},
             {"heads": 16, "length": 4096, "head": 128},
         ),
+        more_shapes=(
+            {"heads": 32, "length": 2048, "head": 64},
+            {"heads": 16, "length": 1024, "head": 128},
+            {"heads": 64, "length": 512, "head": 64},
+            {"heads": 32, "length": 2048, "head": 128},
+            {"heads": 8, "length": 8192, "head": 64},
+        ),
         inputs=_attention,
+    ),
+    TuningProblem(
+        name="grouped_matmul",
+        kernel=grouped_matmul_kernel,
+        key=("N", "K"),
+        space={
+            "BLOCK_M": (64, 128),
+            "BLOCK_N": (64, 128),
+            "BLOCK_K": (32, 64),
+            "num_warps": (4, 8),
+            "num_stages": (2, 3, 4),
+        },
+        shapes=(
+            {"groups": 8, "m": 512, "n": 1024, "k": 2048},
+            {"groups": 32, "m": 128, "n": 2048, "k": 1024},
+            {"groups": 4, "m": 2048, "n": 4096, "k": 1024},
+        ),
+        more_shapes=(
+            {"groups": 16, "m": 256, "n": 1024, "k": 1024},
+            {"groups": 64, "m": 64, "n": 512, "k": 2048},
+            {"groups": 8, "m": 1024, "n": 2048, "k": 2048},
+            {"groups": 16, "m": 512, "n": 4096, "k": 512},
+            {"groups": 2, "m": 4096, "n": 2048, "k": 4096},
+        ),
+        inputs=_grouped,
     ),
 )

@@ -51,7 +51,8 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     kept = Store(store)
     entries = kept.entries()
     kept.close()
-    assert [[t.status for t in each.trials] for each in entries] == [["ok", "wrong", "ok"]] * 2
+    statuses = [sorted(t.status for t in each.trials) for each in entries]
+    assert statuses == [["ok", "ok", "wrong"]] * 2
     # ---- another process, as it were: nothing is measured, and the winner is the same
     winner = kernel.cache
     again = decorated()
@@ -124,8 +125,8 @@ def test_a_single_configuration_needs_nothing(tmp_path: Path) -> None:
 
 def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
     @triton.jit
-    def scatter_kernel(table_ptr, BLOCK: tl.constexpr):
-        out = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+    def scatter_kernel(address, BLOCK: tl.constexpr):
+        out = address.to(tl.pointer_type(tl.float32))
         tl.store(out + tl.arange(0, BLOCK), 1.0)
 
     out = torch.zeros(8)
@@ -136,7 +137,7 @@ def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
         store=tmp_path / "store.sqlite",
     )(scatter_kernel)
     with pytest.warns(RuntimeWarning, match="not tuned: `scatter_kernel` stores through pointers"):
-        kernel[(1,)](torch.tensor([out.data_ptr()]))
+        kernel[(1,)](out.data_ptr())
     assert out.tolist() == [1.0] * 8
 
 

@@ -9,7 +9,7 @@ import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.tuner.guided import spread
+from ttools.tuner.guided import FIRST_BY_OTHERS, guided, spread
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.regret import regret_bound
 from ttools.tuner.search import STRATEGIES
@@ -38,7 +38,7 @@ def cost(candidate: Candidate) -> float | None:
 
 
 def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") -> list[Candidate]:
-    search = STRATEGIES[name](space, seed)
+    search = STRATEGIES[name](space, seed, ())
     order: list[Candidate] = []
     batch = next(search)
     while batch and len(order) < trials:
@@ -48,6 +48,24 @@ def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") 
         except StopIteration:
             break
     return order[:trials]
+
+
+def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> None:
+    space = space_of(6, 5)
+    right = {each.key: cost(each) for each in space[::3]}
+    best = min(space, key=lambda each: cost(each) or math.inf)
+    search = guided(space, 0, [right])
+    first = next(search)
+    assert len(first) == FIRST_BY_OTHERS
+    assert min(cost(each) or math.inf for each in first) <= 1.2 * (cost(best) or math.inf)
+    opposite = {key: None if told is None else 1 / told for key, told in right.items()}
+    search = guided(space, 0, [opposite])
+    order: list[Candidate] = []
+    batch = next(search)
+    while len(order) < len(space) // 4:
+        order += batch
+        batch = search.send([cost(each) for each in batch])
+    assert min(cost(each) or math.inf for each in order) <= 1.3 * (cost(best) or math.inf)
 
 
 def regret(name: str, seed: int) -> float:
@@ -105,7 +123,7 @@ def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried()
     assert regret_bound(space, dict(list(costs.items())[:7])) == math.inf
     assert regret_bound(space, some) >= min(some.values()) / best - 1
     assert regret_bound(space, costs, tried=len(space)) == 0.0
-    order = tried(space, 60, 0)
+    order = tried(space, 60, 0, "random")
     known = [
         {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
     ]

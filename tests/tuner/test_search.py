@@ -24,7 +24,7 @@ def grid(rows: int, columns: int) -> list[Candidate]:
 
 
 def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[Candidate]:
-    search = STRATEGIES[name](space, seed)
+    search = STRATEGIES[name](space, seed, ())
     order: list[Candidate] = []
     try:
         batch = next(search)

@@ -90,7 +90,7 @@ def test_the_first_exception_is_raised_if_nothing_runs() -> None:
     assert result.winner is None
 
 
-def test_stores_through_pointers_from_memory_cannot_be_put_back() -> None:
+def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
     @triton.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=[])
     @triton.jit
     def scatter_kernel(table_ptr, BLOCK: tl.constexpr):
@@ -100,11 +100,13 @@ def test_stores_through_pointers_from_memory_cannot_be_put_back() -> None:
 
     for checks in (Checks(), Checks(sanitize=True)):
         out = torch.zeros(8)
+        table = torch.tensor([out.data_ptr(), 1 << 46])  # also an address of nothing
         with TuningRun(TuneOptions(workers=0, checks=checks)) as run:
-            scatter_kernel[(1,)](torch.tensor([out.data_ptr()]))
+            scatter_kernel[(1,)](table)
         assert out.tolist() == [1.0] * 8, "it ran once, in its first configuration"
         (note,) = run.session.results[0].notes
         assert note.startswith("not tuned: `scatter_kernel` stores through pointers")
+        assert "`table_ptr` has an address that cannot be followed" in note
 
 
 def test_hooks_and_resets_are_off_the_clock() -> None:

@@ -14,9 +14,9 @@ import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.store import Store
-from ttools.tuner.workers.jobs import PlacedWorkers, local_workers
+from ttools.tuner.workers.jobs import Job, PlacedWorkers, local_workers
 from ttools.tuner.workers.nursery import Nursery
-from ttools.tuner.workers.serving import Answer
+from ttools.tuner.workers.serving import Answer, Request
 
 
 @triton.jit
@@ -48,6 +48,35 @@ def config(block: int, kind: str = "right", **options: Any) -> triton.Config:
     return triton.Config({"BLOCK": block, "KIND": kind}, **options)
 
 
+def job_of(*keys: str, later: bool = False) -> Job:
+    nothing: Any = None
+    return Job(opening=nothing, request=Request("compile", keys), timeout=1.0, later=later)
+
+
+def test_what_somebody_waits_for_comes_first() -> None:
+    begun, released, done = threading.Event(), threading.Event(), []
+
+    class Only:
+        def do(self, job: Job) -> Answer:
+            begun.set()
+            assert released.wait(20)
+            done.append(job.request.keys[0])
+            return Answer()
+
+    workers = PlacedWorkers([Only()], lambda: None)
+    futures = [workers.submit(job_of("first", later=True))]
+    assert begun.wait(20)
+    futures += [workers.submit(job_of(f"later {n}", later=True)) for n in range(3)]
+    given_up = workers.submit(job_of("given up", later=True))
+    futures += [workers.submit(job_of(f"soon {n}")) for n in range(2)]
+    assert given_up.cancel()
+    released.set()
+    for future in futures:
+        future.result(20)
+    workers.close()
+    assert done == ["first", "soon 0", "soon 1", "later 0", "later 1", "later 2"]
+
+
 def test_a_slow_place_stalls_no_other() -> None:
     begun, released = threading.Event(), threading.Event()
 
@@ -63,7 +92,7 @@ def test_a_slow_place_stalls_no_other() -> None:
             return Answer(value="quick")
 
     workers = PlacedWorkers([Slow(), Quick()], lambda: None)
-    futures = [workers.submit(None) for _ in range(6)]  # type: ignore[arg-type]
+    futures = [workers.submit(job_of()) for _ in range(6)]
     finished = set()
     for future in as_completed(futures, 20):
         finished.add(future)

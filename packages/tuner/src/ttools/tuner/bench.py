@@ -20,7 +20,9 @@ from ttools.sanitizer.launch_state import LaunchState
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 from ttools.tuner.clock import Clock
 from ttools.tuner.comparison import compare
+from ttools.tuner.confidence import median_interval
 from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
+from ttools.tuner.pointees import Pointees, pointees_of
 from ttools.tuner.references import expected_outputs, load_reference
 from ttools.tuner.trial import Candidate, Status, Trial
 
@@ -69,6 +71,12 @@ class AnyBench(Protocol):
     def uncounted(self) -> str:
         """Why launches could not be counted; empty if they could."""
 
+    def expect(self, candidates: Sequence[Candidate]) -> None:
+        """Says what may be attempted, so that it can be compiled early."""
+
+    def close(self) -> None:
+        """Gives up what was expected and not attempted."""
+
     def restore(self) -> None:
         """Puts memory back."""
 
@@ -103,7 +111,9 @@ class Bench:
         self.reference = ""
         if checks.reference:
             function = load_reference(checks.reference)
-            expected = expected_outputs(checks.reference, function, launch.arguments)
+            expected = expected_outputs(
+                checks.reference, function, launch.arguments, self._pointees.tensors
+            )
             self.reference, self._expected = checks.reference, expected
         self.first_error: Exception | None = None
 
@@ -115,11 +125,23 @@ class Bench:
     @cached_property
     def _before(self) -> LaunchState:
         """Memory as the launch found it; saved before the first run."""
-        return LaunchState(self._launch.arguments.values(), UninitialisedMemory())
+        reached = self._pointees.tensors.values()
+        return LaunchState([*self._launch.arguments.values(), *reached], UninitialisedMemory())
+
+    @cached_property
+    def _pointees(self) -> Pointees:
+        """What the tables of addresses among the arguments lead to."""
+        return pointees_of(self._launch.arguments)
 
     def restore(self) -> None:
         """Puts memory back."""
         self._before.restore()
+
+    def expect(self, candidates: Sequence[Candidate]) -> None:
+        """Does nothing: this process does one thing after the other."""
+
+    def close(self) -> None:
+        """Does nothing."""
 
     def is_spoiled(self) -> bool:
         """Whether nothing can be run in this process any more."""
@@ -189,7 +211,7 @@ class Bench:
         if not self.reference:
             self.reference, self._expected = candidate.key, outputs
         if self._checks.reference:  # it need not tell of all that is written, but of no less
-            now = self._launch.arguments
+            now = {**self._launch.arguments, **self._pointees.tensors}
             outputs = {name: outputs.get(name, now[name]) for name in self._expected}
         wrong = compare(self._expected, outputs, self._checks.rtol)
         return self._trial(candidate, "wrong" if wrong else "ok", wrong or "")
@@ -219,7 +241,7 @@ class Bench:
     def time(self, candidate: Candidate) -> float:
         """Times a verified configuration once, in seconds; all but the launch is off the clock."""
         self.restore()
-        self._clock.expect(self._launch.kernel)
+        self._clock.expect(self._launch.kernel, self._pointees)
         try:
             self._launch.run(candidate.config)
         finally:
@@ -241,22 +263,24 @@ class Bench:
     def _run(self, candidate: Candidate) -> tuple[float, dict[str, Any]]:
         """Seconds and outputs."""
         self.restore()
-        self._clock.expect(self._launch.kernel)
+        self._clock.expect(self._launch.kernel, self._pointees)
         try:
             self._launch.run(candidate.config)
         finally:
             seconds, last = self._clock.take()
         if last is None:
             raise CannotTuneError(f"`{self._launch.kernel}` launched nothing in a trial")
-        return seconds, outputs_of(last, self._checks.scratch)
+        return seconds, outputs_of(last, self._pointees, self._checks.scratch)
 
     def _defect(self, candidate: Candidate) -> str | None:
         """The first error that the sanitizer finds, and how many more."""
         self.restore()
         compiled = self._launch.compiled(candidate.config)
-        require_known_writes(self._launch.kernel, compiled.asm["ttir"])
+        require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)
         self.restore()  # of what hooks did
         with sanitize(only=[self._launch.kernel]) as checked:
+            for each in self._pointees.tensors.values():
+                each.data_ptr()  # so that the sanitizer knows of it
             self._launch.run(candidate.config)
         errors = [found for found in checked.findings if found.severity == "error"]
         if not errors:
@@ -284,10 +308,23 @@ def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
 
 
 def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
-    """The configuration with the least median; of equals the first in the order of the space."""
-    medians = [(each, statistics.median(samples)) for each, samples in timed]
-    best = min(median for _, median in medians)
+    """The configuration with the least median; of equals the first in the order of the space.
+
+    Equal are medians within `TIE` of the least, and those whose interval overlaps with its own.
+    """
+    medians = [(each, statistics.median(samples), samples) for each, samples in timed]
+    _, best, samples = min(medians, key=lambda row: row[1])
+    interval = median_interval(samples)
     return min(
-        (each for each, median in medians if median <= best * (1 + TIE)),
+        (
+            each
+            for each, median, own in medians
+            if median <= best * (1 + TIE) or (interval and _begins_below(own, interval[1]))
+        ),
         key=lambda each: each.place,
     )
+
+
+def _begins_below(samples: Sequence[float], end: float) -> bool:
+    interval = median_interval(samples)
+    return interval is not None and interval[0] <= end

@@ -14,8 +14,10 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.tuner.outputs import require_restorable
+from ttools.tuner.pointees import Pointees
 
 _PLAIN = Instruments()
+_NO_POINTEES = Pointees()
 
 
 class Clock:
@@ -44,7 +46,7 @@ class Clock:
         if is_tried:
             if self._trial.compile_only:
                 return _compiled(launch)
-            require_restorable(launch)
+            require_restorable(launch, self._trial.pointees)
             self._count(launch)
         report = launch.execute(_PLAIN)
         if is_tried:
@@ -60,8 +62,11 @@ class Clock:
         except TtoolsError as error:
             self.counts, self.uncounted = None, str(error).splitlines()[0]
 
-    def expect(self, kernel: str, *, compile_only: bool = False) -> None:
+    def expect(
+        self, kernel: str, pointees: Pointees = _NO_POINTEES, *, compile_only: bool = False
+    ) -> None:
         """What this thread launches next is timed if it is of this kernel, or only compiled."""
+        self._trial.pointees = pointees
         self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
         self._trial.compile_only = compile_only
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from ttools.core.errors import TtoolsError
@@ -16,6 +17,7 @@ from ttools.tuner.bench import ROUNDS, Bench, Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_conditions import Conditions
 from ttools.tuner.gpu_launch import GpuLaunch
+from ttools.tuner.gpu_resources import loaded_figures
 from ttools.tuner.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.trial import Candidate, Trial
@@ -38,8 +40,12 @@ class GpuBench(Bench):
         super().__init__(launch, Clock(), checks)
         self._gpu_launch = launch
         self._timer = GpuTimer()
-        self._conditions = Conditions()
         self._writes_known = False
+        self._loaded: Any = None
+
+    @cached_property
+    def _conditions(self) -> Conditions:
+        return Conditions()
 
     def is_spoiled(self) -> bool:
         """Whether the context is of no use any more, as after an illegal access."""
@@ -56,9 +62,11 @@ class GpuBench(Bench):
         self._launch.compiled(candidate.config)
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
-        """Adds times, and the clocks that the GPU had."""
+        """Adds times, resources, and the clocks that the GPU had."""
+        resources = loaded_figures(self._loaded)
         samples = self._sample(candidate)
-        return replace(trial, samples=samples, conditions=self._conditions.read())
+        conditions = self._conditions.read()
+        return replace(trial, samples=samples, conditions=conditions, resources=resources)
 
     def _sample(self, candidate: Candidate) -> list[float]:
         prepare, work = self._parts(candidate)
@@ -100,11 +108,12 @@ class GpuBench(Bench):
 
         self._require_known_writes(candidate)
         self.restore()
-        self._launch.run(candidate.config)
+        self._loaded = self._launch.run(candidate.config)
         torch.cuda.synchronize()
+        tensors = {**self._launch.arguments, **self._pointees.tensors}
         return 0.0, {
             name: value.detach().clone()
-            for name, value in self._launch.arguments.items()
+            for name, value in tensors.items()
             if hasattr(value, "untyped_storage") and name not in self._checks.scratch
         }
 
@@ -113,7 +122,7 @@ class GpuBench(Bench):
             return
         ttir = str(self._launch.compiled(candidate.config).asm["ttir"])
         try:
-            require_known_writes(self._launch.kernel, ttir)
+            require_known_writes(self._launch.kernel, ttir, self._pointees)
         except CannotTuneError:
             raise
         except TtoolsError as error:

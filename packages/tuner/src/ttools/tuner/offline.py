@@ -1,5 +1,7 @@
 """Which configurations a GPU that need not be there can run at all, by compiling them for it.
 
+Memory and threads are known long before machine code is, so most that do not fit cost little.
+
 Owns the limits that the driver enforces when a kernel is loaded or launched. Only those reject;
 whatever merely slows a kernel down is for the cost model. Must not know what a cost is.
 """
@@ -12,8 +14,8 @@ from typing import Any
 from ttools.core import triton_versions
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.resources import Occupancy, Resources
-from ttools.core.compilation.stages import compile_for
+from ttools.core.compilation.resources import Occupancy, Resources, occupancy
+from ttools.core.compilation.stages import allocate_for
 from ttools.core.compilation.targets import Target
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.trial import Candidate
@@ -26,11 +28,10 @@ _MOST_TENSOR_MEMORY = 512
 _NO_OPTIONS = ("grid", "warmup")
 
 
-def inspect_candidate(launch: TunedLaunch, candidate: Candidate, target: Target) -> Inspection:
-    """A configuration of a launch, specialised as the launch has it, compiled for a target.
+def specialised(launch: TunedLaunch, candidate: Candidate) -> KernelSource:
+    """A configuration of a launch, specialised as the launch has it.
 
     Raises:
-        CompilationError: the target's compiler refuses it.
         Exception: Triton's front end refuses it.
     """
     source = launch.compiled(candidate.config).src
@@ -40,7 +41,7 @@ def inspect_candidate(launch: TunedLaunch, candidate: Candidate, target: Target)
         for name, value in launch.arguments.items()
         if name not in function.arg_names and name not in _NO_OPTIONS
     }
-    kernel = KernelSource(
+    return KernelSource(
         name=launch.kernel,
         function=source.fn,
         signature=dict(source.signature),
@@ -48,7 +49,27 @@ def inspect_candidate(launch: TunedLaunch, candidate: Candidate, target: Target)
         hints=dict(source.attrs),
         options={**options, **candidate.values},
     )
-    return Inspection(compile_for(kernel, target))
+
+
+def over_allocated(source: KernelSource, target: Target) -> str | None:
+    """Why a target cannot launch a kernel, as far as its memory and threads tell.
+
+    Found by compiling until memory is allocated; registers are not known then.
+
+    Raises:
+        CompilationError: the target's compiler refuses it.
+    """
+    taken = allocate_for(source, target)
+    own = Resources(
+        registers=0,
+        spilled=0,
+        spill_instructions=0,
+        shared=taken.shared,
+        warps=taken.warps,
+        threads=taken.warps * target.threads,
+    )
+    limits = target.limits
+    return exceeded(own, occupancy(own, limits) if limits else None, target, taken.tensor)
 
 
 def over_limit(inspection: Inspection) -> str | None:
@@ -97,9 +118,13 @@ def exceeded(
 
 def figures(inspection: Inspection) -> Mapping[str, Any]:
     """Static resources, as they are stored."""
-    own, held = inspection.resources, inspection.occupancy
+    return figures_of(inspection.resources, inspection.occupancy, inspection.target)
+
+
+def figures_of(own: Resources, held: Occupancy | None, target: Target) -> Mapping[str, Any]:
+    """The same from figures."""
     return {
-        "target": inspection.target.name,
+        "target": target.name,
         "registers": own.registers,
         "spilled": own.spilled,
         "shared": own.shared,

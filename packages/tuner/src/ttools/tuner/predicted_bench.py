@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.compilation.stages import CompilationError
+from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import Bench, Checks, reason_of
 from ttools.tuner.clock import Clock
 from ttools.tuner.cost import predict
-from ttools.tuner.offline import figures, inspect_candidate, over_limit
+from ttools.tuner.offline import figures, over_allocated, over_limit, specialised
 from ttools.tuner.trial import Candidate, Trial
 
 
@@ -37,8 +37,13 @@ class PredictedBench(Bench):
     def verify(self, candidate: Candidate) -> Trial:
         """Compiles a configuration for the device, then runs it on the CPU if it fits there."""
         self.restore()
+        target = self._device.target
         try:
-            inspection = inspect_candidate(self._launch, candidate, self._device.target)
+            source = specialised(self._launch, candidate)
+            reason = over_allocated(source, target)
+            if reason:
+                return self._trial(candidate, "over_limit", reason)
+            inspection = Inspection(compile_for(source, target))
         except CompilationError as error:
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", " ".join(str(error).split()))

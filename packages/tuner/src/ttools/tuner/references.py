@@ -51,7 +51,10 @@ def _file(path: Path) -> Any:
 
 
 def expected_outputs(
-    text: str, function: Reference, arguments: Mapping[str, Any]
+    text: str,
+    function: Reference,
+    arguments: Mapping[str, Any],
+    reached: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """What a reference says that a launch writes, by the name of the parameter.
 
@@ -59,6 +62,7 @@ def expected_outputs(
         text: how the user named it.
         function: see `load_reference`.
         arguments: of the launch, by name; they are not changed.
+        reached: what tables of addresses lead to, by names such as `table[3]`.
 
     Raises:
         UsageError: it fails, or returns something else.
@@ -79,7 +83,7 @@ def expected_outputs(
             f"`{text}` must return {{name: tensor}}, or write into its arguments and return "
             f"nothing, but returned a {type(returned).__name__}"
         )
-    unknown = [name for name in returned if name not in arguments]
+    unknown = [name for name in returned if name not in arguments and name not in (reached or {})]
     if unknown:
         raise UsageError(f"`{text}` returned `{unknown[0]}`, which the kernel does not take")
     return returned

@@ -7,16 +7,20 @@ verified and timed on a place of the executor that measures. Must not know how a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from itertools import islice
 
 from ttools.core.errors import TtoolsError
 from ttools.tuner.bench import Checks
+from ttools.tuner.target_driver import current_target
 from ttools.tuner.trial import Candidate, Trial
 from ttools.tuner.workers.jobs import Executor, Job
 from ttools.tuner.workers.nursery import WorkerEndedError
 from ttools.tuner.workers.serving import Answer, Opening, Request
+
+#: So many configurations for each process that compiles are compiled before anybody wants them.
+_EARLY = 8
 
 
 class RemoteBench:
@@ -45,8 +49,10 @@ class RemoteBench:
     ) -> None:
         self._opening, self._checks, self._timeout = opening, checks, timeout
         empty = opening.recipe.without_contents()
-        self._empty = replace(opening, recipe=empty, compiles_only=True)
+        target = current_target() if opening.measuring.on_gpu else None
+        self._empty = replace(opening, recipe=empty, compiles_only=True, target=target)
         self._measures, self._compiles = measures, compiles
+        self._compiling: dict[str, Future[Answer]] = {}
         self.reference = ""
         self.first_error: Exception | None = None
         self.uncounted = ""
@@ -60,6 +66,18 @@ class RemoteBench:
         error = self._submit(self._measures, Request("establish", ()), self._timeout).result().error
         if error is not None:
             raise error
+
+    def expect(self, candidates: Sequence[Candidate]) -> None:
+        """Compiles early what may be attempted, where that does not disturb what is timed."""
+        if self._compiles is None or not self._opening.measuring.on_gpu:
+            return
+        for each in candidates[: _EARLY * self._compiles.places]:
+            self._compiling[each.key] = self._submit_compilation(each, later=True)
+
+    def close(self) -> None:
+        """Gives up what nobody waits for any more."""
+        for future in self._compiling.values():
+            future.cancel()
 
     def restore(self) -> None:
         """Does nothing: the memory of this process was never touched."""
@@ -85,11 +103,7 @@ class RemoteBench:
         ahead = self._compiles.places if self._compiles is not None else 1
         size = max(self._measures.places, ahead)
         while not stop() and (chunk := list(islice(waiting, size))):
-            rejected = self._compile(chunk) if len(chunk) > 1 else {}
-            for each in chunk:
-                if each.key in rejected:
-                    yield each, rejected[each.key]
-            yield from self._measure([c for c in chunk if c.key not in rejected], stop)
+            yield from self._measure(chunk, self._compile(chunk), stop)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
         """Times configurations in turns, in one worker; empty if that fails."""
@@ -101,50 +115,63 @@ class RemoteBench:
 
     # ---- jobs
     def _submit(self, executor: Executor, request: Request, timeout: float) -> Future[Answer]:
-        compiles = request.name == "compile"
-        job = Job(
-            opening=self._empty if compiles else self._opening,
-            request=request,
-            timeout=timeout,
-            reference="" if compiles or self._checks.reference else self.reference,
-        )
+        reference = "" if self._checks.reference else self.reference
+        job = Job(opening=self._opening, request=request, timeout=timeout, reference=reference)
         return executor.submit(job)
 
-    def _compile(self, chunk: Sequence[Candidate]) -> dict[str, Trial]:
-        """Compiles configurations; those whose compilation crashed or hung are rejected.
+    def _submit_compilation(self, candidate: Candidate, *, later: bool) -> Future[Answer]:
+        assert self._compiles is not None
+        request = Request("compile", (candidate.key,))
+        return self._compiles.submit(
+            Job(opening=self._empty, request=request, timeout=self._timeout, later=later)
+        )
 
-        An exception is no reason: the attempt will meet it, and tell of it.
-        """
-        if self._compiles is None:
+    def _compile(self, chunk: Sequence[Candidate]) -> dict[Future[Answer], Candidate]:
+        """The compilations of configurations, as far as other processes do them."""
+        known = {each.key: self._compiling.pop(each.key, None) for each in chunk}
+        if self._compiles is None or (len(chunk) == 1 and not any(known.values())):
             return {}
-        asked = [
-            self._submit(self._compiles, Request("compile", (each.key,)), self._timeout)
-            for each in chunk
-        ]
-        rejected = {}
-        for each, future in zip(chunk, asked, strict=True):
-            error = future.result().error
-            if isinstance(error, WorkerEndedError):
-                rejected[each.key] = self._rejected(each, error, "its compilation ")
-        return rejected
+        found = {}
+        for each in chunk:
+            early = known[each.key]
+            if early is None or early.cancel():  # nobody has begun it
+                early = self._submit_compilation(each, later=False)
+            found[early] = each
+        if not self._opening.measuring.on_gpu:  # the CPU must be quiet when it is timed
+            wait(found, return_when=ALL_COMPLETED)
+        return found
 
     def _measure(
-        self, chunk: Sequence[Candidate], stop: Callable[[], bool]
+        self,
+        chunk: Sequence[Candidate],
+        compiling: dict[Future[Answer], Candidate],
+        stop: Callable[[], bool],
     ) -> Iterator[tuple[Candidate, Trial]]:
-        waiting = iter(chunk)
+        """Measures configurations as they are compiled.
+
+        Those whose compilation crashed or hung are rejected. An exception is no reason: the attempt
+        will meet it, and tell of it.
+        """
+        ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
         while True:
-            while len(running) < self._measures.places and not stop():
-                candidate = next(waiting, None)
-                if candidate is None:
-                    break
+            while ready and len(running) < self._measures.places and not stop():
+                candidate = ready.pop(0)
                 request = Request("attempt", (candidate.key,))
                 running[self._submit(self._measures, request, self._timeout)] = candidate
-            if not running:
+            if not running and (stop() or not compiling):
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait([*running, *compiling], return_when=FIRST_COMPLETED).done
+            for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
                 yield candidate, self._trial(candidate, future.result())
+            for future in [each for each in compiling if each in done]:
+                candidate = compiling.pop(future)
+                error = future.result().error
+                if isinstance(error, WorkerEndedError):
+                    yield candidate, self._rejected(candidate, error, "its compilation ")
+                else:
+                    ready.append(candidate)
 
     def _trial(self, candidate: Candidate, answer: Answer) -> Trial:
         if isinstance(answer.error, WorkerEndedError):

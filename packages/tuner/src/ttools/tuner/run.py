@@ -100,6 +100,7 @@ class TuningRun:
 
     def __enter__(self) -> TuningRun:
         self._tuning.__enter__()
+        self.session.start()
         return self
 
     def __exit__(

@@ -1,8 +1,8 @@
 """In which order configurations are tried.
 
 A strategy is a generator: it yields candidates whose order does not matter to it, and is sent the
-cost of each, None for those that cannot win. What it yields together can be compiled together. Must
-not know what a cost is.
+cost of each, None for those that cannot win. What it yields together can be compiled together. It
+may use what was told of the candidates for other keys. Must not know what a cost is.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
-from ttools.tuner.guided import guided
+from ttools.tuner.guided import Known, guided
 from ttools.tuner.trial import Candidate
+
+__all__ = ["STRATEGIES", "Known", "Strategy", "descent", "exhaustive", "read_strategy", "shuffled"]
 
 Costs: TypeAlias = "list[float | None]"
 Search: TypeAlias = Generator[Sequence[Candidate], Costs, None]
-Strategy: TypeAlias = Callable[[Sequence[Candidate], int], Search]
+Strategy: TypeAlias = Callable[[Sequence[Candidate], int, Sequence[Known]], Search]
 
 
-def exhaustive(space: Sequence[Candidate], seed: int) -> Search:
+def exhaustive(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
     """All, in the order of the space."""
     if space:
         yield space
 
 
-def shuffled(space: Sequence[Candidate], seed: int) -> Search:
+def shuffled(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
     """All, in a random order."""
     if space:
         yield random.Random(seed).sample(list(space), len(space))
 
 
-def descent(space: Sequence[Candidate], seed: int) -> Search:
+def descent(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
     """From the first candidate that can win, along one parameter at a time to the best value.
 
     Ends where no change of a single parameter helps, and begins again at a random candidate that
@@ -52,12 +54,12 @@ def descent(space: Sequence[Candidate], seed: int) -> Search:
         while moved:
             moved = False
             for name in current.values:
-                others = _line(space, current, name)
-                new = [left.pop(each.key) for each in others if each.key in left]
+                near = _line(space, current, name)
+                new = [left.pop(each.key) for each in near if each.key in left]
                 if new:
                     told = yield new
                     costs.update((each.key, _cost(c)) for each, c in zip(new, told, strict=True))
-                line = [current, *others]
+                line = [current, *near]
                 best = min(line, key=lambda each: (costs[each.key], each.place))
                 if costs[best.key] < costs[current.key]:
                     current, moved = best, True

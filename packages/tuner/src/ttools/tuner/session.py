@@ -7,13 +7,15 @@ problem is tuned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import AnyBench
+from ttools.tuner.experience import experience
+from ttools.tuner.guided import Known
 from ttools.tuner.lock import Lock
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.options import TuneOptions
@@ -27,6 +29,7 @@ from ttools.tuner.problem import (
     where,
 )
 from ttools.tuner.store import Entry, Store, StoreError
+from ttools.tuner.surrogate import load_model
 from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
 from ttools.tuner.tuning import Result, Tuning
 from ttools.tuner.workers.jobs import Executor
@@ -123,13 +126,15 @@ class Session:
         self.results.append(result)
         known = self._store.entry(problem) if self._store else Entry(problem=problem)
         self._announce(f"{problem}: {_plan(self._options, len(space))}")
-        bench = self._bench(launch, result)
+        bench = self._bench(launch, result, [] if _is_done(known) else space)
         save = self._saver(result)
         try:
-            Tuning(result, space, bench, self._options, known, save).run()
+            others = self._experience(problem)
+            Tuning(result, space, bench, self._options, known, save, others).run()
         except CannotTuneError as error:
             result.notes.append(f"not tuned: {error}")
         finally:
+            bench.close()
             bench.restore()
             if bench.uncounted and not any(t.cost for t in result.trials.values()):
                 result.notes.append(f"nothing can be predicted: {bench.uncounted}")
@@ -139,15 +144,28 @@ class Session:
             raise bench.first_error
         return result.winner.key if result.winner else None
 
-    def _bench(self, launch: TunedLaunch, result: Result) -> AnyBench:
+    def _experience(self, problem: Problem) -> list[Known]:
+        stored = [] if self._store is None else self._store.entries(problem.kernel)
+        return experience(problem, [*stored, *(each.entry() for each in self.results)])
+
+    def _bench(
+        self, launch: TunedLaunch, result: Result, expected: Sequence[Candidate]
+    ) -> AnyBench:
         if self._workforce is not None:
+            timeout = self._options.timeout
             try:
-                return self._workforce.bench(launch, self._measuring, self._options.timeout)
+                return self._workforce.bench(launch, self._measuring, timeout, expected)
             except TtoolsError as error:
                 result.notes.append(
                     f"{error}; its configurations run in this process, which one of them may end"
                 )
         return self._measuring.bench(launch, self.clock)
+
+    def start(self) -> None:
+        """Begins what takes seconds before the first launch needs it."""
+        if self._workforce is not None and self._lock is None and self._measuring.on_gpu:
+            self._workforce.start()
+            threading.Thread(target=load_model, daemon=True).start()
 
     def close(self) -> None:
         """Ends all processes."""
@@ -178,6 +196,11 @@ class Session:
         except StoreError as error:
             self.notes.append(str(error))
             self._store = None
+
+
+def _is_done(known: Entry) -> bool:
+    """Whether an earlier run has found the winner, so that hardly anything is left to try."""
+    return known.complete and known.winner is not None
 
 
 def _plan(options: TuneOptions, size: int) -> str:

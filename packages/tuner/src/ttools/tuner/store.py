@@ -148,9 +148,11 @@ class Store:
         found = row.fetchone()
         return Entry(problem=problem) if found is None else self._entry(found)
 
-    def entries(self) -> list[Entry]:
-        """All problems, in the order they were first tuned."""
-        rows = self._base.execute("SELECT * FROM problem ORDER BY id").fetchall()
+    def entries(self, kernel: str | None = None) -> list[Entry]:
+        """All problems, or those of a kernel, in the order they were first tuned."""
+        rows = self._base.execute(
+            "SELECT * FROM problem WHERE ?1 IS NULL OR kernel = ?1 ORDER BY id", (kernel,)
+        ).fetchall()
         return [self._entry(row) for row in rows]
 
     def _entry(self, row: Sequence[Any]) -> Entry:

@@ -24,6 +24,11 @@ _FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
 _FIRST_NOISE, _NOISES = 1e-3, (1e-5, 1e-1)
 
 
+def load_model() -> None:
+    """Imports what a model needs, which takes a second."""
+    import sklearn.gaussian_process  # noqa: F401
+
+
 class Axes:
     """The parameters of a space, each with its values in order.
 
@@ -49,6 +54,11 @@ class Axes:
             name: places[repr(candidate.values.get(name))] for name, places in self._places.items()
         }
 
+    def distance(self, one: Candidate, other: Candidate) -> int:
+        """In how many parameters two candidates differ."""
+        own, its = self.places(one), self.places(other)
+        return sum(own[name] != its[name] for name in own)
+
     def points(self, candidates: Sequence[Candidate]) -> Array:
         """A row per candidate, an axis per column, each one long."""
         rows = [
@@ -71,6 +81,8 @@ class Surrogate:
         costs: positive ones, of at least two candidates.
         like: an older model, whose lengths and noise are taken over; found anew by default, which
             takes most of the time.
+        prior: a logarithmic cost of each candidate of the space, by key, up to a constant: what is
+            modelled is the difference from it.
     """
 
     def __init__(
@@ -78,13 +90,14 @@ class Surrogate:
         axes: Axes,
         costs: Sequence[tuple[Candidate, float]],
         like: Surrogate | None = None,
+        prior: Mapping[str, float] | None = None,
     ) -> None:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
         from threadpoolctl import threadpool_limits
 
-        self._axes = axes
+        self._axes, self._prior = axes, prior
         scale = [_FIRST_LENGTH] * len(axes.values)
         kernel = ConstantKernel(1.0, (0.1, 10.0)) * Matern(scale, _LENGTHS, nu=2.5)
         self._model: Any = GaussianProcessRegressor(
@@ -98,12 +111,16 @@ class Surrogate:
         with warnings.catch_warnings(), threadpool_limits(1):
             # A length at the end of its range is a parameter that does not matter.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            self._model.fit(points, [math.log(cost) for _, cost in costs])
+            self._model.fit(points, [math.log(cost) - self._expected(c) for c, cost in costs])
+
+    def _expected(self, candidate: Candidate) -> float:
+        return 0.0 if self._prior is None else self._prior[candidate.key]
 
     def predict(self, candidates: Sequence[Candidate]) -> tuple[Array, Array]:
         """Mean and standard deviation of each candidate's logarithmic cost."""
         mean, deviation = self._model.predict(self._axes.points(candidates), return_std=True)
-        return np.asarray(mean), np.asarray(deviation)
+        expected = [self._expected(each) for each in candidates]
+        return np.asarray(mean) + np.array(expected), np.asarray(deviation)
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:

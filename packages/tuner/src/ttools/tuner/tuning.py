@@ -15,7 +15,7 @@ from ttools.tuner.bench import AnyBench, finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.problem import Problem
 from ttools.tuner.regret import regret_bound
-from ttools.tuner.search import read_strategy
+from ttools.tuner.search import Known, read_strategy
 from ttools.tuner.store import Entry
 from ttools.tuner.trial import Candidate, Trial
 
@@ -75,6 +75,7 @@ class Tuning:
         options: what is tried, and for how long.
         known: what the store has of the problem.
         save: takes each new trial.
+        others: what is known of the candidates for other keys, the nearest first.
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Tuning:
         options: TuneOptions,
         known: Entry,
         save: Save,
+        others: Sequence[Known] = (),
     ) -> None:
         self._result, self._space, self._bench = result, space, bench
         self._options, self._save = options, save
-        self._stored = known
+        self._stored, self._others = known, others
         self._known: Mapping[str, Trial] = {} if options.fresh else self._usable(known)
         self._by_key = {each.key: each for each in space}
         references = (each.reference for each in self._known.values())
@@ -112,7 +114,8 @@ class Tuning:
         for candidate in self._space:  # the first that runs is the reference
             if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
-        search = read_strategy(self._options.search)(self._space, self._options.seed)
+        strategy = read_strategy(self._options.search)
+        search = strategy(self._space, self._options.seed, self._others)
         try:
             batch = next(search)
             while True:

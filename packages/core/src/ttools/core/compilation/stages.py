@@ -9,7 +9,8 @@ import ast
 import inspect
 import textwrap
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.line_table import repaired, same_code
 from ttools.core.compilation.targets import Target
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.triton_versions import AllocatedMemory, allocate_memory
 
 #: Stages by backend, in the order of compilation; the last is the disassembled binary.
 STAGES: dict[str, tuple[str, ...]] = {
@@ -123,21 +125,11 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
         CompilationError: Triton's compiler refuses the kernel.
     """
     import triton
-    from triton.compiler import make_backend
 
     gpu = target.gpu_target()
-    with warnings.catch_warnings():
-        # 3.9 tells of a default that 3.10 will change; it is not what anybody inspects.
-        warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
-        backend = make_backend(gpu)
-        known = backend.parse_options({}).__dict__
-        options = {name: value for name, value in source.options.items() if name in known}
-        try:
-            compiled = triton.compile(source.compilable(), target=gpu, options=options)
-        except Exception as error:
-            raise CompilationError(
-                f"`{source.name}` does not compile for {target.name}: {_reason(error)}"
-            ) from error
+    with _compiling(source, target) as (backend, options):
+        compiled = triton.compile(source.compilable(), target=gpu, options=options)
+    known = backend.parse_options({}).__dict__
     texts = {
         name: text
         for name in STAGES[target.backend]
@@ -151,6 +143,35 @@ def compile_for(source: KernelSource, target: Target) -> Compilation:
         parsed = backend.parse_options({name: metadata[name] for name in known})
         assembled = backend.make_cubin(texts["ptx"], dict(metadata), parsed, gpu.arch)
     return Compilation(source, target, texts, binary, assembled, metadata)
+
+
+def allocate_for(source: KernelSource, target: Target) -> AllocatedMemory:
+    """Compiles a kernel for a GPU until its memory is allocated: the same, several times faster.
+
+    Raises:
+        CompilationError: Triton's compiler refuses the kernel.
+    """
+    with _compiling(source, target) as (_, options):
+        return allocate_memory(source.compilable(), target.gpu_target(), options)
+
+
+@contextmanager
+def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The backend, and the options that it knows; says what was compiled if that fails."""
+    from triton.compiler import make_backend
+
+    with warnings.catch_warnings():
+        # 3.9 tells of a default that 3.10 will change; it is not what anybody inspects.
+        warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
+        backend = make_backend(target.gpu_target())
+        known = backend.parse_options({}).__dict__
+        options = {name: value for name, value in source.options.items() if name in known}
+        try:
+            yield backend, options
+        except Exception as error:
+            raise CompilationError(
+                f"`{source.name}` does not compile for {target.name}: {_reason(error)}"
+            ) from error
 
 
 def _reason(error: Exception) -> str:

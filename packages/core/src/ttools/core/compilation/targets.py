@@ -144,6 +144,8 @@ def target_of_machine() -> Target | None:
     if not torch.cuda.is_available():
         return None
     properties = torch.cuda.get_device_properties(0)
-    arch = getattr(properties, "gcnArchName", "").split(":")[0]
-    name = arch or f"sm_{properties.major}{properties.minor}"
+    if torch.version.hip:  # elsewhere it is the name of the product
+        name = str(properties.gcnArchName).split(":")[0]
+    else:
+        name = f"sm_{properties.major}{properties.minor}"
     return read_target(name) if name in ARCHITECTURES else None

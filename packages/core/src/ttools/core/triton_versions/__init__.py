@@ -7,11 +7,14 @@ what its callers do with what it finds.
 
 from __future__ import annotations
 
+from ttools.core.triton_versions.allocation import AllocatedMemory, allocate_memory
 from ttools.core.triton_versions.compiled import (
     CompiledKernelFacts,
+    LoadedResources,
     SpecialisedSource,
     compiled_kernel_class,
     compiled_kernel_facts,
+    loaded_resources,
     specialised_source,
 )
 from ttools.core.triton_versions.front_end import (
@@ -67,11 +70,14 @@ from ttools.core.triton_versions.version import (
 )
 
 __all__ = [
+    "AllocatedMemory",
     "CompiledKernelFacts",
     "CompiledSource",
+    "LoadedResources",
     "Signature",
     "SpecialisedSource",
     "active_driver",
+    "allocate_memory",
     "argument_type",
     "autotuner_class",
     "begin_function",
@@ -98,6 +104,7 @@ __all__ = [
     "launched_function",
     "libdevice_module",
     "load_ttir",
+    "loaded_resources",
     "mlir_builder",
     "mlir_context",
     "plain_autotuner",

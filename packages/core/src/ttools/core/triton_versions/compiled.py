@@ -82,3 +82,34 @@ def specialised_source(kernel: Any) -> SpecialisedSource | None:
         hints=dict(source.attrs),
         options={name: getattr(metadata, name) for name in names if hasattr(metadata, name)},
     )
+
+
+@dataclass(frozen=True)
+class LoadedResources:
+    """What the driver says of a kernel that was loaded onto a GPU.
+
+    Attributes:
+        registers: of a thread.
+        spilled: bytes of each thread that did not fit into registers.
+        shared: bytes of shared memory of a block.
+        warps: of a block, as the launch asked for them.
+    """
+
+    registers: int
+    spilled: int
+    shared: int
+    warps: int
+
+
+def loaded_resources(kernel: Any) -> LoadedResources | None:
+    """The resources of a `CompiledKernel`; None if it was never loaded."""
+    registers = getattr(kernel, "n_regs", None)
+    if registers is None:
+        return None
+    words = 4  # `n_spills` counts registers
+    return LoadedResources(
+        registers=int(registers),
+        spilled=int(kernel.n_spills) * words,
+        shared=int(kernel.metadata.shared),
+        warps=int(kernel.metadata.num_warps),
+    )

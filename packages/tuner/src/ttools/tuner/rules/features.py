@@ -6,6 +6,7 @@ chosen.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,6 +73,9 @@ def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
     found = [Feature("number", (name,)) for name in numbers]
     if len(numbers) > 1:
         found.append(Feature("product", tuple(numbers)))
+    differing = [n for n in numbers if len({each[n] for each in facts}) > 1]
+    if len(differing) > 2:
+        found += [Feature("product", pair) for pair in itertools.combinations(differing, 2)]
     for name in names:
         if name not in numbers:
             values = _distinct(each.get(name) for each in facts)

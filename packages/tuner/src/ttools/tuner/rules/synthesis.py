@@ -1,15 +1,17 @@
 """Makes a rule of stored tunings: few configurations, and a tree that chooses among them.
 
 Owns which configurations are kept and what the regret of a rule is. The tree is scikit-learn's: a
-regression of each kept configuration's logarithmic slowdown, of which a leaf takes the least. Must
-not know how a rule is written.
+regression of each kept configuration's logarithmic slowdown, of which a leaf takes the least; how
+many leaves it has and what it asks is what is best for tunings left out. Must not know how a rule
+is written.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +21,10 @@ from ttools.tuner.store import Entry
 
 #: A rule chooses among at most so many, with at most so many leaves.
 MOST_CONFIGS, MOST_LEAVES = 6, 8
+#: Numbers of leaves that are tried, and how many parts of the tunings are left out for that.
+SIZES, MOST_FOLDS = (1, 2, 3, 4, MOST_LEAVES), 10
+#: Of fewer tunings each is needed to know its own kind of shape.
+FEWEST_TO_LEAVE_OUT = 6
 #: One more configuration must lower the mean regret by as much.
 WORTH_KEEPING = 0.002
 #: What a configuration counts that was not timed for a shape, or cannot win there.
@@ -148,9 +154,9 @@ def _rules(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
     own = [_regret(rules, each) for each in tunings]
     held: list[float] = []
     if len(tunings) > 2:
-        for place, each in enumerate(tunings):
-            others = [*tunings[:place], *tunings[place + 1 :]]
-            held.append(_regret(_fitted(kernel, others), each))
+        for others, left_out in _folds(tunings):
+            made = _fitted(kernel, others)
+            held += [_regret(made, each) for each in left_out]
     regret = Regret(
         mean=_share(sum(own) / len(own)),
         worst=_share(max(own)),
@@ -203,15 +209,49 @@ def kept(tunings: Sequence[_Tuning]) -> list[str]:
 
 
 def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
+    """The tree over those features and of that size that are best for tunings left out."""
     features = features_of([each.facts for each in tunings])
     if len(keys) == 1 or not features:
         return Leaf(0)
+    if len(tunings) < FEWEST_TO_LEAVE_OUT:
+        return _grown(tunings, keys, features, MOST_LEAVES)
+    parts = [(others, kept(others), left_out) for others, left_out in _folds(tunings)]
+
+    def regret(chosen_features: Sequence[Feature], leaves: int) -> float:
+        total = 0.0
+        for others, own, left_out in parts:
+            tree = _grown(others, own, chosen_features, leaves)
+            total += sum(each.slowdown(own[chosen(tree, each.facts)]) for each in left_out)
+        return round(total / len(tunings), 4)
+
+    ways = itertools.product([*([each] for each in features), features], SIZES)
+    # Of equals the smaller tree, over fewer features.
+    best = min(ways, key=lambda way: (regret(*way), way[1], len(way[0])))
+    return _grown(tunings, keys, *best)
+
+
+def _folds(
+    tunings: Sequence[_Tuning],
+) -> Iterator[tuple[Sequence[_Tuning], Sequence[_Tuning]]]:
+    """Some tunings, and those left out; each is left out once, alone if there are few."""
+    count = min(len(tunings), MOST_FOLDS)
+    for fold in range(count):
+        left_out = tunings[fold::count]
+        yield [each for place, each in enumerate(tunings) if place % count != fold], left_out
+
+
+def _grown(
+    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
+) -> Tree:
+    slowest = [sum(each.slowdown(key) for each in tunings) for key in keys]
+    if len(keys) == 1 or leaves == 1:
+        return Leaf(slowest.index(min(slowest)))
     from sklearn.tree import DecisionTreeRegressor
 
     # In logarithms, so that a threshold lies between sizes as one would draw it.
     answers = [[math.log2(1 + f.answer(each.facts)) for f in features] for each in tunings]
     slowdowns = [[each.slowdown(key) for key in keys] for each in tunings]
-    fitted = DecisionTreeRegressor(max_leaf_nodes=MOST_LEAVES, random_state=0)
+    fitted = DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=0)
     return _read(fitted.fit(answers, slowdowns).tree_, 0, features)
 
 

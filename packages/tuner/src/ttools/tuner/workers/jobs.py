@@ -6,11 +6,12 @@ and replaces a worker that ended. Must not know what comes of the answers.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import PriorityQueue
 from typing import Protocol
 
 from ttools.core.errors import TtoolsError
@@ -20,6 +21,8 @@ from ttools.tuner.workers.serving import Answer, Opening, Request
 
 #: Making a launch again: importing its modules, copying its memory.
 OPENING_S = 120.0
+#: In which order places take what waits.
+_END, _SOON, _LATER = range(3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +34,14 @@ class Job:
         request: what is asked.
         timeout: seconds until the worker is ended.
         reference: key of the configuration whose outputs it must have first; empty for none.
+        later: whether jobs that somebody waits for come first.
     """
 
     opening: Opening
     request: Request
     timeout: float
     reference: str = ""
+    later: bool = False
 
 
 class Executor(Protocol):
@@ -117,7 +122,8 @@ class PlacedWorkers:
     def __init__(self, places: Sequence[AnyPlace], end: Callable[[], None]) -> None:
         self.places = len(places)
         self._end = end
-        self._waiting: SimpleQueue[tuple[Job, Future[Answer]] | None] = SimpleQueue()
+        self._waiting: PriorityQueue[tuple[int, int, Job | None, Future[Answer]]] = PriorityQueue()
+        self._order = itertools.count()
         # Daemons: a script has ended when its own threads have.
         self._threads = [
             threading.Thread(target=self._work, args=(place,), daemon=True) for place in places
@@ -128,12 +134,14 @@ class PlacedWorkers:
     def submit(self, job: Job) -> Future[Answer]:
         """Does a job on the next free place."""
         future: Future[Answer] = Future()
-        self._waiting.put((job, future))
+        self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
 
     def _work(self, place: AnyPlace) -> None:
-        while (item := self._waiting.get()) is not None:
-            job, future = item
+        while True:
+            _, _, job, future = self._waiting.get()
+            if job is None:
+                return
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(place.do(job))
@@ -144,7 +152,7 @@ class PlacedWorkers:
         """Ends all workers; what is being done fails."""
         self._end()
         for _ in self._threads:
-            self._waiting.put(None)
+            self._waiting.put((_END, next(self._order), None, Future()))
         for thread in self._threads:
             thread.join()
 

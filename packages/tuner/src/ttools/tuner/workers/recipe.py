@@ -24,6 +24,7 @@ import cloudpickle
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.tuner.pointees import pointees_of
 
 _FLAG_OF_A_TEST = "warmup"
 
@@ -42,6 +43,8 @@ class Recipe:
         path: `sys.path`, for modules that travel by name.
         folder: in which relative paths are meant.
         lines: source lines by file, as they were when the kernels were written.
+        addresses: words of storages that are addresses of others: number of the storage, place of
+            the word in it, number of the storage it leads to, offset in that; both in bytes.
         name: tells recipes apart.
     """
 
@@ -50,6 +53,7 @@ class Recipe:
     path: Sequence[str]
     folder: str
     lines: Mapping[str, Sequence[str]]
+    addresses: Sequence[tuple[int, int, int, int]] = ()
     name: str = field(default_factory=lambda: uuid4().hex)
 
     def without_contents(self) -> Recipe:
@@ -65,11 +69,13 @@ class Ingredients:
         tuner: an autotuner over the configurations to try, without pruning of its own.
         arguments: all that was passed, by name.
         mapped: whether tensors of the CPU pass for those of a GPU.
+        reached: tensors that tables of addresses among the arguments lead to.
     """
 
     tuner: Any
     arguments: Mapping[str, Any]
     mapped: bool
+    reached: Sequence[Any] = ()
 
 
 def recipe_of(launch: TunedLaunch) -> Recipe:
@@ -81,7 +87,9 @@ def recipe_of(launch: TunedLaunch) -> Recipe:
     arguments = {name: v for name, v in launch.arguments.items() if name != _FLAG_OF_A_TEST}
     tuner = triton_versions.plain_autotuner(launch.tuner, launch.configs)
     mapped = _is_mapped(arguments.values())
-    ingredients = Ingredients(tuner=tuner, arguments=arguments, mapped=mapped)
+    pointees = pointees_of(arguments)
+    reached = tuple(pointees.tensors.values())
+    ingredients = Ingredients(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
     buffer = io.BytesIO()
     pickler = _Pickler(buffer)
     try:
@@ -98,6 +106,10 @@ def recipe_of(launch: TunedLaunch) -> Recipe:
         path=tuple(sys.path),
         folder=os.getcwd(),  # noqa: PTH109 - a string, as it is sent
         lines=pickler.lines,
+        addresses=[
+            (pickler.number(each.table), each.place, pickler.number(each.tensor), each.offset)
+            for each in pointees.addresses
+        ],
     )
 
 
@@ -114,9 +126,24 @@ def cook(recipe: Recipe, device: str | None = None) -> Ingredients:
         text = "".join(lines)
         linecache.cache[file] = (len(text), None, list(lines), file)
     storages = [each.storage(device) for each in recipe.memory]
+    _lead(storages, recipe.addresses)
     ingredients = _Unpickler(io.BytesIO(recipe.payload), storages).load()
     assert isinstance(ingredients, Ingredients)
     return ingredients
+
+
+def _lead(storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]]) -> None:
+    """Writes the addresses that storages have in this process into the tables among them."""
+    import torch
+
+    words: dict[int, dict[int, int]] = {}
+    for table, place, number, offset in addresses:
+        words.setdefault(table, {})[place // 8] = storages[number].data_ptr() + offset
+    for table, found in words.items():
+        storage = storages[table]
+        whole = _view(storage, torch.int64, (storage.nbytes() // 8,), (1,), 0)
+        places, values = (torch.tensor(list(each)) for each in (found.keys(), found.values()))
+        whole[places.to(whole.device)] = values.to(whole.device)
 
 
 @dataclass(frozen=True)
@@ -142,6 +169,10 @@ class Memory:
         if self.content:
             own.copy_(torch.frombuffer(bytearray(self.content), dtype=torch.uint8))
         return own.to(device or self.device).untyped_storage()
+
+
+def _address(storage: Any) -> tuple[str, int]:
+    return str(storage.device), storage.data_ptr()
 
 
 def _memory_of(storage: Any) -> Memory:
@@ -200,12 +231,16 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         if tensor.layout is not torch.strided:
             raise CannotSendError(f"a tensor of layout {tensor.layout}")
         storage = tensor.untyped_storage()
-        address = (str(storage.device), storage.data_ptr())
+        address = _address(storage)
         if address not in self.memory:
             self.memory[address] = _memory_of(storage)
-        place = _Place(list(self.memory).index(address))
+        place = _Place(self.number(tensor))
         size, stride = tuple(tensor.size()), tuple(tensor.stride())
         return _view, (place, tensor.dtype, size, stride, tensor.storage_offset())
+
+    def number(self, tensor: Any) -> int:
+        """Of the storage of a tensor that was written."""
+        return list(self.memory).index(_address(tensor.untyped_storage()))
 
     def _keep_source(self, function: Any) -> None:
         file = function.__code__.co_filename

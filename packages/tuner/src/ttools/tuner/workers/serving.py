@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from ttools.core import triton_versions
 from ttools.core.device_map import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.bench import Bench
 from ttools.tuner.measuring import Measuring
+from ttools.tuner.target_driver import compile_for_target
 from ttools.tuner.trial import Candidate, candidates
 from ttools.tuner.workers.recipe import Recipe, cook
 
@@ -31,12 +33,15 @@ class Opening:
         measuring: how configurations are judged.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
+        target: Triton's name of the GPU to compile for, so that a process that only compiles needs
+            no context on it; None to ask the active driver.
     """
 
     recipe: Recipe
     measuring: Measuring
     threads: int
     compiles_only: bool = False
+    target: Any = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,10 @@ class _Service:
         try:
             device = "cpu" if self._opening.compiles_only else None
             ingredients = cook(self._opening.recipe, device)
+            if self._opening.compiles_only and self._opening.target is not None:
+                compile_for_target(self._opening.target)
+            if ingredients.mapped:  # before a GPU seems to be there
+                triton_versions.active_driver()
             with map_devices({"cuda": "cpu"}) if ingredients.mapped else nullcontext():
                 if ingredients.mapped:
                     reported_device()  # as the script has asked for a GPU

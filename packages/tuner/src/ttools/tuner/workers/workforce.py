@@ -6,11 +6,12 @@ Owns how many processes there are and what they are for. Must not know what a tu
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.remote_bench import RemoteBench
+from ttools.tuner.trial import Candidate
 from ttools.tuner.workers.jobs import Executor, local_workers
 from ttools.tuner.workers.nursery import Nursery
 from ttools.tuner.workers.recipe import recipe_of
@@ -40,13 +41,24 @@ class Workforce:
         self._make_measuring = measuring
         self._executors: tuple[Executor, Executor | None] | None = None
 
-    def bench(self, launch: TunedLaunch, measuring: Measuring, timeout: float) -> RemoteBench:
+    def start(self) -> None:
+        """Starts the processes now; they take seconds. Without it the first launch does."""
+        self._executors = self._executors or self._start()
+
+    def bench(
+        self,
+        launch: TunedLaunch,
+        measuring: Measuring,
+        timeout: float,
+        expected: Sequence[Candidate] = (),
+    ) -> RemoteBench:
         """A bench whose configurations run in workers.
 
         Args:
             launch: of an autotuned kernel.
             measuring: how configurations are judged.
             timeout: seconds that a configuration may take.
+            expected: configurations that may be tried; their compilation may begin.
 
         Raises:
             CannotSendError: a worker cannot make the launch.
@@ -56,8 +68,9 @@ class Workforce:
         opening = Opening(
             recipe=recipe_of(launch), measuring=measuring, threads=torch.get_num_threads()
         )
-        self._executors = self._executors or self._start()
-        bench = RemoteBench(opening, measuring.checks, timeout, *self._executors)
+        executors = self._executors = self._executors or self._start()
+        bench = RemoteBench(opening, measuring.checks, timeout, *executors)
+        bench.expect(expected)
         bench.open()
         return bench
 

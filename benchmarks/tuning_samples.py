@@ -1,0 +1,155 @@
+"""Files of timed spaces: what `record_spaces.py` and `tune_vs_autotune.py` write and replays read.
+
+A kernel's configurations and their resources are written once, then a row per shape has the samples
+of each configuration, in nanoseconds; null and a reason for what cannot win.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tuning_problems import config_of
+
+from ttools.tuner.trial import Candidate, Trial, candidates
+
+SCHEMA = "ttools.tuning-samples/2"
+#: Samples that are published of each configuration.
+KEPT = 9
+_RESOURCES = ("registers", "spilled", "shared", "threads", "blocks_per_multiprocessor")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """All that was timed of a kernel for a shape.
+
+    Attributes:
+        kernel: name of the problem.
+        shape: sizes by name.
+        space: the candidates.
+        samples: of each candidate in nanoseconds, by key; empty for what cannot win. At most so
+            many as are published.
+        medians: of all samples of each candidate; None for what cannot win.
+        resources: of each candidate, by key; empty where unknown.
+    """
+
+    kernel: str
+    shape: Mapping[str, int]
+    space: Sequence[Candidate]
+    samples: Mapping[str, Sequence[int]]
+    medians: Mapping[str, int | None]
+    resources: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def costs(self) -> dict[str, float | None]:
+        """What a search is told of each candidate."""
+        return dict(self.medians)
+
+    @property
+    def best(self) -> float:
+        """The least of them."""
+        return min(cost for cost in self.costs.values() if cost is not None)
+
+    def __str__(self) -> str:
+        return f"{self.kernel} {'x'.join(map(str, self.shape.values()))} ({len(self.space)})"
+
+
+def read_samples(path: Path) -> list[Recorded]:
+    """All rows of a file."""
+    data = json.loads(path.read_text())
+    if data["schema"] != SCHEMA:
+        raise SystemExit(f"{path} has schema {data['schema']}, not {SCHEMA}")
+    return [_recorded(data["kernels"][row["kernel"]], row) for row in data["rows"]]
+
+
+def _recorded(kernel: Mapping[str, Any], row: Mapping[str, Any]) -> Recorded:
+    space = candidates([config_of(values) for values in kernel["configs"]])
+    keys = [each.key for each in space]
+    resources = kernel.get("resources") or [None] * len(keys)
+    return Recorded(
+        kernel=row["kernel"],
+        shape=row["shape"],
+        space=space,
+        samples={k: s or [] for k, s in zip(keys, row["samples_ns"], strict=True)},
+        medians=dict(zip(keys, row["medians_ns"], strict=True)),
+        resources={k: r for k, r in zip(keys, resources, strict=True) if r},
+    )
+
+
+class SamplesFile:
+    """A file that grows by rows.
+
+    Args:
+        path: of the file.
+        device: what timed.
+        versions: of Triton and torch.
+    """
+
+    def __init__(self, path: Path, device: str, versions: Mapping[str, str]) -> None:
+        self._path = path
+        self._data: dict[str, Any] = {
+            "schema": SCHEMA,
+            "device": device,
+            "versions": dict(versions),
+            "kernels": {},
+            "rows": [],
+        }
+
+    def add(
+        self,
+        kernel: str,
+        shape: Mapping[str, int],
+        space: Sequence[Candidate],
+        trials: Mapping[str, Trial],
+        **more: Any,
+    ) -> None:
+        """Adds a row, and writes the file.
+
+        Args:
+            kernel: name of the problem.
+            shape: sizes by name.
+            space: the candidates.
+            trials: of all of them, by key.
+            more: kept with the row.
+        """
+        known = self._data["kernels"].setdefault(
+            kernel, {"configs": [dict(each.values) for each in space], "resources": []}
+        )
+        own = [trials[each.key] for each in space]
+        known["resources"] = [
+            {name: trial.resources[name] for name in _RESOURCES} if trial.resources else before
+            for trial, before in zip(own, known["resources"] or [None] * len(own), strict=True)
+        ]
+        rejected = {
+            place: [trial.status, trial.reason[:80]]
+            for place, trial in enumerate(own)
+            if trial.status != "ok"
+        }
+        row = {
+            "kernel": kernel,
+            "shape": dict(shape),
+            "samples_ns": [[round(s * 1e9) for s in trial.samples[:KEPT]] or None for trial in own],
+            "medians_ns": [None if t.cost is None else round(t.cost * 1e9) for t in own],
+            "rejected": rejected,
+            **more,
+        }
+        self._data["rows"].append(row)
+        self.write()
+
+    def write(self) -> None:
+        """Writes the file, a row a line."""
+        head = {name: self._data[name] for name in ("schema", "device", "versions")}
+        kernels = [f"{json.dumps(n)}: {json.dumps(k)}" for n, k in self._data["kernels"].items()]
+        rows = map(json.dumps, self._data["rows"])
+        text = (
+            json.dumps(head)[:-1]
+            + ',\n"kernels": {\n'
+            + ",\n".join(kernels)
+            + '\n},\n"rows": [\n'
+            + ",\n".join(rows)
+            + "\n]}\n"
+        )
+        self._path.write_text(text)

@@ -1,0 +1,116 @@
+"""Compilation that ends where shared and tensor memory are allocated, long before machine code.
+
+Triton's backends have a point for instrumentation in the middle of their passes to LLVM IR, right
+after memory is allocated. The passes up to there are run as the backend lists them, so that nothing
+of its list is repeated here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+_STAGES = ("ttir", "ttgir")
+_POINTS = ("ttgpuir_to_llvmir", "ttgpuir-to-llvmir")  # until 3.8, since 3.9
+
+
+@dataclass(frozen=True)
+class AllocatedMemory:
+    """What a block takes.
+
+    Attributes:
+        shared: bytes of shared memory.
+        tensor: columns of tensor memory; 0 where there is none.
+        warps: of the block, those that a specialised kernel adds included.
+    """
+
+    shared: int
+    tensor: int
+    warps: int
+
+
+class _AllocatedError(Exception):
+    """Ends a stage; carries the passes that came before."""
+
+    def __init__(self, passes: Any) -> None:
+        super().__init__()
+        self.passes = passes
+
+
+def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> AllocatedMemory:
+    """Compiles a source for a target until its memory is allocated.
+
+    Args:
+        source: Triton's `ASTSource`.
+        target: Triton's `GPUTarget`.
+        options: of the launch, that the backend knows.
+
+    Raises:
+        Exception: whatever the compiler breaks on.
+    """
+    from triton._C.libtriton import ir
+    from triton.compiler import make_backend
+
+    backend = make_backend(target)
+    parsed = backend.parse_options({**dict(options), **source.parse_options()})
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, parsed, source.language)
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    functions = backend.get_codegen_implementation(parsed)
+    module = source.make_ir(target, parsed, functions, backend.get_module_map(), context)
+    metadata: dict[str, Any] = {"target": target, **parsed.__dict__}
+    for name in _STAGES:
+        module = stages[name](module, metadata)
+    with _ending_when_allocated(type(backend)):
+        try:
+            stages["llir"](module, metadata)
+        except _AllocatedError as ended:
+            ended.passes.run(module, "allocate_memory")
+    warps = module.get_int_attr("ttg.total-num-warps") or module.get_int_attr("ttg.num-warps")
+    return AllocatedMemory(
+        shared=int(module.get_int_attr("ttg.shared") or 0),
+        tensor=int(module.get_int_attr("ttg.tensor_memory_size") or 0),
+        warps=int(warps or metadata["num_warps"]),
+    )
+
+
+class _Patch:
+    """Until 3.8: what a backend's class attribute `instrumentation` is asked."""
+
+    def load_dialects(self, context: Any) -> None:
+        """Nothing."""
+
+    def patch(self, point: str, passes: Any, context: Any) -> None:
+        """Ends the stage at the point after allocation."""
+        if point in _POINTS:
+            raise _AllocatedError(passes)
+
+
+@contextmanager
+def _ending_when_allocated(backend: Any) -> Iterator[None]:
+    module = sys.modules[backend.__module__]
+    owner, name = (
+        (backend, "instrumentation")
+        if hasattr(backend, "instrumentation")
+        else (
+            module,
+            "instrument",
+        )
+    )
+    original = getattr(owner, name)
+
+    def instrument(passes: Any, *, point: str, **more: Any) -> None:
+        if point in _POINTS:
+            raise _AllocatedError(passes)
+        original(passes, point=point, **more)
+
+    setattr(owner, name, _Patch() if owner is backend else instrument)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)

@@ -1,0 +1,140 @@
+"""Pruning for a GPU that is not here rejects nothing that whole compilation would accept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.compilation.targets import read_target
+from ttools.tuner.offline import over_allocated, over_limit
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942")
+HALF, WORD, TABLE = "*fp16", "i32", "*i64"
+PRODUCT = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64}
+#: Parameters by kernel, then configurations: some fit everywhere, some on few targets.
+KERNELS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
+    "matmul_kernel": (
+        {"a_ptr": HALF, "b_ptr": HALF, "c_ptr": HALF, "M": WORD, "N": WORD, "K": WORD},
+        [
+            {
+                "BLOCK_M": 64,
+                "BLOCK_N": 64,
+                "BLOCK_K": 32,
+                "GROUP_M": 8,
+                "num_warps": 4,
+                "num_stages": 2,
+            },
+            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=3),
+            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=4),
+            dict(**PRODUCT, GROUP_M=8, num_warps=8, num_stages=6),
+        ],
+    ),
+    "grouped_matmul_kernel": (
+        {
+            "a_table": TABLE,
+            "b_table": TABLE,
+            "c_table": TABLE,
+            "heights": "*i32",
+            "N": WORD,
+            "K": WORD,
+        },
+        [
+            {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3},
+            dict(**PRODUCT, num_warps=8, num_stages=3),
+            dict(**PRODUCT, num_warps=8, num_stages=6),
+        ],
+    ),
+    "attention_kernel": (
+        {
+            "q_ptr": HALF,
+            "k_ptr": HALF,
+            "v_ptr": HALF,
+            "out_ptr": HALF,
+            "length": WORD,
+            "scale": "fp32",
+        },
+        [
+            {"HEAD": 64, "BLOCK_M": 64, "BLOCK_N": 32, "num_warps": 4, "num_stages": 2},
+            {"HEAD": 128, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8, "num_stages": 3},
+            {"HEAD": 128, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8, "num_stages": 5},
+        ],
+    ),
+    "softmax_kernel": (
+        {"x_ptr": HALF, "out_ptr": HALF, "rows": WORD, "columns": WORD},
+        [
+            {"BLOCK": 1024, "ROWS": 1, "num_warps": 4, "num_stages": 3},
+            {"BLOCK": 4096, "ROWS": 4, "num_warps": 32, "num_stages": 3},
+        ],
+    ),
+    "gelu_kernel": (
+        {"x_ptr": HALF, "y_ptr": HALF, "out_ptr": HALF, "n": WORD},
+        [
+            {"BLOCK": 1024, "TURNS": 1, "num_warps": 4, "num_stages": 3},
+            {"BLOCK": 8192, "TURNS": 2, "num_warps": 32, "num_stages": 3},
+        ],
+    ),
+}
+OPTIONS = ("num_warps", "num_stages")
+
+
+def source_of(name: str, config: dict[str, Any]) -> KernelSource:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import tuning_kernels
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    function, types = getattr(tuning_kernels, name), KERNELS[name][0]
+    names = function.arg_names
+    return KernelSource(
+        name=name,
+        function=function,
+        signature={each: types.get(each, "constexpr") for each in names},
+        constants={(n,): config[each] for n, each in enumerate(names) if each not in types},
+        hints={
+            (n,): [["tt.divisibility", 16]]
+            for n, each in enumerate(names)
+            if types.get(each, "fp32") != "fp32"
+        },
+        options={each: config[each] for each in OPTIONS},
+    )
+
+
+def reasons(source: KernelSource, target_name: str) -> tuple[str | None, str | None]:
+    """Why a target cannot run a kernel: by allocation alone, and by the whole compilation."""
+    target = read_target(target_name)
+    early = over_allocated(source, target)
+    return early, over_limit(Inspection(compile_for(source, target)))
+
+
+def test_allocation_alone_rejects_what_takes_too_much_shared_memory() -> None:
+    name = "matmul_kernel"
+    for config in KERNELS[name][1][::3]:
+        early, late = reasons(source_of(name, config), "sm_90")
+        assert early == late
+    assert early is not None
+    assert "bytes of shared memory" in early
+
+
+def test_allocation_fails_with_the_compiler_s_reason() -> None:
+    config = {"BLOCK": 1000, "TURNS": 1, "num_warps": 4, "num_stages": 3}
+    with pytest.raises(CompilationError, match="power of 2"):
+        over_allocated(source_of("gelu_kernel", config), read_target("sm_90"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_is_rejected_that_whole_compilation_accepts(name: str, target: str) -> None:
+    for config in KERNELS[name][1]:
+        early, late = reasons(source_of(name, config), target)
+        if late is None or "registers" not in late:
+            assert early == late, config
+        else:
+            assert early is None, config  # only the whole compilation knows registers
