@@ -213,7 +213,9 @@ def interpret(
         )
         observer, programs = watching.recorder, None
     elif trace_limit is not None:
-        raise UsageError("trace_limit is for a trace: name a file with trace= (--trace), or watch something")
+        raise UsageError(
+            "trace_limit is for a trace: name a file with trace= (--trace), or watch something"
+        )
     return Interpretation(
         Run(
             selects=_selector(only),
