@@ -116,7 +116,7 @@ def _number(e: Emitter, value: Value) -> int | None:
         return None
     if op.name == "tt.splat":
         ssa = e.scalar(op.operands[0])
-        return None if ssa.startswith("%") else int(ssa)
+        return int(ssa) if ssa.lstrip("-").isdigit() else None
     data = op.attributes.get("value")
     if op.name == "arith.constant" and isinstance(data, Constant) and data.is_splat:
         type = element_type(value.type)
