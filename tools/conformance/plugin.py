@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from tools.conformance.outcomes import EXCLUSIONS, Outcome, causes, judge
-from tools.conformance.references import make_products_exact
+from tools.conformance.references import judge_products_by_their_terms
 
 SOCKET_VARIABLE = "CONFORMANCE_SOCKET"
 ENGINE_VARIABLE = "CONFORMANCE_ENGINE"
@@ -130,7 +130,7 @@ def pytest_configure(config: pytest.Config) -> None:
             skip(reason, **kwargs)
 
     setattr(pytest, "skip", skip_unless_lifted)  # noqa: B010 (its type differs)
-    make_products_exact()
+    judge_products_by_their_terms()
     if os.environ.get(ENGINE_VARIABLE) == "eager":
         from ttools.interpreter import interpret
 
