@@ -127,7 +127,7 @@ def test_chosen_launches(ttools: Run, tmp_path: Path) -> None:
         (("record", "--output", "no/a.tt", "script.py"), "there is no folder `no`"),
         (("record", "--launch", "last", "script.py"), "`last` is no number and no range"),
         (("tune", "a.tt"), "`a.tt` is no program"),
-        (("inspect", "a.tt"), "`a.tt` is no program"),
+        (("inspect", "bad.tt"), "bad.tt: it is no record of launches"),
     ],
 )
 def test_mistakes(ttools: Run, tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:

@@ -73,8 +73,10 @@ def test_wrong_and_failing_configurations_cannot_win(
     (problem,) = problems(done)
     assert "outputs right: True 100000.0\n" in done.stdout
     assert f"chosen: {{'BLOCK': {problem['winner']['BLOCK']}, 'PART': 1}}\n" in done.stdout
-    assert [each["status"] for each in problem["trials"]] == ["ok", "ok", "wrong", "failed"]
-    small, large, wrong, failed = problem["trials"]
+    # The search decides who comes when, from measured times.
+    trials = sorted(problem["trials"], key=lambda each: "ok wrong failed".index(each["status"]))
+    assert [each["status"] for each in trials] == ["ok", "ok", "wrong", "failed"]
+    small, large, wrong, failed = trials
     assert len(small["samples"]) >= 3
     assert len(large["samples"]) >= 3
     assert (wrong["samples"], failed["samples"]) == ([], [])
@@ -93,8 +95,12 @@ def test_wrong_and_failing_configurations_cannot_win(
     assert same["trials"] == problem["trials"]
     (more,) = problems(ttools("tune", "--workers", "0", "--format", "json", script, "256,64,1024"))
     assert more["new_trials"] == 1
-    assert [each["config"]["BLOCK"] for each in more["trials"]] == [256, 64, 1024, 1024, 48]
-    assert [t["status"] for t in more["trials"]] == ["ok", "ok", "ok", "wrong", "failed"]
+    tried = [(each["config"]["BLOCK"], each["status"]) for each in more["trials"]]
+    assert tried[0] == (256, "ok")
+    assert sorted(tried) == [
+        *((48, "failed"), (64, "ok"), (256, "ok")),
+        *((1024, "ok"), (1024, "wrong")),
+    ]
 
     # ---- what is in the store
     shown = ttools("tune", "show", "ttools-tunings.sqlite")

@@ -151,7 +151,8 @@ class Store:
     def entries(self, kernel: str | None = None) -> list[Entry]:
         """All problems, or those of a kernel, in the order they were first tuned."""
         rows = self._base.execute(
-            "SELECT * FROM problem WHERE ?1 IS NULL OR kernel = ?1 ORDER BY id", (kernel,)
+            "SELECT * FROM problem WHERE :kernel IS NULL OR kernel = :kernel ORDER BY id",
+            {"kernel": kernel},
         ).fetchall()
         return [self._entry(row) for row in rows]
 
