@@ -16,7 +16,13 @@ from ttools.interpreter.emit.lane_access import guarded
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
 from ttools.interpreter.emit.loops import for_each_chunk, traversal
 from ttools.interpreter.emit.lower_memory import zero_literal
-from ttools.interpreter.emit.packed_atomic import PACK_BYTES, is_run, pack_width, together
+from ttools.interpreter.emit.packed_atomic import (
+    PACK_BYTES,
+    is_run,
+    pack_width,
+    swap_until_unchanged,
+    together,
+)
 from ttools.interpreter.emit.probe_layout import READS_AND_WRITES, RELEASES
 from ttools.interpreter.emit.representation import from_memory, to_memory
 from ttools.interpreter.emit.synchronisation import access_flags, ordered
@@ -107,23 +113,14 @@ def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, eleme
     """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
     b = e.b
     addend = elementwise.widen_to_f32(b, value, element, 1)
-    first = b.emit(f"load atomic i16, ptr {address} monotonic, align 2")
-    before, again, done = b.block, b.label("again"), b.label("added")
-    b.branch(again)
-    b.start(again)
-    seen, line = b.fresh("seen"), len(b.lines)
-    b.lines.append("")
-    wide = elementwise.widen_to_f32(b, from_memory(e.b, seen, element, 1), element, 1)
-    total = b.emit(f"fadd float {wide}, {addend}")
-    raw = to_memory(e.b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
-    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, i16 {seen}, i16 {raw} {ordering} {failure}")
-    old = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 0")
-    stored = b.emit(f"extractvalue {{ i16, i1 }} {pair}, 1")
-    b.lines[line] = f"  {seen} = phi i16 [{first}, %{before}], [{old}, %{b.block}]"
-    b.cond_branch(stored, done, again)
-    b.start(done)
-    return from_memory(e.b, old, element, 1)
+
+    def change(seen: str) -> str:
+        wide = elementwise.widen_to_f32(b, from_memory(b, seen, element, 1), element, 1)
+        total = b.emit(f"fadd float {wide}, {addend}")
+        return to_memory(b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
+
+    old = swap_until_unchanged(b, address, "i16", 2, ordering, change)
+    return from_memory(b, old, element, 1)
 
 
 def _each_pack(

@@ -12,7 +12,13 @@ from collections.abc import Callable
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import Affine, Chunk
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.emit.llvm import (
+    SIZES,
+    Builder,
+    memory_type,
+    register_type,
+    vector_type,
+)
 from ttools.interpreter.emit.representation import from_memory, to_memory
 from ttools.interpreter.emit.strides import static_strides
 from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
@@ -85,27 +91,53 @@ def together(
     b, stored = e.b, memory_type(element)
     width = PACK_BYTES // SIZES[stored]
     vec = vector_type(stored, width)
+
+    def change(seen: str) -> str:
+        held = b.bitcast(seen, "i128", vec)
+        old = from_memory(b, held, element, width)
+        new = to_memory(b, _combined(e, kind, old, value, element, width), element, width)
+        if active is not None:
+            new = b.emit(f"select <{width} x i1> {active}, {vec} {new}, {vec} {held}")
+        return b.bitcast(new, vec, "i128")
+
     address = b.emit(f"inttoptr i64 {base} to ptr")
-    first = b.emit(f"load atomic i128, ptr {address} monotonic, align {PACK_BYTES}")
+    replaced = swap_until_unchanged(b, address, "i128", PACK_BYTES, ordering, change)
+    return from_memory(b, b.bitcast(replaced, "i128", vec), element, width)
+
+
+def swap_until_unchanged(
+    b: Builder,
+    address: str,
+    bits: str,
+    alignment: int,
+    ordering: str,
+    change: Callable[[str], str],
+) -> str:
+    """Emits a loop that swaps memory for what `change` makes of it, until nobody came between.
+
+    Args:
+        bits: the LLVM integer type in memory.
+        alignment: bytes.
+        change: emits the new integer, given the one that is there.
+
+    Returns:
+        The integer that was replaced.
+    """
+    first = b.emit(f"load atomic {bits}, ptr {address} monotonic, align {alignment}")
     before, again, done = b.block, b.label("again"), b.label("changed")
     b.branch(again)
     b.start(again)
     seen, line = b.fresh("seen"), len(b.lines)
     b.lines.append("")
-    held = b.bitcast(seen, "i128", vec)
-    old = from_memory(b, held, element, width)
-    new = to_memory(b, _combined(e, kind, old, value, element, width), element, width)
-    if active is not None:
-        new = b.emit(f"select <{width} x i1> {active}, {vec} {new}, {vec} {held}")
-    bits = b.bitcast(new, vec, "i128")
+    new = change(seen)
     failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, i128 {seen}, i128 {bits} {ordering} {failure}")
-    now = b.emit(f"extractvalue {{ i128, i1 }} {pair}, 0")
-    swapped = b.emit(f"extractvalue {{ i128, i1 }} {pair}, 1")
-    b.lines[line] = f"  {seen} = phi i128 [{first}, %{before}], [{now}, %{b.block}]"
+    pair = b.emit(f"cmpxchg ptr {address}, {bits} {seen}, {bits} {new} {ordering} {failure}")
+    now = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    swapped = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
+    b.lines[line] = f"  {seen} = phi {bits} [{first}, %{before}], [{now}, %{b.block}]"
     b.cond_branch(swapped, done, again)
     b.start(done)
-    return old
+    return seen
 
 
 def _combined(e: Emitter, kind: str, old: str, value: str, element: Type, width: int) -> str:
