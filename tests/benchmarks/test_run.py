@@ -22,6 +22,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_quick_run_writes_json(tmp_path: Path) -> None:
     output = tmp_path / "results" / "add.json"
     done = run(

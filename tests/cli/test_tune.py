@@ -154,6 +154,7 @@ def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
     assert "script.py:26:" in problem["trials"][1]["reason"]
 
 
+@pytest.mark.slow  # tests/tuner/workers plants them as well
 def test_planted_crashes_and_hangs_are_rejected_and_reported(ttools: Run, tmp_path: Path) -> None:
     planted = """\
 sum_kernel.configs += [triton.Config({"BLOCK": b, "PART": 1}) for b in (128, 256)]
