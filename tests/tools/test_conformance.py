@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tools.conformance.outcomes import judge
+from tools.conformance.plugin import answer_for_newer_devices
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 20.0  # of a case: the first launch imports the compiler
@@ -30,7 +31,7 @@ TESTS = """
 import os, time
 import pytest, torch, triton
 import triton.language as tl
-from triton._internal_testing import is_cpu, is_cuda
+from triton._internal_testing import is_cpu, is_cuda, is_newer_than_this_triton
 from ttools.core.errors import UnsupportedError
 
 @triton.jit
@@ -76,8 +77,8 @@ def test_skips():
 @pytest.mark.interpreter
 @pytest.mark.skipif(torch.cuda.get_device_capability()[0] < 10, reason="capability")
 def test_is_not_asked_for_a_gpu_by_its_mark():
-    if is_cpu():
-        pytest.skip("no CPU backend here")
+    if is_cpu() or is_newer_than_this_triton():
+        pytest.skip("no such device here")
 
 @pytest.mark.interpreter
 def test_is_not_skipped_for_another_backend():
@@ -120,6 +121,20 @@ from triton.language import make_something_new
 def test_never_imported():
     pass
 """
+
+
+def test_a_newer_checkout_may_ask_for_devices_that_this_triton_does_not_know(monkeypatch):
+    import triton._internal_testing as internal
+
+    for name in ("is_cpu", "__getattr__"):  # put back what the plugin sets in its own process
+        monkeypatch.setattr(internal, name, None, raising=False)
+    answer_for_newer_devices()
+    from triton._internal_testing import is_cuda, is_of_tomorrow
+
+    assert not is_of_tomorrow()
+    assert is_cuda is vars(internal)["is_cuda"]
+    with pytest.raises(AttributeError, match="numpy_of_tomorrow"):
+        internal.numpy_of_tomorrow  # noqa: B018
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
