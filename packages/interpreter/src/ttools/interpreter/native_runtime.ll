@@ -8,15 +8,17 @@ declare i32 @nanosleep(ptr, ptr)
 define ptr @worker(ptr %box) {
 entry:
   %sleeping = getelementptr i8, ptr %box, i64 BOX_SLEEPING
+  br label %rest
+rest:
+  %since = call i64 @clock(i32 CLOCK_MONOTONIC)
   br label %idle
 idle:
-  %turn = phi i64 [ 0, %entry ], [ %next, %busy ], [ 0, %sleep ], [ 0, %claim ], [ 0, %done ],
-                  [ 0, %finished ]
   %state = load atomic i32, ptr %box acquire, align 64
   switch i32 %state, label %claim [ i32 0, label %wait  i32 2, label %exit ]
 wait:
-  %next = add i64 %turn, 1
-  %patient = icmp ult i64 %next, SPINS
+  %now = call i64 @clock(i32 CLOCK_MONOTONIC)
+  %waited = sub i64 %now, %since
+  %patient = icmp ult i64 %waited, BUSY_NANOSECONDS
   br i1 %patient, label %busy, label %sleep
 busy:
   call void PAUSE
@@ -25,12 +27,12 @@ sleep:
   store atomic i32 1, ptr %sleeping seq_cst, align 4
   %slept = call i64 (i64, ...) @syscall(i64 SYS_FUTEX, ptr %box, i64 FUTEX_WAIT, i64 0, ptr null)
   store atomic i32 0, ptr %sleeping seq_cst, align 4
-  br label %idle
+  br label %rest
 claim:
   ; The launcher may have taken the job back in the meantime.
   %claimed = cmpxchg ptr %box, i32 1, i32 3 seq_cst seq_cst, align 64
   %ours = extractvalue { i32, i1 } %claimed, 1
-  br i1 %ours, label %work, label %idle
+  br i1 %ours, label %work, label %rest
 work:
   %entry.at = getelementptr i8, ptr %box, i64 BOX_ENTRY
   %run = load ptr, ptr %entry.at
@@ -45,12 +47,10 @@ work:
   store atomic i32 0, ptr %box seq_cst, align 64
   %left = atomicrmw sub ptr %pending, i32 1 seq_cst
   %last = icmp eq i32 %left, 1
-  br i1 %last, label %done, label %finished
+  br i1 %last, label %done, label %rest
 done:
   %woken = call i64 (i64, ...) @syscall(i64 SYS_FUTEX, ptr %pending, i64 FUTEX_WAKE, i64 1)
-  br label %idle
-finished:
-  br label %idle
+  br label %rest
 exit:
   ret ptr null
 }
@@ -112,15 +112,16 @@ entry:
   store i64 0, ptr %time
   %fraction = getelementptr i8, ptr %time, i64 8
   store i64 %tick, ptr %fraction
+  %since = call i64 @clock(i32 CLOCK_MONOTONIC)
   br label %look
 look:
-  %turn = phi i64 [ 0, %entry ], [ %next, %busy ]
   %left = load atomic i32, ptr %pending acquire, align 4
   %none = icmp eq i32 %left, 0
   br i1 %none, label %exit, label %wait
 wait:
-  %next = add i64 %turn, 1
-  %patient = icmp ult i64 %next, SPINS
+  %now = call i64 @clock(i32 CLOCK_MONOTONIC)
+  %waited = sub i64 %now, %since
+  %patient = icmp ult i64 %waited, BUSY_NANOSECONDS
   br i1 %patient, label %busy, label %sleep
 busy:
   call void PAUSE
@@ -340,9 +341,9 @@ python:
   %shared.at = getelementptr i8, ptr %runner, i64 RUN_SHARED
   %shared = load ptr, ptr %shared.at
   ; What Python does with a wait's own records is not work of the program.
-  %python.before = call i64 @cpu_time()
+  %python.before = call i64 @clock(i32 CLOCK_THREAD)
   %verdict = call i32 %callback(ptr %shared, i64 %program, i32 %kind, i32 %site, ptr %payload)
-  %python.after = call i64 @cpu_time()
+  %python.after = call i64 @clock(i32 CLOCK_THREAD)
   %python.taken = sub i64 %python.after, %python.before
   %python.cpu.at = getelementptr i8, ptr %runner, i64 RUN_CPU
   %cpu.until = load i64, ptr %python.cpu.at
@@ -367,7 +368,7 @@ count:
   ; 64 turns that took the CPU this long were no wait but work.
   %cpu.at = getelementptr i8, ptr %runner, i64 RUN_CPU
   %cpu.before = load i64, ptr %cpu.at
-  %cpu.now = call i64 @cpu_time()
+  %cpu.now = call i64 @clock(i32 CLOCK_THREAD)
   %cpu.taken = sub i64 %cpu.now, %cpu.before
   %worked = icmp ugt i64 %cpu.taken, 500000
   %other = or i1 %moved, %again
@@ -381,18 +382,18 @@ begin:
 go_on:
   %calls = atomicrmw add ptr %calls.at, i64 1 seq_cst
   call void @back_off(ptr %runner, i64 %calls)
-  %cpu.after = call i64 @cpu_time()
+  %cpu.after = call i64 @clock(i32 CLOCK_THREAD)
   store i64 %cpu.after, ptr %cpu.at
   %abort.at = getelementptr i8, ptr %runner, i64 ABORT
   %abort = load atomic i32, ptr %abort.at monotonic, align 4
   ret i32 %abort
 }
 
-; ---- nanoseconds that this thread has had the CPU
-define private i64 @cpu_time() {
+; ---- nanoseconds of a clock: of the time, or of what this thread has had of the CPU
+define private i64 @clock(i32 %clock) {
 entry:
   %time = alloca [2 x i64], align 8
-  %failed = call i32 @clock_gettime(i32 CLOCK_THREAD, ptr %time)
+  %failed = call i32 @clock_gettime(i32 %clock, ptr %time)
   %seconds = load i64, ptr %time
   %fraction.at = getelementptr i8, ptr %time, i64 8
   %fraction = load i64, ptr %fraction.at

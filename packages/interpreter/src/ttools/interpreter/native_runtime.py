@@ -90,8 +90,9 @@ _PAUSE = {
 _NO_PAUSE = ("@no_pause()", "define internal void @no_pause() { ret void }")
 
 
-#: Turns of the busy loops before a thread sleeps: some tens of microseconds.
-_SPINS = 1000
+#: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to the
+#: next, which would otherwise wait each time until a worker is awake.
+_BUSY_NANOSECONDS = 300_000
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,9 @@ def runtime_ir(machine: str | None = None) -> str:
     words: dict[str, object] = {
         **_OFFSETS,
         "PAUSE": pause,
-        "SPINS": _SPINS,
+        "BUSY_NANOSECONDS": _BUSY_NANOSECONDS,
         "SYS_FUTEX": _SYS_FUTEX.get(machine, 98),
+        "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC,
         "CLOCK_THREAD": time.CLOCK_THREAD_CPUTIME_ID,
         "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
