@@ -237,3 +237,63 @@ def test_equal_launches_are_counted_once(counting: Counting) -> None:
     first, second, third = counting.counts
     assert first is second
     assert third.total.loaded == 8 * 90
+
+
+@triton.jit(do_not_specialize=["low", "m", "n", "keep", "turns"])
+def separable_kernel(x_ptr, low, m, n, keep, turns, A: tl.constexpr, B: tl.constexpr):
+    rows = tl.program_id(0) * A + tl.arange(0, A)
+    columns = tl.arange(0, B)
+    total = tl.zeros((A, B), tl.float32)
+    for turn in range(turns):
+        inside = (rows[:, None] < m) & (columns[None, :] + turn < n) & (rows[:, None] >= low)
+        total += tl.load(x_ptr + rows[:, None] * B + columns[None, :], mask=inside)
+    every = (columns[None, :] < n) & (keep > 0)
+    tl.store(x_ptr + rows[:, None] * B + columns[None, :], total, mask=every)
+
+
+@triton.jit(do_not_specialize=["low", "m", "n", "keep", "turns"])
+def triangular_kernel(x_ptr, low, m, n, keep, turns, A: tl.constexpr, B: tl.constexpr):
+    rows = tl.program_id(0) * A + tl.arange(0, A)
+    columns = tl.arange(0, B)
+    total = tl.zeros((A, B), tl.float32)
+    for turn in range(turns):
+        inside = (rows[:, None] >= columns[None, :] + turn) & (rows[:, None] < m)
+        inside &= (rows < n)[:, None]
+        total += tl.load(x_ptr + rows[:, None] * B + columns[None, :], mask=inside)
+    whole = (rows[:, None] * B + columns[None, :] < low * n) & (columns < keep)[None, :]
+    tl.store(x_ptr + rows[:, None] * B + columns[None, :], total, mask=whole)
+
+
+def _separable(rows, columns, turn, low, m, n, keep):
+    loads = (rows < m) & (columns + turn < n) & (rows >= low)
+    return loads, (columns < n) & (keep > 0) & (rows >= 0)
+
+
+def _triangular(rows, columns, turn, low, m, n, keep):
+    loads = (rows >= columns + turn) & (rows < m) & (rows < n)
+    return loads, (rows * columns.shape[1] + columns < low * n) & (columns < keep)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    case=st.sampled_from([(separable_kernel, _separable), (triangular_kernel, _triangular)]),
+    low=st.integers(0, 70),
+    m=st.integers(0, 70),
+    n=st.integers(0, 40),
+    keep=st.integers(0, 20),
+    turns=st.integers(0, 4),
+)
+def test_masks_that_are_products_are_counted_as_lane_by_lane(
+    case, low: int, m: int, n: int, keep: int, turns: int
+) -> None:
+    kernel, oracle = case
+    height, width, programs = 16, 32, 4
+    x, observer = torch.zeros(height * programs * width), Counting()
+    with interpret(observer=observer):
+        kernel[(programs,)](x, low, m, n, keep, turns, A=height, B=width)
+    (counts,) = observer.counts
+    rows, columns = np.arange(height * programs)[:, None], np.arange(width)[None, :]
+    loads = sum(int(oracle(rows, columns, t, low, m, n, keep)[0].sum()) for t in range(turns))
+    assert counts.total.loaded == 4 * loads
+    assert counts.total.stored == 4 * int(oracle(rows, columns, 0, low, m, n, keep)[1].sum())
+    assert counts.total.lanes == (turns + 1) * x.numel()

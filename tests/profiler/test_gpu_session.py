@@ -197,3 +197,25 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
     count = len(watch.launches)
     tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
     assert len(watch.launches) == count
+
+
+@triton.jit
+def plain_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+def test_a_watch_inside_another_sees_launches_too_and_leaves_nothing_behind() -> None:
+    x = torch.zeros(16)
+    outer, inner = (CountedLaunches(None, counts=True, origin=Origin("shadow")) for _ in range(2))
+    compiled = plain_kernel[(1,)](x, BLOCK=16)
+    with outer.watching():
+        plain_kernel[(1,)](x, BLOCK=16)
+        for _ in range(2):
+            with inner.watching():
+                for _ in range(3):
+                    plain_kernel[(1,)](x, BLOCK=16)
+        plain_kernel[(1,)](x, BLOCK=16)
+    plain_kernel[(1,)](x, BLOCK=16)
+    assert (len(outer.launches), len(inner.launches)) == (8, 6)
+    assert "run" not in vars(compiled)
+    assert isinstance(vars(type(compiled))["run"], property)

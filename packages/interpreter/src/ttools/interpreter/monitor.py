@@ -269,6 +269,10 @@ class Monitor:
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
+    def lanes(self, site: int) -> int:
+        """How many lanes have failed the first test at a site, or were counted there."""
+        return self._counter(site, 0)[0]
+
     def counts(self) -> list[Count]:
         """What failed, one entry per operation and test, in the order of the operations.
 

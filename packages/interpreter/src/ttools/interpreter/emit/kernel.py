@@ -9,6 +9,7 @@ from ttools.interpreter.emit import (  # noqa: F401 - they register their rules 
     lower_atomic,
     lower_check,
     lower_control,
+    lower_count,
     lower_dot,
     lower_dot_scaled,
     lower_index,

@@ -25,7 +25,7 @@ from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
 from ttools.profiler.counting.traffic import rewrite_accesses, unique_bytes
 
 #: Names of the rewrites in the cache of compiled kernels; to be changed with what they do.
-_COUNT, _TRAFFIC, _WHOLE = "count 1", "traffic 1", "count all 1"
+_COUNT, _TRAFFIC, _WHOLE = "count 2", "traffic 1", "count all 2"
 
 
 class LaunchCounter:
@@ -137,10 +137,10 @@ def _observe(
 
 def _counters(monitor: Monitor, plan: CountingPlan) -> list[int]:
     counters = [0] * plan.counters
-    for count in monitor.counts():
-        told = dict(count.witness.site.attributes)
-        if told.get("check") == "count":
-            counters[int(told["message"])] += count.lanes
+    for number, site in enumerate(monitor.sites):
+        told = dict(site.attributes).get("count")
+        if told is not None:
+            counters[int(told)] += monitor.lanes(number)
     return counters
 
 

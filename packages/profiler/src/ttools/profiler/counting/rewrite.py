@@ -1,12 +1,13 @@
 """Rewrites a kernel so that it counts what it would do, and does nothing else.
 
-Where a block of operations runs, an operation `ttools.check` counts its executions; where an access
+Where a block of operations runs, an operation `ttools.count` counts its executions; where an access
 has a mask, another counts the lanes let through. Stores and all that only they need are taken away.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
@@ -15,7 +16,6 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.dead_code import remove_dead_code
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import (
-    Attribute,
     Block,
     FloatType,
     IntegerType,
@@ -28,8 +28,9 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter
 from ttools.profiler.counting.costs import cost
+from ttools.profiler.counting.mask_factors import mask_factors
 
-CHECK = "ttools.check"
+CHECK, COUNT = "ttools.check", "ttools.count"
 Kind = Literal["load", "store", "atomic"]
 #: Accesses by operation: what they are, and the operand that is their mask.
 ACCESSES: dict[str, tuple[Kind, int | None]] = {
@@ -115,7 +116,7 @@ def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
     _visit(kernel.regions[0].blocks, plan, provenance, rewriter, masks)
     rewriter.apply()
     if not whole:
-        remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
+        remove_dead_code(kernel, lambda op: op.name in (COUNT, "tt.return"))
     _judge(kernel, plan, provenance)
     return plan
 
@@ -131,7 +132,7 @@ def _visit(
         number = plan.counters
         plan.counters += 1
         b = rewriter.start(block)
-        _count(b, b.constant(BOOLEAN, 1), number)
+        _count(b, (), 1, number)
         for op in block.operations:
             if op.name in ACCESSES:
                 _access(op, number, plan, provenance, rewriter, masks)
@@ -164,7 +165,8 @@ def _access(
         if key not in masks:
             masks[key] = plan.counters
             plan.counters += 1
-            _count(rewriter.before(op), value, masks[key])
+            b = rewriter.before(op)
+            _count(b, *mask_factors(b, value), masks[key])
         mask = masks[key]
     sources = provenance.of(pointer)
     (source,) = sources if len(sources) == 1 else (None,)
@@ -194,9 +196,8 @@ def _item(pointer: Value) -> int:
     return 8  # pointers
 
 
-def _count(b: Builder, condition: Value, number: int) -> None:
-    attributes: dict[str, Attribute] = {"check": "count", "kind": "count", "names": ()}
-    b.operation(CHECK, [condition], attributes={**attributes, "message": str(number)})
+def _count(b: Builder, conditions: Sequence[Value], factor: int, number: int) -> None:
+    b.operation(COUNT, conditions, attributes={"factor": factor, "number": number})
 
 
 def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:

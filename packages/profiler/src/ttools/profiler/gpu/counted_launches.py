@@ -169,16 +169,18 @@ class CountedLaunches:
         kind = triton_versions.compiled_kernel_class()
         original = kind.run
         with ExitStack() as stack:
+            stack.enter_context(_alone(self))
             stack.enter_context(self._origin.scopes.listening())
             stack.enter_context(self._configs.known())
             stack.enter_context(self._made.watching())
             stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
-            kind.run = property(self._run(original.fget))
+            kind.run = _Found(self._run(original))
             self._active = True
             try:
                 yield
             finally:
                 self._active = False
+                self._withdraw()
                 kind.run = original
 
     def count(self) -> None:
@@ -191,28 +193,35 @@ class CountedLaunches:
 
     # ---- at every launch
 
-    def _run(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        launchers, counter = self._launchers, self._counter
-
+    def _run(self, original: Any) -> Callable[[Any], Any]:
         def run(compiled: Any) -> Any:
-            launcher = launchers.get(compiled)
-            if launcher is None or counter.busy:
-                return original(compiled) if counter.here else self._stand_in(compiled, original)
-            return launcher
+            if self._counter.here:
+                return original.__get__(compiled, type(compiled))
+            return self._stand_in(compiled, original)
 
         return run
 
-    def _stand_in(self, compiled: Any, original: Callable[[Any], Any]) -> Callable[..., Any]:
+    def _stand_in(self, compiled: Any, original: Any) -> Callable[..., Any]:
         """What stands for the launcher of a compiled kernel."""
         launcher = self._launchers.get(compiled)
         if launcher is None:
-            launcher = original(compiled)
+            launcher = original.__get__(compiled, type(compiled))
             if getattr(compiled.src, "fn", None) is not None:
                 kernel = LaunchedKernel(compiled)
                 if self._only is None or kernel.name in self._only:
                     launcher = self._beginning(kernel, launcher)
-            self._launchers[compiled] = launcher
+        self._let_stand(compiled, launcher)
         return launcher
+
+    def _let_stand(self, compiled: Any, launcher: Callable[..., Any]) -> None:
+        self._launchers[compiled] = launcher
+        if _watching[-1] is self:
+            vars(compiled)[_RUN] = launcher
+
+    def _withdraw(self) -> None:
+        """Lets the class be asked again for what launches its kernels."""
+        for compiled in self._launchers:
+            vars(compiled).pop(_RUN, None)
 
     def _beginning(
         self, kernel: LaunchedKernel, launcher: Callable[..., Any]
@@ -222,7 +231,7 @@ class CountedLaunches:
 
         def launch(*words: Any) -> Any:
             chosen = noting if len(words) == kernel.words else launcher
-            self._launchers[kernel.compiled] = chosen
+            self._let_stand(kernel.compiled, chosen)
             return chosen(*words)
 
         return launch
@@ -302,6 +311,38 @@ class CountedLaunches:
         return alike
 
 
+class _Found:
+    """Gives a compiled kernel's attribute at its first use, which the kernel then has itself.
+
+    Unlike a property, it lets what stands in the kernel's own dictionary win: later launches find
+    their launcher there without a call.
+    """
+
+    def __init__(self, find: Callable[[Any], Any]) -> None:
+        self._find = find
+
+    def __get__(self, compiled: Any, kind: type | None = None) -> Any:
+        return self if compiled is None else self._find(compiled)
+
+
+#: Those that watch now, the outermost first.
+_watching: list[CountedLaunches] = []
+
+
+@contextmanager
+def _alone(watch: CountedLaunches) -> Iterator[None]:
+    """Lets one that begins to watch inside another one see the launches of kernels known to it."""
+    for other in _watching:
+        other._withdraw()
+    _watching.append(watch)
+    try:
+        yield
+    finally:
+        _watching.remove(watch)
+
+
+#: Of compiled kernels: what launches them.
+_RUN = "run"
 _NOTHING: Mapping[str, float] = MappingProxyType({})
 _CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
 

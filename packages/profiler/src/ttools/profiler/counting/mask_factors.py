@@ -1,0 +1,75 @@
+"""Masks of tiles taken apart into conditions on single axes, so that no lane need be looked at.
+
+`(rows[:, None] < M) & (columns[None, :] < N)` lets through as many lanes as the product of how many
+rows and how many columns hold. Owns when that is so: the conditions vary along different axes. Must
+not know what is done with the numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import prod
+
+from ttools.interpreter.ir import Constant, Value, shape_of
+from ttools.interpreter.rewriting import Builder
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A condition, and which axis of the mask each of its own axes is."""
+
+    value: Value
+    axes: tuple[int, ...]
+
+    @property
+    def varies_along(self) -> tuple[int, ...]:
+        extents = shape_of(self.value.type)
+        return tuple(axis for axis, extent in zip(self.axes, extents, strict=True) if extent > 1)
+
+
+def mask_factors(b: Builder, mask: Value) -> tuple[list[Value], int]:
+    """Conditions and a number; the product of their lanes that hold is that of the mask's.
+
+    Args:
+        b: makes the conjunctions of conditions that vary along one axis.
+        mask: an i1 scalar or tensor.
+    """
+    shape = shape_of(mask.type)
+    groups: defaultdict[tuple[int, ...], list[_Factor]] = defaultdict(list)
+    for factor in _factors(mask, tuple(range(len(shape)))):
+        groups[factor.varies_along].append(factor)
+    used = [axis for along in groups for axis in along]
+    alike = all(len({f.value.type for f in own}) == 1 for own in groups.values())
+    if len(used) != len(set(used)) or not alike:
+        return [mask], 1
+    found = []
+    for own in groups.values():
+        first, *rest = dict.fromkeys(factor.value for factor in own)
+        for value in rest:
+            first = b.binary("andi", first, value)
+        found.append(first)
+    return found, prod(extent for axis, extent in enumerate(shape) if axis not in used)
+
+
+def _factors(value: Value, axes: tuple[int, ...]) -> list[_Factor]:
+    """The conditions whose conjunction a value is."""
+    op = value.defining_op
+    name = op.name if op is not None else ""
+    if op is None:
+        return [_Factor(value, axes)]
+    if name == "arith.andi":
+        return [factor for operand in op.operands for factor in _factors(operand, axes)]
+    if name == "tt.broadcast":
+        return _factors(op.operands[0], axes)
+    if name == "tt.splat":
+        return _factors(op.operands[0], ())
+    if name == "tt.expand_dims":
+        axis = op.attributes["axis"]
+        assert isinstance(axis, int)
+        return _factors(op.operands[0], (*axes[:axis], *axes[axis + 1 :]))
+    if name == "arith.constant":
+        data = op.attributes["value"]
+        if isinstance(data, Constant) and set(data.bits) == {1}:
+            return []
+    return [_Factor(value, axes)]
