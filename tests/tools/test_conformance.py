@@ -292,3 +292,18 @@ def test_a_failure_of_the_sanitizer_is_told_by_its_check():
     assert found == ("wrong", "error[memcheck]", "out-of-bounds load of 4 bytes from `x_ptr`")
     assert judge(pytest.fail.Exception("no"))[:2] == ("wrong", "Failed")
     assert judge(AssertionError(text))[:2] == ("wrong", "AssertionError")
+
+
+@pytest.mark.parametrize(
+    ("message", "status"),
+    [
+        ("Cache modifier .cs not supported", "excluded"),
+        ("lhs_scale must be a tensor of shape [128, 2]. Got ['1', '128', '2']", "excluded"),
+        ("lhs_scale must be a tensor of shape [128, 2]. Got ['128', '4']", "wrong"),
+        ("topk() got an unexpected keyword argument 'descending'", "excluded"),
+        ("topk() got an unexpected keyword argument 'axis'", "wrong"),
+        ("error encountered during parsing", "excluded"),
+    ],
+)
+def test_what_an_older_front_end_lacks_is_told_from_other_mistakes(message, status):
+    assert judge(RuntimeError(message))[0] == status

@@ -95,7 +95,19 @@ _OTHER_TRITON = (
     (r"module 'triton[\w.]*' has no attribute '(\w+)'", "`{}` is not in this Triton"),
     (r"cannot import name '(\w+)' from 'triton[\w.]*'", "`{}` is not in this Triton"),
     (r"([A-Z][\w ]*) have been removed", "this Triton says: {} have been removed"),
-    (r"(too many indices for tensor of rank 0)", "this Triton's front end says: {}"),
+    *(
+        (pattern, "this Triton's front end says: {}")
+        for pattern in (
+            r"(too many indices for tensor of rank 0)",
+            # What Triton 3.6 does not do yet.
+            r"(current implementation of `cat` always may reorder elements)",
+            r"(Cache modifier \.cs not supported)",
+            r"(lhs_scale must be a tensor) of shape \[\d+, \d+\]\. Got \['\d+', '\d+', '\d+'\]",
+            r"(topk\(\) got an unexpected keyword argument 'descending')",
+            r"('\w+' is not in list)",  # a field of a tuple that is a constant
+            r"^(error encountered during parsing)$",  # of rows by 16-bit indices
+        )
+    ),
 )
 
 
