@@ -90,8 +90,8 @@ _PAUSE = {
 _NO_PAUSE = ("@no_pause()", "define internal void @no_pause() { ret void }")
 
 
-#: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to the
-#: next, which would otherwise wait each time until a worker is awake.
+#: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to
+#: the next, which would otherwise wait each time until a worker is awake.
 _BUSY_NANOSECONDS = 300_000
 
 
