@@ -213,6 +213,16 @@ def test_the_least_recently_used_go_first(directory: Path) -> None:
     assert "key1" not in kept
 
 
+def test_short_processes_measure_the_directory_now_and_then(directory: Path) -> None:
+    ObjectStore(directory).write("first", {}, bytes(1000))
+    ObjectStore(directory, limit_bytes=1500).write("second", {}, bytes(1000))
+    assert len(entries(directory)) == 2, "somebody measured a moment ago"
+    long_ago = time.time() - 7200
+    os.utime(directory / "measured", (long_ago, long_ago))
+    ObjectStore(directory, limit_bytes=1500).write("third", {}, bytes(1000))
+    assert len(entries(directory)) == 1
+
+
 def test_what_crashed_writers_left_is_removed(directory: Path) -> None:
     store = ObjectStore(directory)
     old, young = directory / "old.tmp", directory / "young.tmp"

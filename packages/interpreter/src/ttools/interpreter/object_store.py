@@ -28,8 +28,11 @@ _MAGIC = b"ttools-object-1\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".ttobj"
 _OFF = ("off", "0", "false", "no")
-#: The directory is measured at the first write of a process and then after so many.
+#: The directory is measured after so many writes of a process, and at its first one if nobody did
+#: for so long: short processes must not each look at thousands of files.
 _WRITES_BETWEEN_MEASURES = 64
+_SECONDS_BETWEEN_MEASURES = 600.0
+_MEASURED = "measured"
 _ABANDONED_SECONDS = 3600.0
 
 
@@ -95,9 +98,11 @@ class ObjectStore:
             if temporary is not None:
                 _unlink(Path(temporary))
             return
-        if self._writes % _WRITES_BETWEEN_MEASURES == 0:
-            self.shrink()
         self._writes += 1
+        if self._writes % _WRITES_BETWEEN_MEASURES == 0 or (
+            self._writes == 1 and self._long_unmeasured()
+        ):
+            self.shrink()
 
     def discard(self, key: str) -> None:
         """Removes an entry that proved useless."""
@@ -111,6 +116,8 @@ class ObjectStore:
     def shrink(self) -> None:
         """Removes the entries that were not used for longest, and what crashed writers left."""
         now = time.time()
+        with contextlib.suppress(OSError):
+            (self.directory / _MEASURED).touch(mode=0o600)
         for path in self.directory.glob("*.tmp"):
             try:
                 if now - path.stat().st_mtime > _ABANDONED_SECONDS:
@@ -122,12 +129,19 @@ class ObjectStore:
         if total <= self.limit_bytes:
             return
         for _, size, path in sorted(files):
-            _unlink(path)
+            _unlink(Path(path))
             total -= size
             if total <= self.limit_bytes * 3 // 4:
                 return
 
-    def _files(self) -> list[tuple[float, int, Path]]:
+    def _long_unmeasured(self) -> bool:
+        try:
+            measured = (self.directory / _MEASURED).stat().st_mtime
+        except OSError:
+            return True
+        return not 0 <= time.time() - measured < _SECONDS_BETWEEN_MEASURES
+
+    def _files(self) -> list[tuple[float, int, str]]:
         """(time of last use, bytes, path) of every entry."""
         files = []
         try:
@@ -135,7 +149,7 @@ class ObjectStore:
                 for entry in entries:
                     if entry.name.endswith(_SUFFIX):
                         found = entry.stat(follow_symlinks=False)
-                        files.append((found.st_mtime, found.st_size, Path(entry.path)))
+                        files.append((found.st_mtime, found.st_size, entry.path))
         except OSError:
             pass
         return files
