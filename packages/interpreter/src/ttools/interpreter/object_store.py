@@ -118,10 +118,10 @@ class ObjectStore:
         now = time.time()
         with contextlib.suppress(OSError):
             (self.directory / _MEASURED).touch(mode=0o600)
-        for path in self.directory.glob("*.tmp"):
+        for temporary in self.directory.glob("*.tmp"):
             try:
-                if now - path.stat().st_mtime > _ABANDONED_SECONDS:
-                    _unlink(path)
+                if now - temporary.stat().st_mtime > _ABANDONED_SECONDS:
+                    _unlink(temporary)
             except OSError:
                 continue
         files = self._files()
