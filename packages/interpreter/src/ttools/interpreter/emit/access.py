@@ -17,6 +17,7 @@ from ttools.interpreter.emit.footprint import record_chunk, record_lanes
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
 from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.emit.probe import SHADOW, Prober, bit_lanes, call, lane_bits, load
 from ttools.interpreter.emit.probe_layout import (
     CACHE_BASE,
@@ -154,8 +155,6 @@ class _Access:
     def guarded(self, perform: Perform, result: str) -> str:
         e, b = self.e, self.e.b
         yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
-        once = self._performs_once()
-        usual = e.vector(self.mask) if once and self.mask is not None else ""
         all_inside = self._tile_inside()
         if all_inside is None:
             self._branch(self._inside(), yes, no)
@@ -171,32 +170,32 @@ class _Access:
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
             self.leave_footprint(chunk)
-            first = usual if once else perform(chunk, self.mask)
+            first = perform(chunk, self.mask)
         first_block = b.block
         b.branch(done)
         b.start(no)
-        with e.cold():
-            bits = self._judge()
-            if self.leaves:
-                record_lanes(e, self.site, self.number, bits, self.at, self.store_addresses)
-            chunk = self.chunk
-            if isinstance(chunk, Affine) and chunk.guard is not None:
-                chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
-            lanes = bit_lanes(b, bits, self.width)
-            allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
-            if self.width == 1:
-                allowed = uniform(IntegerType(1), lanes, 1)
-            second = lanes if once else perform(chunk, allowed)
+        second = out_of_line(e, lambda: self._judged(perform), result)
         second_block = b.block
         b.branch(done)
         b.start(done)
-        if once:
-            vec = f"<{self.width} x i1>"
-            lanes = b.emit(f"phi {vec} [{first}, %{first_block}], [{second}, %{second_block}]")
-            return perform(self.chunk, Vector(IntegerType(1), self.width, lanes))
         if not result:
             return ""
         return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
+
+    def _judged(self, perform: Perform) -> str:
+        """Emits the access of those lanes that the runtime lets through."""
+        e, b = self.e, self.e.b
+        bits = self._judge()
+        if self.leaves:
+            record_lanes(e, self.site, self.number, bits, self.at, self.store_addresses)
+        chunk = self.chunk
+        if isinstance(chunk, Affine) and chunk.guard is not None:
+            chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
+        lanes = bit_lanes(b, bits, self.width)
+        allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
+        if self.width == 1:
+            allowed = uniform(IntegerType(1), lanes, 1)
+        return perform(chunk, allowed)
 
     def report_lanes(self, differs: Differs) -> None:
         """Reports the lanes that differ, where the common case holds; others were judged before."""
@@ -213,12 +212,19 @@ class _Access:
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
             b.start(bad)
-            self.store_addresses()
-            for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
-                cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + place}")
-                b.do(f"store i64 {value}, ptr {cell}, align 8")
-            where = (self.payload, self.first)
-            report(self.e, self.prober, self.number, bits, *where, self.at, self.variables)
+
+            def tell() -> str:
+                self.store_addresses()
+                for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
+                    cell = b.emit(
+                        f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + place}"
+                    )
+                    b.do(f"store i64 {value}, ptr {cell}, align 8")
+                where = (self.payload, self.first)
+                report(self.e, self.prober, self.number, bits, *where, self.at, self.variables)
+                return ""
+
+            out_of_line(self.e, tell, "")
             b.branch(good)
             b.start(good)
         b.branch(done)
@@ -229,15 +235,6 @@ class _Access:
             return
         bits = None if self.mask is None else self._active_bits()
         record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self.store_addresses)
-
-    def _performs_once(self) -> bool:
-        """Whether the access is emitted once, masked by what either way says, rather than twice.
-
-        It takes a mask anyway, and its addresses have one form on both ways.
-        """
-        chunk = self.chunk
-        guarded = isinstance(chunk, Affine) and chunk.guard is not None
-        return self.width > 1 and isinstance(self.mask, Vector) and not guarded
 
     def _branch(self, likely: str, yes: str, no: str) -> None:
         b = self.e.b

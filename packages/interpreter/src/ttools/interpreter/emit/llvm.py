@@ -99,11 +99,21 @@ class Builder:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
-        #: Row-major element index of a chunk, by the tile's shape and the chunk's coordinates,
-        #: where a loop counts it anyway.
-        self.linear: dict[tuple[object, object], str] = {}
+        #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
+        #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
+        self.linear: dict[tuple[object, object], tuple[str, int]] = {}
         #: Where the loops begin that the builder is in, the outermost first.
         self.preheaders: list[Preheader] = []
+        #: The instruction that makes each value, without the value's name.
+        self.made: dict[str, str] = {}
+        #: The type of each value of which `made` does not tell it.
+        self.types: dict[str, str] = {
+            **dict.fromkeys(("%launch", "%arena", "%probe"), "ptr"),
+            **dict.fromkeys(("%px", "%py", "%pz"), "i32"),
+            "%program": "i64",
+        }
+        #: How many lines are in blocks of vector instructions that are as short as can be.
+        self.straight_lines = 0
         self._counter = 0
         self._hint = ""
         self.block = "entry"
@@ -116,6 +126,7 @@ class Builder:
     def emit(self, text: str) -> str:
         """Appends `%n = text` and returns `%n`."""
         name = self.fresh()
+        self.made[name] = text
         self.lines.append(f"  {name} = {text}")
         return name
 

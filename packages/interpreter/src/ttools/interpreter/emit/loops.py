@@ -39,6 +39,7 @@ class Loop:
         b.start(self._header)
         self.index = b.fresh("i")
         self.carried = [b.fresh("c") for _ in carried]
+        b.types |= {self.index: "i32", **dict(zip(self.carried, self._types, strict=True))}
         self._phi_line = len(b.lines)
         b.lines.extend([""] * (1 + len(self.carried)))
         self.results: list[str] = []

@@ -12,6 +12,7 @@ from ttools.interpreter.emit.event import Variable, payload_bytes, report
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.module import ProbeSite
+from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.emit.probe import lane_bits
 from ttools.interpreter.emit.probe_layout import PAYLOAD_ADDRESSES
 from ttools.interpreter.ir import Operation, shape_of
@@ -70,9 +71,14 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     yes, no = b.label("check"), b.label("checked")
     b.cond_branch(some, yes, no)
     b.start(yes)
-    for offset in range(0, PAYLOAD_ADDRESSES, 8):
-        cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload + offset}")
-        b.do(f"store i64 {bits if offset == 0 else 0}, ptr {cell}, align 8")
-    report(e, prober, number, bits, payload, first, at, variables)
+
+    def tell() -> str:
+        for offset in range(0, PAYLOAD_ADDRESSES, 8):
+            cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload + offset}")
+            b.do(f"store i64 {bits if offset == 0 else 0}, ptr {cell}, align 8")
+        report(e, prober, number, bits, payload, first, at, variables)
+        return ""
+
+    out_of_line(e, tell, "")
     b.branch(no)
     b.start(no)

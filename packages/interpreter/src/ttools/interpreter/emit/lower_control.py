@@ -27,6 +27,7 @@ class Phis:
     def __init__(self, e: Emitter, types: Sequence[str], before: str, inits: Sequence[str]) -> None:
         self.e, self.types, self.before, self.inits = e, types, before, inits
         self.names = [e.b.fresh("p") for _ in types]
+        e.b.types |= dict(zip(self.names, types, strict=True))
         self._line = len(e.b.lines)
         e.b.lines.extend([""] * len(types))
 
@@ -228,7 +229,9 @@ def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
         e.labels[block] = e.b.label("bb")
         for argument in block.arguments:
             if not argument.is_tensor:
-                e.set_scalar(argument, e.b.fresh("a"))
+                name = e.b.fresh("a")
+                e.b.types[name] = register_type(argument.type)
+                e.set_scalar(argument, name)
     for block in blocks:
         if block is not blocks[0]:
             e.b.start(e.labels[block])

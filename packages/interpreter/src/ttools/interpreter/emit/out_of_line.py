@@ -1,0 +1,85 @@
+"""Puts code that seldom runs into functions of their own.
+
+LLVM spends as long on a path that is never taken as on any other, and what it keeps at hand for one
+is missing elsewhere. A function that is called there instead is compiled without being optimised.
+Owns how such a function gets the values that it uses: as parameters, whose types are read off the
+instructions that make them. Must not know what is seldom.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import register_type
+from ttools.interpreter.emit.value_types import value_type
+
+_NAME = re.compile(r"%[\w.]+")
+_DEFINED = re.compile(r"^  (%[\w.]+) = ", re.MULTILINE)
+_LABEL = re.compile(r"^([\w.]+):", re.MULTILINE)
+#: Nothing of it is inlined where it is called, or looked at closely.
+_SELDOM = 'cold noinline nounwind optnone "prefer-vector-width"="512"'
+
+
+def out_of_line(e: Emitter, body: Callable[[], str], result: str) -> str:
+    """Emits code in a function of its own and calls it; in place where that cannot be.
+
+    Args:
+        e: stands in the block that seldom runs.
+        body: emits the code; what it computes must not be used elsewhere. Returns a value.
+        result: the value's LLVM type; "" for none.
+
+    Returns:
+        The value, or "".
+    """
+    b = e.b
+    first = b.label("seldom")
+    with b.function_body() as lines:
+        b.start(first)
+        with e.cold():
+            value = body()
+        last = b.block
+    text = "\n".join(lines)
+    parameters = _parameters(e, text)
+    if parameters is None:
+        b.branch(first)
+        b.lines.extend(lines)
+        b.block = last
+        return value
+    symbol, type = b.label("ttools.seldom."), result or "void"
+    listed = ", ".join(f"{type} {name}" for name, type in parameters)
+    end = f"  ret {type} {value}" if result else "  ret void"
+    b.define(symbol, f"define internal {type} @{symbol}({listed}) {_SELDOM} {{\n{text}\n{end}\n}}")
+    call = f"call {type} @{symbol}({listed})"
+    if result:
+        return b.emit(call)
+    b.do(call)
+    return ""
+
+
+def _parameters(e: Emitter, text: str) -> Sequence[tuple[str, str]] | None:
+    """Name and type of each value that code uses and does not make; None if a type is unknown."""
+    if "\n  ret " in text:
+        return None  # it ends the function that it is in
+    own = {*_DEFINED.findall(text), *(f"%{label}" for label in _LABEL.findall(text))}
+    names = {name for name in _NAME.findall(text) if name not in own}
+    found = []
+    # LLVM wants names that are numbers in ascending order.
+    for name in sorted(names, key=lambda name: (int(name[1:]) if name[1:].isdigit() else -1, name)):
+        type = _type_of(e, name)
+        if type is None:
+            return None
+        found.append((name, type))
+    return found
+
+
+def _type_of(e: Emitter, name: str) -> str | None:
+    known = e.b.types.get(name) or value_type(e.b.made.get(name, ""))
+    if known is not None:
+        return known
+    # Names of parameters are those of other functions, too.
+    if any(slot.base == name for slot in e.slots.values()):
+        return "ptr"
+    held = (value for value, ssa in e.scalars.items() if ssa == name)
+    return next((register_type(value.type) for value in held), None)

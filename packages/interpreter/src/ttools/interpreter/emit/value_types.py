@@ -1,0 +1,113 @@
+"""The type of what an instruction makes, read off its text.
+
+Knows the forms in which this package writes instructions, no more of LLVM's syntax than that.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_TYPE = re.compile(r"<\d+ x \w+>|\{[^{}]*\}|\b(?:i\d+|half|float|double|ptr)\b")
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+_OPEN, _CLOSE = "<([{", ">)]}"
+#: What makes a value of the type of its first operand.
+_SAME = frozenset(
+    # fmt: off
+    (
+        "add",
+        "sub",
+        "mul",
+        "sdiv",
+        "udiv",
+        "srem",
+        "urem",
+        "and",
+        "or",
+        "xor",
+        "shl",
+        "lshr",
+        "ashr",
+        "fadd",
+        "fsub",
+        "fmul",
+        "fdiv",
+        "frem",
+        "fneg",
+        "freeze",
+        "phi",
+        "load",
+        "call",
+        "insertelement",
+        "insertvalue",
+    )
+    # fmt: on
+)
+_CASTS = frozenset(
+    # fmt: off
+    (
+        "trunc",
+        "zext",
+        "sext",
+        "fptrunc",
+        "fpext",
+        "fptoui",
+        "fptosi",
+        "uitofp",
+        "sitofp",
+        "ptrtoint",
+        "inttoptr",
+        "bitcast",
+    )
+    # fmt: on
+)
+
+
+@lru_cache(maxsize=4096)
+def value_type(text: str) -> str | None:
+    """The type of the value of an instruction; None where the text does not tell.
+
+    Args:
+        text: of the instruction, without the name of the value.
+    """
+    op = text.partition(" ")[0]
+    if op in _CASTS:
+        return text.rpartition(" to ")[2]
+    first = _TYPE.search(text)
+    if first is None:
+        return None
+    if op in _SAME:
+        return first[0]
+    if op in ("icmp", "fcmp"):
+        return _like(first[0], "i1")
+    if op == "extractelement":
+        return _VECTOR.fullmatch(first[0])[2]  # type: ignore[index]
+    types = [found[0] for part in _operands(text) if (found := _TYPE.search(part))]
+    if op in ("select", "atomicrmw"):
+        return types[1]
+    if op == "getelementptr":
+        return next((_like(type, "ptr") for type in types[1:] if _VECTOR.fullmatch(type)), "ptr")
+    if op == "shufflevector":
+        lanes, element = _VECTOR.fullmatch(types[2]), _VECTOR.fullmatch(types[0])
+        return f"<{lanes[1]} x {element[2]}>" if lanes and element else None
+    return None
+
+
+def _operands(text: str) -> list[str]:
+    """The text between the commas that are in no brackets."""
+    parts, depth, start = [], 0, 0
+    for n, character in enumerate(text):
+        if character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:n])
+            start = n + 1
+    return [*parts, text[start:]]
+
+
+def _like(type: str, element: str) -> str:
+    """A type of as many elements."""
+    vector = _VECTOR.fullmatch(type)
+    return f"<{vector[1]} x {element}>" if vector else element
