@@ -12,55 +12,10 @@ _TYPE = re.compile(r"<\d+ x \w+>|\{[^{}]*\}|\b(?:i\d+|half|float|double|ptr)\b")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 _OPEN, _CLOSE = "<([{", ">)]}"
 #: What makes a value of the type of its first operand.
-_SAME = frozenset(
-    # fmt: off
-    (
-        "add",
-        "sub",
-        "mul",
-        "sdiv",
-        "udiv",
-        "srem",
-        "urem",
-        "and",
-        "or",
-        "xor",
-        "shl",
-        "lshr",
-        "ashr",
-        "fadd",
-        "fsub",
-        "fmul",
-        "fdiv",
-        "frem",
-        "fneg",
-        "freeze",
-        "phi",
-        "load",
-        "call",
-        "insertelement",
-        "insertvalue",
-    )
-    # fmt: on
+_SAME = re.compile(
+    r"f?(add|sub|mul)|[suf](div|rem)|and|or|xor|shl|[la]shr|fneg|freeze|phi|load|call|insert\w+"
 )
-_CASTS = frozenset(
-    # fmt: off
-    (
-        "trunc",
-        "zext",
-        "sext",
-        "fptrunc",
-        "fpext",
-        "fptoui",
-        "fptosi",
-        "uitofp",
-        "sitofp",
-        "ptrtoint",
-        "inttoptr",
-        "bitcast",
-    )
-    # fmt: on
-)
+_CAST = re.compile(r"[sz]ext|f?trunc|fptrunc|fpext|fpto[us]i|[us]itofp|ptrtoint|inttoptr|bitcast")
 
 
 @lru_cache(maxsize=4096)
@@ -71,12 +26,12 @@ def value_type(text: str) -> str | None:
         text: of the instruction, without the name of the value.
     """
     op = text.partition(" ")[0]
-    if op in _CASTS:
+    if _CAST.fullmatch(op):
         return text.rpartition(" to ")[2]
     first = _TYPE.search(text)
     if first is None:
         return None
-    if op in _SAME:
+    if _SAME.fullmatch(op):
         return first[0]
     if op in ("icmp", "fcmp"):
         return _like(first[0], "i1")
