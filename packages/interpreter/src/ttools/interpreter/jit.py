@@ -26,6 +26,10 @@ from ttools.interpreter.object_file import undefined_symbols
 #: The function that every emitted module defines.
 ENTRY = "ttools_run"
 
+#: First line of a module that gets a short list of passes whatever the level: blocks of vector
+#: instructions that are as short as can be, or code that nobody wants fast.
+QUICK = "; ttools: quick"
+
 _X86 = ("x86_64", "AMD64", "i686")
 
 # Features a host must have before we generate code for one of the x86-64 levels.
@@ -207,7 +211,7 @@ def compile_ir(
             with clock("parse"), _emitter_defect(name):
                 module.verify()
             with clock("optimise"):
-                _optimise(module, machine, opt)
+                _optimise(module, machine, opt, quick=llvm_ir.startswith(QUICK))
             with clock("codegen"), _emitter_defect(name):
                 return bytes(machine.emit_object(module))
 
@@ -224,24 +228,30 @@ _QUICK_PASSES = (
     "simplify_cfg",
     "instruction_combine",
 )
+_QUICKEST_PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine")
 
 
-def _optimise(module: Any, machine: Any, opt: int) -> None:
+def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
     llvm = _llvm()
     with llvm.create_pipeline_tuning_options(speed_level=opt) as tuning:
         # The emitted code is explicitly vectorised: these would only cost time.
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         tuning.loop_interleaving = False
-        with llvm.create_pass_builder(machine, tuning) as builder, _passes(builder, opt) as passes:
+        names = _QUICKEST_PASSES if quick and opt > 0 else _QUICK_PASSES if opt == 1 else ()
+        with (
+            llvm.create_pass_builder(machine, tuning) as builder,
+            _passes(builder, names) as passes,
+        ):
             passes.run(module, builder)
 
 
-def _passes(builder: Any, opt: int) -> Any:
-    if opt != 1:
+def _passes(builder: Any, names: Sequence[str]) -> Any:
+    """The passes of those names; LLVM's own list for the level if there are none."""
+    if not names:
         return builder.getModulePassManager()
     passes = _llvm().create_new_module_pass_manager()
-    for name in _QUICK_PASSES:
+    for name in names:
         getattr(passes, f"add_{name}_pass")()
     return passes
 

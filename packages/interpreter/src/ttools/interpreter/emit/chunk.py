@@ -10,7 +10,7 @@ bits: reshapes are shifts and masks applied to both parts alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Type
@@ -29,6 +29,14 @@ class Axis:
     base: str
     lanes: tuple[int, ...]
     divisor: int
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Coordinates are keys of what has been computed: each is looked up many times.
+        object.__setattr__(self, "_hash", hash((self.base, self.lanes, self.divisor)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def width(self) -> int:

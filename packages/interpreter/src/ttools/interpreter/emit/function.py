@@ -25,7 +25,8 @@ from ttools.interpreter.emit.chunk import (
     Vector,
     uniform,
 )
-from ttools.interpreter.emit.exchange import opposite
+from ttools.interpreter.emit.exchange import exchange
+from ttools.interpreter.emit.literals import fold
 from ttools.interpreter.emit.llvm import (
     Builder,
     byte_size,
@@ -34,6 +35,7 @@ from ttools.interpreter.emit.llvm import (
 )
 from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.emit.module import EmitOptions, Site
+from ttools.interpreter.emit.register_block import compute_network
 from ttools.interpreter.emit.schedule import Plan
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.emit.slot_access import SlotAccess
@@ -213,6 +215,11 @@ class Emitter(SlotAccess):
             self._memo[key] = chunk
         return chunk
 
+    def remember(self, value: Value, at: Coords) -> Chunk:
+        """Computes a chunk, stored or not, that is at hand from here on."""
+        chunk = self._memo[id(value), at] = self.compute(value, at)
+        return chunk
+
     def is_at_hand(self, value: Value, at: Coords) -> bool:
         """Whether the chunk at `at` has been computed in this scope."""
         return (id(value), at) in self._memo
@@ -240,7 +247,7 @@ class Emitter(SlotAccess):
         op = value.defining_op
         assert op is not None, value
         if op in self.plan.exchanges:
-            return self.exchange(op, at)
+            return exchange(self, op, at)
         rule = FUSED.get(op.name)
         if rule is not None:
             return rule(self, op, value.index, at)
@@ -248,18 +255,13 @@ class Emitter(SlotAccess):
             return self.lower_elementwise(op, at)[value.index]
         raise UnsupportedError(f"operation {op.name}", op.location)
 
-    def exchange(self, op: Operation, at: Coords) -> Chunk:
-        """The neighbours of a chunk along an axis of extent 2."""
-        source, axis = self.plan.exchanges[op]
-        base = at[axis].base
-        flip = self.b.emit(f"xor i32 {base}, 1") if base.startswith("%") else base
-        where = (*at[:axis], opposite(at[axis], flip), *at[axis + 1 :])
-        return self.evaluate(source, where)
-
     def lower_elementwise(self, op: Operation, at: Coords) -> list[Chunk]:
         """Applies an elementwise operation to chunks; once only when all are uniform."""
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
+        folded = fold(op, chunks)
+        if folded is not None:
+            return [folded]
         elements = [element_type(r.type) for r in op.results]
         uniform_operands = all(isinstance(c, Affine) and c.is_uniform for c in chunks)
         if uniform_operands and elementwise.is_lanewise(op):
@@ -377,6 +379,9 @@ class Emitter(SlotAccess):
         try:
             rule = ROOTS.get(op.name)
             if op in self.plan.skipped:
+                return
+            if op in self.plan.networks:
+                compute_network(self, self.plan.networks[op])
                 return
             if rule is not None:
                 rule(self, op)

@@ -56,6 +56,7 @@ from ttools.interpreter.ir import (
     Type,
     Value,
 )
+from ttools.interpreter.jit import QUICK
 
 _PROGRAM = "ptr %launch, i64 %program, i32 %px, i32 %py, i32 %pz, ptr noalias %arena"
 
@@ -102,7 +103,12 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     bodies.append(_driver(b, entry, unwatched, parameters, monitor, probe))
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
-        llvm_ir="\n\n".join([*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS]),
+        llvm_ir="\n\n".join(
+            [
+                *([QUICK] if _is_quick(b, options, bodies) else []),
+                *(*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS),
+            ]
+        ),
         arena_bytes=arena_bytes + (probe_bytes(len(probes)) if options.instruments.any else 0),
         parameters=(
             *(str(v.type) for v in parameters),
@@ -114,6 +120,12 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         probes=tuple(probes),
         probe_offset=arena_bytes,
     )
+
+
+def _is_quick(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> bool:
+    """Whether LLVM's longer list of passes would make nothing faster, or nobody asks for speed."""
+    lines = sum(body.count("\n") for body in bodies)
+    return options.schedule == "materialised" or 2 * b.straight_lines > lines
 
 
 def _numbered(module: Module) -> dict[Operation, int]:

@@ -161,6 +161,10 @@ class Builder:
         self.definitions.setdefault(name, text)
         return f"@{name}"
 
+    def shared_name(self, name: str) -> str:
+        """What to call a function that several operations may share, by what it does."""
+        return name
+
     def intrinsic(self, name: str, ret: str, args: Iterable[tuple[str, str]]) -> str:
         """Calls an intrinsic (or any external function) by full name, declaring it.
 

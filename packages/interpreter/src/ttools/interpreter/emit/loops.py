@@ -162,7 +162,7 @@ def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) 
         moving = [k for k in walk.order if bases[k] != "0"]
         if len(moving) > 2:
             scaled = b.emit(f"mul nuw nsw i32 {loops[0].index}, {walk.width}")
-            b.linear[walk.shape, at] = scaled
+            b.linear[walk.shape, at] = (scaled, 0)
     body(at)
     for loop in reversed(loops):
         loop.close()

@@ -21,8 +21,15 @@ from ttools.interpreter.emit.branches import (
     yielded_twice,
 )
 from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.emit.exchange import exchanged, is_only_exchanged
+from ttools.interpreter.emit.exchange import exchanged, exchanged_as_bits, is_only_exchanged
 from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.emit.nesting import (
+    ancestor_in,
+    definition_depth,
+    inside_combine,
+    loop_depth,
+)
+from ttools.interpreter.emit.networks import Network, plan_networks
 from ttools.interpreter.emit.regularity import (
     VIEWS,
     increments,
@@ -66,7 +73,6 @@ COSTLY = 8
 COSTLY_REPEATED = 3
 
 _ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
-_LOOPS = {"scf.for", "scf.while"}
 
 
 @dataclass
@@ -81,7 +87,9 @@ class Plan:
             carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
         exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
-        skipped: reductions that only served exchanges, and what led from them there.
+        skipped: what is not computed at its place: reductions that only served exchanges, what led
+            from them there, and members of a network but the last.
+        networks: tiles that are computed together, by the operation that defines the last.
     """
 
     stored: dict[Value, bool] = field(default_factory=dict)
@@ -89,6 +97,7 @@ class Plan:
     shares: dict[Value, Value] = field(default_factory=dict)
     exchanges: dict[Operation, tuple[Value, int]] = field(default_factory=dict)
     skipped: set[Operation] = field(default_factory=set)
+    networks: dict[Operation, Network] = field(default_factory=dict)
 
     def store(self, value: Value, *, widened: bool = False) -> None:
         if value.is_tensor:
@@ -108,6 +117,7 @@ def make_plan(
         provenance,
         fused=options.schedule == "fused",
         guarded=options.instruments.guards,
+        lanes=options.lanes,
     )
     planner.run()
     return planner.plan
@@ -122,24 +132,27 @@ class _Planner:
         *,
         fused: bool,
         guarded: bool,
+        lanes: int,
     ) -> None:
         self.function, self.facts, self.provenance = function, facts, provenance
-        self.fused, self.guarded = fused, guarded
+        self.fused, self.guarded, self.lanes = fused, guarded, lanes
         self.plan = Plan()
         self._cost: dict[Value, int] = {}
 
     def run(self) -> None:
-        ops = [op for op in self.function.walk() if not _inside_combine(op)]
+        ops = [op for op in self.function.walk() if not inside_combine(op)]
         if self.fused:
             self._find_exchanges(ops)
         for op in ops:
             if op not in self.plan.skipped:
                 self._store_forced(op)
+        chosen: set[Value] = set()
         for op in ops:
             for value in op.results if op not in self.plan.skipped else ():
                 if value.is_tensor and not self.plan.is_stored(value) and self._should_store(value):
                     self.plan.store(value)
                     self._cost.pop(value, None)
+                    chosen.add(value)
         if self.guarded:
             self._keep_loads_in_place(ops)
         if self.fused:
@@ -148,6 +161,7 @@ class _Planner:
                     self._share_carried(op)
                 elif op.name == "scf.if":
                     share_results(op, self.plan.stored, self.plan.shares)
+            plan_networks(self.plan, ops, chosen, self.lanes)
 
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
         """Stores loads that would otherwise run later than the program says, or repeatedly.
@@ -178,7 +192,7 @@ class _Planner:
 
     def _find_exchanges(self, ops: Sequence[Operation]) -> None:
         for op in ops:
-            found = exchanged(op)
+            found = exchanged(op) or exchanged_as_bits(op)
             if found is not None:
                 self.plan.exchanges[op] = found
             if op.name == "tt.reduce" and is_only_exchanged(op):
@@ -276,7 +290,7 @@ class _Planner:
             return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
         if user.name == "tt.expand_dims":
             return any(self._repeats(user.result, use) for use, _ in user.result.uses)
-        return _loop_depth(user.parent) > _definition_depth(value)
+        return loop_depth(user.parent) > definition_depth(value)
 
     def cost(self, value: Value) -> int:
         """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
@@ -332,7 +346,7 @@ class _Planner:
         while pending:
             value, same_element = pending.pop()
             for user, position in value.uses:
-                top = _ancestor_in(user, body)
+                top = ancestor_in(user, body)
                 if top is None or order[id(top)] > limit:
                     return False
                 if user is target:
@@ -366,36 +380,3 @@ def _writes_after_reading(op: Operation, position: int) -> bool:
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return position == 2
     return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"
-
-
-def _inside_combine(op: Operation) -> bool:
-    """Whether `op` lies in the combine region of a reduction, scan or map."""
-    block = op.parent
-    while block is not None and block.parent is not None and block.parent.parent is not None:
-        parent = block.parent.parent
-        if parent.name in ("tt.reduce", "tt.scan", "tt.map_elementwise"):
-            return True
-        block = parent.parent
-    return False
-
-
-def _loop_depth(block: Block | None) -> int:
-    depth = 0
-    while block is not None and block.parent is not None and block.parent.parent is not None:
-        depth += block.parent.parent.name in _LOOPS
-        block = block.parent.parent.parent
-    return depth
-
-
-def _definition_depth(value: Value) -> int:
-    op = value.defining_op
-    return _loop_depth(op.parent if op is not None else None)
-
-
-def _ancestor_in(op: Operation, block: Block) -> Operation | None:
-    """The operation directly in `block` that is or contains `op`."""
-    current: Operation | None = op
-    while current is not None and current.parent is not block:
-        parent = current.parent
-        current = parent.parent.parent if parent is not None and parent.parent is not None else None
-    return current

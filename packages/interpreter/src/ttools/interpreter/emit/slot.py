@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ttools.interpreter.emit.chunk import Coords
@@ -44,7 +45,7 @@ class Slot:
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours along each axis."""
-        return tuple(prod(self.shape[k + 1 :]) for k in range(len(self.shape)))
+        return row_major(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -62,10 +63,22 @@ class Slot:
 
     def lane_offsets(self, at: Coords) -> tuple[int, ...]:
         """Element offsets of each lane from lane 0."""
-        if not at:
-            return (0,)
-        sums = [
-            sum(axis.lanes[lane] * stride for axis, stride in zip(at, self.strides, strict=True))
-            for lane in range(at[0].width)
-        ]
-        return tuple(s - sums[0] for s in sums)
+        return _offsets(self.shape, at)
+
+
+@lru_cache(maxsize=1024)
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Elements between neighbours along each axis of a tile."""
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+@lru_cache(maxsize=1024)
+def _offsets(shape: tuple[int, ...], at: Coords) -> tuple[int, ...]:
+    if not at:
+        return (0,)
+    strides = row_major(shape)
+    sums = [
+        sum(axis.lanes[lane] * stride for axis, stride in zip(at, strides, strict=True))
+        for lane in range(at[0].width)
+    ]
+    return tuple(s - sums[0] for s in sums)

@@ -13,9 +13,10 @@ class SlotAccess(Integers):
 
     def slot_address(self, slot: Slot, at: Coords) -> str:
         """The address of lane 0's element of `at`."""
-        index = self.b.linear.get((slot.shape, at))
-        if index is not None:
-            return self._element_address(slot, index, slot.offset)
+        counted = self.b.linear.get((slot.shape, at))
+        if counted is not None:
+            constant = slot.offset + counted[1] * slot.stored_bytes
+            return self._element_address(slot, counted[0], constant)
         index = "0"
         constant = slot.offset
         for axis, stride in zip(at, slot.strides, strict=True):

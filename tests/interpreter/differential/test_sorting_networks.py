@@ -1,0 +1,221 @@
+"""Sorting networks are computed a block of registers at a time, and give what single steps give.
+
+The materialised schedule is the oracle: it stores every tile, step by step.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.interpreter import interpret
+from ttools.interpreter.emit.effects import Provenance, memory_effects
+from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.emit.schedule import Plan, make_plan
+from ttools.interpreter.parser import parse_module
+
+SORTED = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int8, torch.uint8)
+
+
+@triton.jit
+def sort_rows(x_ptr, out_ptr, ROWS: tl.constexpr, N: tl.constexpr, DESCENDING: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out_ptr + at, tl.sort(tl.load(x_ptr + at), descending=DESCENDING))
+
+
+@triton.jit
+def top_rows(x_ptr, out_ptr, ROWS: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    rows = tl.arange(0, ROWS)[:, None]
+    x = tl.load(x_ptr + rows * N + tl.arange(0, N)[None, :])
+    tl.store(out_ptr + rows * K + tl.arange(0, K)[None, :], tl.topk(x, K))
+
+
+@triton.jit
+def sort_masked(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)
+    inside = tl.arange(0, BLOCK) < n
+    x = tl.load(x_ptr + at, mask=inside, other=float("inf"))
+    tl.store(out_ptr + at, tl.sort(x), mask=inside)
+
+
+@triton.jit
+def sort_again_and_again(x_ptr, out_ptr, turns, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    for turn in range(turns):
+        x = tl.sort(x) * (1 - 2 * (turn % 2)) + tl.sum(x) * 0
+    tl.store(out_ptr + at, x)
+
+
+@triton.jit
+def swapped(x, AXIS: tl.constexpr):
+    """The tile with neighbours swapped along one axis, as the standard library has it."""
+    bits = x.to(tl.int32, bitcast=True)
+    other = bits ^ tl.xor_sum(bits, AXIS, True)
+    return other.to(x.dtype, bitcast=True)
+
+
+@triton.jit
+def mixed(x, AXIS: tl.constexpr):
+    y = swapped(x, AXIS)
+    return tl.where(x * 3 > y + 1, x + y, y - x * 2)
+
+
+@triton.jit
+def steps_seen_between(x_ptr, out_ptr, seen_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at).reshape(N // 8, 2, 2, 2)
+    x = mixed(mixed(x, 1), 3)
+    tl.store(seen_ptr + at, x.reshape(N))
+    first = mixed(x, 2)
+    x = mixed(mixed(first, 1), 3)
+    tl.store(out_ptr + at, (x + swapped(first, 2)).reshape(N))
+
+
+@triton.jit
+def argsort_rows(x_ptr, order_ptr, ROWS: tl.constexpr, N: tl.constexpr):
+    """Keys above, positions below: what programs do that want to know where elements came from."""
+    at = tl.arange(0, ROWS)[:, None] * N + tl.arange(0, N)[None, :]
+    keys = tl.load(x_ptr + at).to(tl.int64) << 32
+    packed = tl.sort(keys | tl.arange(0, N)[None, :].to(tl.int64))
+    tl.store(order_ptr + at, packed.to(tl.int32))
+
+
+def sample(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    if dtype.is_floating_point:
+        x = torch.randn(shape).to(dtype)
+        x.view(-1)[:: max(2, x.numel() // 5)] = float("nan")
+        x.view(-1)[1 :: max(2, x.numel() // 4)] = float("-inf")
+        return x
+    return torch.randint(0 if dtype == torch.uint8 else -100, 100, shape, dtype=dtype)
+
+
+def bits(x: torch.Tensor) -> torch.Tensor:
+    return x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.itemsize])
+
+
+def by_both(kernel, x: torch.Tensor, *shape: int, **constants) -> torch.Tensor:
+    """The result, which has the same bits in both schedules."""
+    found = {}
+    for schedule in ("fused", "materialised"):
+        found[schedule] = torch.zeros(shape or x.shape, dtype=x.dtype)
+        with interpret(schedule=schedule):
+            kernel[(1,)](x, found[schedule], **constants)
+    assert torch.equal(bits(found["fused"]), bits(found["materialised"]))
+    return found["fused"]
+
+
+def plan_of(kernel, *arguments, lanes: int = 16, **constants) -> Plan:
+    module = parse_module(str(kernel[(1,)](*arguments, **constants).asm["ttir"]))
+    written = memory_effects(module).written
+    facts = Facts(readonly=frozenset(range(len(arguments))) - written)
+    return make_plan(module.kernel, facts, EmitOptions(lanes=lanes), Provenance(module.kernel))
+
+
+@pytest.mark.parametrize("dtype", SORTED, ids=str)
+def test_sorts_are_equal_to_step_by_step(dtype: torch.dtype) -> None:
+    x = sample(dtype, 2, 32)
+    out = by_both(sort_rows, x, ROWS=2, N=32, DESCENDING=dtype is torch.int8)
+    if not dtype.is_floating_point:  # else there are NaNs, which have no place in an order
+        torch.testing.assert_close(out, x.sort(1, descending=dtype is torch.int8)[0])
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
+@pytest.mark.parametrize(("rows", "n"), [(1, 2), (8, 4), (1, 512)])
+def test_sorts_of_any_size(monkeypatch, cpu: str, rows: int, n: int) -> None:
+    monkeypatch.setenv("TTOOLS_CPU", cpu)
+    x = torch.randn(rows, n)
+    out = torch.zeros_like(x)
+    sort_rows[(1,)](x, out, ROWS=rows, N=n, DESCENDING=rows > 1)
+    torch.testing.assert_close(out, x.sort(1, descending=rows > 1)[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("rows", "n", "k"), [(4, 32, 4), (1, 256, 64)])
+def test_the_largest(rows: int, n: int, k: int) -> None:
+    x = torch.randn(rows, n)
+    out = torch.zeros(rows, k)
+    top_rows[(1,)](x, out, ROWS=rows, N=n, K=k)
+    torch.testing.assert_close(out, x.topk(k, dim=1)[0], rtol=0, atol=0)
+
+
+def test_the_largest_step_by_step() -> None:
+    out = by_both(top_rows, sample(torch.float32, 2, 32), 2, 8, ROWS=2, N=32, K=8)
+    assert out.shape == (2, 8)
+
+
+def test_where_elements_came_from() -> None:
+    x = torch.stack([torch.randperm(64) for _ in range(4)]).to(torch.int32)
+    order = torch.zeros_like(x)
+    argsort_rows[(1,)](x, order, ROWS=4, N=64)
+    torch.testing.assert_close(order.long(), x.argsort(1))
+
+
+def test_masked_rows_and_rows_sorted_in_a_loop() -> None:
+    x = torch.randn(3, 100)
+    out = torch.zeros_like(x)
+    sort_masked[(3,)](x, out, 100, BLOCK=128)
+    torch.testing.assert_close(out, x.sort(1)[0], rtol=0, atol=0)
+    y = torch.randint(-50, 50, (64,)).float()
+    again = torch.zeros_like(y)
+    sort_again_and_again[(1,)](y, again, 3, BLOCK=64)
+    torch.testing.assert_close(again, (-y).sort()[0], rtol=0, atol=0)
+
+
+def test_tiles_that_are_seen_between_steps() -> None:
+    x = torch.randint(-9, 9, (128,), dtype=torch.int32)
+    found = {}
+    for schedule in ("fused", "materialised"):
+        out, seen = torch.zeros_like(x), torch.zeros_like(x)
+        with interpret(schedule=schedule):
+            steps_seen_between[(1,)](x, out, seen, N=128)
+        found[schedule] = torch.stack([out, seen])
+    cube = x.reshape(16, 2, 2, 2)
+    for axis in (1, 3):
+        other = cube.flip(axis)
+        cube = torch.where(cube * 3 > other + 1, cube + other, other - cube * 2)
+    torch.testing.assert_close(found["fused"][1], cube.reshape(128))
+    assert torch.equal(found["fused"], found["materialised"])
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.sampled_from([4, 16, 32]),
+    st.sampled_from([1, 2, 4]),
+    st.booleans(),
+    st.integers(0, 2**31 - 1),
+)
+def test_any_sort_is_torchs(n: int, rows: int, descending: bool, seed: int) -> None:
+    x = torch.randint(-5, 5, (rows, n), generator=torch.Generator().manual_seed(seed)).to(
+        torch.int32
+    )
+    out = torch.zeros_like(x)
+    sort_rows[(1,)](x, out, ROWS=rows, N=n, DESCENDING=descending)
+    torch.testing.assert_close(out, x.sort(1, descending=descending)[0])
+
+
+def test_most_steps_are_not_stored() -> None:
+    x = torch.randn(1024)
+    plan = plan_of(sort_rows, x, torch.empty_like(x), ROWS=1, N=1024, DESCENDING=False)
+    members = [v for network in plan.networks.values() for v in network.members]
+    assert len(members) >= 50  # of 55
+    assert sum(plan.is_stored(v) for v in members) == len(plan.networks)
+    assert all(len(network.axes) <= 2 for network in plan.networks.values())
+
+
+def test_wide_elements_make_smaller_blocks() -> None:
+    x = torch.randint(0, 9, (1024,))
+    plan = plan_of(sort_rows, x, torch.empty_like(x), ROWS=1, N=1024, DESCENDING=False)
+    assert {len(network.axes) for network in plan.networks.values()} == {1}
+
+
+def test_a_store_between_steps_ends_a_network() -> None:
+    x = torch.zeros(128, dtype=torch.int32)
+    plan = plan_of(steps_seen_between, x, torch.empty_like(x), torch.empty_like(x), N=128)
+    assert len(plan.networks) == 2
+    for network in plan.networks.values():
+        kept = [v for v in network.members if plan.is_stored(v)]
+        assert network.members[-1] in kept
