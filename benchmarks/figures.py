@@ -150,20 +150,28 @@ def compile_limit_ms(kernel: str) -> float:
     return COMPILE_ATTENTION_MS if kernel == "attention_kernel" else COMPILE_MS
 
 
+#: Phases in which Triton turns Python into TTIR, as it does for any backend.
+FRONT_END = ("make_ir", "ttir passes")
+
+
 def compile_figures(compilation: dict[str, list[dict[str, Any]]]) -> list[Figure]:
-    """Of cold compilations, attention apart."""
-    groups: dict[float, dict[str, float]] = {}
+    """Of cold compilations, attention apart: all of it, and what is not Triton's front end."""
+    whole: dict[float, dict[str, float]] = {}
+    rest: dict[float, dict[str, float]] = {}
     for record in compilation["cold"][1:]:
         name = f"{record['kernel']} ({record['title']})"
-        limit = compile_limit_ms(record["kernel"])
-        groups.setdefault(limit, {})[name] = record["phases"]["total"] * 1e3
+        limit, phases = compile_limit_ms(record["kernel"]), record["phases"]
+        front_end = sum(phases.get(phase, 0.0) for phase in FRONT_END)
+        whole.setdefault(limit, {})[name] = phases["total"] * 1e3
+        rest.setdefault(limit, {})[name] = (phases["total"] - front_end) * 1e3
     figures = []
-    for limit, times in sorted(groups.items()):
-        missed = tuple(name for name, ms in times.items() if ms > limit)
-        what = "attention" if limit == COMPILE_ATTENTION_MS else "most"
-        value = f"{max(times.values()):.0f} ms"
-        name = f"cold compilation, {what}"
-        figures.append(Figure(name, value, f"≤ {limit:.0f} ms", not missed, missed))
+    for without, groups in (("", whole), (" without Triton's front end", rest)):
+        for limit, times in sorted(groups.items()):
+            missed = tuple(name for name, ms in times.items() if ms > limit)
+            what = "attention" if limit == COMPILE_ATTENTION_MS else "most"
+            value = f"{max(times.values()):.0f} ms"
+            name = f"cold compilation{without}, {what}"
+            figures.append(Figure(name, value, f"≤ {limit:.0f} ms", not missed, missed))
     return figures
 
 
