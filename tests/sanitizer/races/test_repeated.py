@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races import crowded
+from ttools.sanitizer.races import crowded, seen_apart
 
 
 @st.composite
@@ -50,3 +50,24 @@ def test_tiles_of_a_matrix_are_apart(rows, columns, run, gap, random):
     random.shuffle(tiles)
     assert crowd(tiles) == []
     assert len(crowd([*tiles, tiles[0]])) >= 2
+
+
+runs = st.tuples(st.integers(0, 60), st.sampled_from([1, 1, 1, 2, 3, 9]))
+
+
+@given(st.lists(st.lists(runs, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 5))
+def test_runs_are_seen_apart_only_if_no_byte_is_in_two(parts, scale):
+    # Elements of `scale` bytes; 9 of them are more than is looked at, as are 3 or 5 bytes.
+    arrays = [scale * np.array(part) for part in parts]
+    starts, sizes = np.concatenate(arrays).T.tolist()
+    covered = [b for n, size in zip(starts, sizes, strict=True) for b in range(n, n + size)]
+    found = seen_apart(
+        [(part[:, 0], part[:, 1]) for part in arrays],
+        (min(starts), max(starts)),
+        min(sizes),
+        max(sizes),
+    )
+    apart = len(set(covered)) == len(covered)
+    looked_at = scale in (1, 2, 4) and max(sizes) < 9 * scale and min(sizes) == scale
+    close = max(starts) - min(starts) < 8 * scale * len(starts)
+    assert found == apart if looked_at and close else found <= apart

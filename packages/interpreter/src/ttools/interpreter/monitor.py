@@ -39,6 +39,7 @@ from ttools.interpreter.emit.probe_layout import (
     SITE_BYTES,
 )
 from ttools.interpreter.native_probe import probe_code
+from ttools.interpreter.packed_log import PackedLog
 from ttools.interpreter.printing import element_value
 from ttools.interpreter.region import Region
 
@@ -165,7 +166,7 @@ class Monitor:
         self._watch = watch
         self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
-        self._logs: list[NDArray[np.uint8]] = []
+        self._packed = PackedLog()
         self._footprints: tuple[Footprints, NDArray[Any]] | None = None
         self._runs: NDArray[Any] | None = None
         self._log: NDArray[np.uint8] | None = None
@@ -264,7 +265,7 @@ class Monitor:
             if self._watch is not None and self._watch.takes_log is not None:
                 self._watch.takes_log(log)
             else:
-                self._logs.append(log.copy())
+                self._packed.add(log.view(access_dtype()))
                 self._footprints = self._runs = None
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
@@ -304,13 +305,15 @@ class Monitor:
             self._footprints = self._split()
         return self._footprints
 
-    def _split(self) -> tuple[Footprints, NDArray[Any]]:
-        import numpy as np
+    def log(self) -> PackedLog:
+        """The records as they were logged."""
+        self.drain()
+        return self._packed
 
-        if not self._logs:
+    def _split(self) -> tuple[Footprints, NDArray[Any]]:
+        if not self._packed:
             return no_footprints(), no_syncs()
-        self._logs = [np.concatenate(self._logs) if len(self._logs) > 1 else self._logs[0]]
-        return split_log(self._logs[0].view(access_dtype()))
+        return split_log(self._packed.records())
 
     @property
     def sites(self) -> tuple[ProbeSite, ...]:

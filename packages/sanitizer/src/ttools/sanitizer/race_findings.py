@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL
+from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.races import AccessRef, Conflict, Site, crowded, find_conflicts
+from ttools.sanitizer.races import AccessRef, Conflict, Site, crowded, find_conflicts, seen_apart
 from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
 
@@ -62,6 +62,8 @@ def race_findings(
         addresses: what memory is known.
         table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
     """
+    if _seen_apart(monitor):
+        return
     footprints, syncs = monitor.footprints()
     records = footprints.records
     near = crowded(
@@ -82,6 +84,21 @@ def race_findings(
         if known is None or finding.count > known[1].count:
             united[key] = conflict, finding
     yield from united.values()
+
+
+def _seen_apart(monitor: Monitor) -> bool:
+    """Whether what was logged is easily seen to share no byte.
+
+    Elements that are scattered leave a record each, so the usual answer is to cost little memory.
+    """
+    log = monitor.log()
+    if len(log) < 2:
+        return True
+    first_site, last_site = log.bounds("site")
+    if first_site < 0 or last_site >= REPEATED:
+        return False
+    runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
+    return seen_apart(runs, log.bounds("start"), *log.bounds("bytes"))
 
 
 def overwritten_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from ttools.sanitizer.races.records import (
     Records,
     Site,
 )
-from ttools.sanitizer.races.repeated import crowded
+from ttools.sanitizer.races.repeated import crowded, seen_apart
 
 __all__ = [
     "ACCESS",
@@ -35,4 +35,5 @@ __all__ = [
     "crowded",
     "find_conflicts",
     "lock_cycle",
+    "seen_apart",
 ]
