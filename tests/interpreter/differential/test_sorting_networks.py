@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from ttools.interpreter import interpret
 from ttools.interpreter.emit.effects import Provenance, memory_effects
+from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, Facts
 from ttools.interpreter.emit.schedule import Plan, make_plan
+from ttools.interpreter.jit import QUICK
 from ttools.interpreter.parser import parse_module
 
 SORTED = (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int8, torch.uint8)
@@ -52,6 +54,11 @@ def sort_again_and_again(x_ptr, out_ptr, turns, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def sum_rows(x_ptr, out_ptr, N: tl.constexpr):
+    tl.store(out_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N))))
+
+
+@triton.jit
 def swapped(x, AXIS: tl.constexpr):
     """The tile with neighbours swapped along one axis, as the standard library has it."""
     bits = x.to(tl.int32, bitcast=True)
@@ -85,6 +92,46 @@ def argsort_rows(x_ptr, order_ptr, ROWS: tl.constexpr, N: tl.constexpr):
     tl.store(order_ptr + at, packed.to(tl.int32))
 
 
+@triton.jit
+def picked(x, weights, PAIRS: tl.constexpr):
+    """The element of each pair that has weight 1, in the place of both."""
+    sums = tl.sum(tl.reshape(x, PAIRS) * weights, 1)
+    return tl.reshape(tl.broadcast_to(sums[:, None, :], PAIRS), [x.numel])
+
+
+@triton.jit
+def step_by_hand(keys, order, flip, OUTER: tl.constexpr, INNER: tl.constexpr):
+    pairs: tl.constexpr = [OUTER, 2, INNER]
+    right_ones = tl.arange(0, 2)[None, :, None]
+    left, right = picked(keys, 1 - right_ones, pairs), picked(keys, right_ones, pairs)
+    first, second = picked(order, 1 - right_ones, pairs), picked(order, right_ones, pairs)
+    swap = (left > right) != flip
+    return keys ^ tl.where(swap, left ^ right, 0), order ^ tl.where(swap, first ^ second, 0)
+
+
+@triton.jit
+def alternating(BLOCKS: tl.constexpr, N: tl.constexpr):
+    right = tl.arange(0, BLOCKS[1])[None, :, None] > 0
+    return tl.reshape(tl.broadcast_to(right, BLOCKS), [N])
+
+
+@triton.jit
+def sort_pairs_by_hand(x_ptr, keys_ptr, order_ptr, N: tl.constexpr, LOG: tl.constexpr):
+    """As libraries have it: a reshape for each step, and sums that pick the left and the right."""
+    at = tl.arange(0, N)
+    keys, order = tl.load(x_ptr + at), at
+    for stage in tl.static_range(1, LOG):
+        flip = alternating([2 ** (LOG - 1 - stage), 2, 2**stage], N)
+        for step in tl.static_range(stage):
+            keys, order = step_by_hand(
+                keys, order, flip, 2 ** (step + LOG - stage), 2 ** (stage - step - 1)
+            )
+    for step in tl.static_range(LOG):
+        keys, order = step_by_hand(keys, order, False, 2**step, 2 ** (LOG - step - 1))
+    tl.store(keys_ptr + at, keys)
+    tl.store(order_ptr + at, order)
+
+
 def sample(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     if dtype.is_floating_point:
         x = torch.randn(shape).to(dtype)
@@ -107,6 +154,11 @@ def by_both(kernel, x: torch.Tensor, *shape: int, **constants) -> torch.Tensor:
             kernel[(1,)](x, found[schedule], **constants)
     assert torch.equal(bits(found["fused"]), bits(found["materialised"]))
     return found["fused"]
+
+
+def emitted_of(kernel, *arguments, **constants) -> str:
+    module = parse_module(str(kernel[(1,)](*arguments, **constants).asm["ttir"]))
+    return emit_kernel(module, Facts(readonly=frozenset({0})), EmitOptions()).llvm_ir
 
 
 def plan_of(kernel, *arguments, lanes: int = 16, **constants) -> Plan:
@@ -152,6 +204,22 @@ def test_where_elements_came_from() -> None:
     order = torch.zeros_like(x)
     argsort_rows[(1,)](x, order, ROWS=4, N=64)
     torch.testing.assert_close(order.long(), x.argsort(1))
+
+
+def test_pairs_sorted_by_hand() -> None:
+    x = torch.randperm(128).to(torch.int32)
+    keys, order = torch.zeros_like(x), torch.zeros_like(x)
+    sort_pairs_by_hand[(1,)](x, keys, order, N=128, LOG=7)
+    torch.testing.assert_close(keys, x.sort()[0])
+    torch.testing.assert_close(order.long(), x.argsort())
+
+
+def test_few_passes_are_asked_for_where_more_would_gain_little() -> None:
+    x = torch.randperm(128).to(torch.int32)
+    y = torch.empty_like(x)
+    assert emitted_of(sort_pairs_by_hand, x, y, y.clone(), N=128, LOG=7).startswith(QUICK)
+    assert emitted_of(sort_rows, x, y, ROWS=1, N=128, DESCENDING=False).startswith(QUICK)
+    assert QUICK not in emitted_of(sum_rows, x, y, N=128)
 
 
 def test_masked_rows_and_rows_sorted_in_a_loop() -> None:

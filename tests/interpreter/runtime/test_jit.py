@@ -43,8 +43,11 @@ def sine(code: jit.NativeCode) -> float:
 
 
 @pytest.mark.parametrize("opt", [0, 1, 2, 3])
-def test_compile_and_run_with_functions_of_libm(opt: int) -> None:
-    assert sine(jit.load(jit.compile_ir(SINE, opt=opt))) == pytest.approx(SINE_OF_1, abs=1e-15)
+@pytest.mark.parametrize("header", ["", f"{jit.QUICK}\n"])
+def test_compile_and_run_with_functions_of_libm(opt: int, header: str) -> None:
+    assert sine(jit.load(jit.compile_ir(header + SINE, opt=opt))) == pytest.approx(
+        SINE_OF_1, abs=1e-15
+    )
 
 
 def test_phases_are_timed() -> None:

@@ -114,6 +114,8 @@ class Builder:
         }
         #: How many lines are in blocks of vector instructions that are as short as can be.
         self.straight_lines = 0
+        #: How many counted loops there are.
+        self.loops = 0
         self._counter = 0
         self._hint = ""
         self.block = "entry"

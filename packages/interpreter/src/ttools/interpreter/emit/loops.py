@@ -35,6 +35,7 @@ class Loop:
         self._inits = [v for _, v in carried]
         self._preheader = Preheader(b.lines, carries=bool(carried))
         b.preheaders.append(self._preheader)
+        b.loops += 1
         b.branch(self._header)
         b.start(self._header)
         self.index = b.fresh("i")
