@@ -179,7 +179,8 @@ class Monitor:
         self._block = table.take(size + 16 * len(allocations))
         self.address = self._block.address
         # The arguments of most launches are those of the last one.
-        if allocations or regions != self._block.regions:
+        known = self._block.regions
+        if allocations or (regions is not known and regions != known):
             self._lay_out(regions, allocations)
         block = self._block.bytes
         _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)

@@ -145,7 +145,8 @@ class ObservedLaunch:
         params = [*self.raw_parameters, *hidden]
         self.monitor = None
         if instruments.any:
-            regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
+            if len(regions) < len(params):
+                regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
             known = allocations() if kernel.probes.searches else ()
             logs = instruments.logs
             self.monitor = Monitor(

@@ -17,7 +17,7 @@ from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.interpreter.snapshot import Bytes
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
@@ -73,10 +73,7 @@ class CheckedLaunch:
         self.subject = Subject.of(launch)
         self._judges_views = self.options.view_bounds != "off" and "memcheck" in checks
         pointers = launch.plan.pointers
-        self.regions = [
-            self._region(index) if index in pointers else NOWHERE
-            for index in range(len(launch.values))
-        ]
+        self.regions = self.planner.regions(launch, self._region)
         self.addresses = Addresses(self.regions, self.book)
         races = "racecheck" in checks
         self.shadows: dict[int, Bytes] = {}

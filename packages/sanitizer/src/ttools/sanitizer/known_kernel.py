@@ -13,6 +13,7 @@ from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
+from ttools.sanitizer.known_regions import KnownRegions
 from ttools.sanitizer.passes import hints, overflow, undefined
 from ttools.sanitizer.pointer_tables import Place, pointer_tables
 
@@ -31,6 +32,7 @@ class KnownKernel:
         calls: whether it calls functions, all of which can be inlined.
         rewrites: what was planned, by what decided it.
         notes: what passes cannot judge, by their names.
+        regions: of its parameters.
     """
 
     def __init__(self, module: Module) -> None:
@@ -39,6 +41,7 @@ class KnownKernel:
         self.module = module
         self.rewrites: dict[object, Rewrites] = {}
         self.notes: dict[tuple[str, ...], list[Unjudged]] = {}
+        self.regions = KnownRegions()
         self._candidates: dict[object, frozenset[overflow.Candidate]] = {}
         self._promises: Sequence[ArgumentPromise] | None = None
 

@@ -20,6 +20,7 @@ from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import Module
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.region import Region
 from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.known_kernel import KnownKernel
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
@@ -86,6 +87,10 @@ class Planner:
     def reads(self, launch: ObservedLaunch) -> frozenset[int]:
         """The parameters through which the launch's kernel may read memory."""
         return self._kernel(launch).reads
+
+    def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
+        """The memory of the launch's parameters; see `KnownRegions`."""
+        return self._kernel(launch).regions.regions(launch, find)
 
     def waits(self, launch: ObservedLaunch) -> bool:
         """Whether the programs of the launch may wait for each other."""

@@ -35,6 +35,11 @@ def eager_device(engine: str | bool) -> Iterator[None]:
         _is_eager.reset(token)
 
 
+def launches_are_eager() -> bool:
+    """Whether a launch made here and now is for the engine `eager`."""
+    return _is_eager.get()
+
+
 class CPUDriver(DriverBase):  # type: ignore[misc]
     """Triton's driver for the CPU; the default one where no other driver is active.
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import known_trial, tuned_on_cpu
-from ttools.interpreter.backend.driver import eager_device
+from ttools.interpreter.backend.driver import eager_device, launches_are_eager
 from ttools.interpreter.interpretation import Run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
@@ -135,8 +135,16 @@ INTERCEPTION = Interception()
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         chosen = selecting_run(self.fn.__name__)
-        with _routed(chosen is not None), eager_device(chosen is not None and chosen.engine):
-            return original(self, *args, **kwargs)
+        # One context manager less for what every launch goes through.
+        token = _to_cpu.set(chosen is not None)
+        try:
+            eager = chosen is not None and chosen.engine == "eager"
+            if eager == launches_are_eager():
+                return original(self, *args, **kwargs)
+            with eager_device("eager" if eager else False):
+                return original(self, *args, **kwargs)
+        finally:
+            _to_cpu.reset(token)
 
     return run
 

@@ -106,7 +106,7 @@ class CPULauncher:
                         function=self._function,
                         grid=grid,
                         plan=self._plan,
-                        arguments=self._plan.flatten(arguments),
+                        arguments=values if copies is None else self._plan.flatten(arguments),
                         values=values,
                         variants=variants,
                         facts=facts,
