@@ -63,7 +63,7 @@ def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
     (kernel,) = data["kernels"]
     assert (kernel["launches"], kernel["bytes"], kernel["flops"]) == (3, 8000, 1024)
     assert kernel["bound_s"] == pytest.approx(8000 / 2039e9)
-    assert [line["line"] for line in data["lines"]] == [9, 10]
+    assert [line["line"] for line in data["lines"] if line["executions"]] == [9, 10]
     assert data["compiled"][0]["target"] == "sm_80"
     assert [access["sectors_per_request"] for access in data["accesses"]] == [250 / 32] * 2
     assert {hint["kind"] for hint in data["advice"]} == {"narrow_access"}
@@ -72,9 +72,34 @@ def test_json(ttools: Run, script: str, tmp_path: Path) -> None:
 def test_csv(ttools: Run, script: str) -> None:
     done = ttools("profile", "--format", "csv", "--lines", script)
     rows = list(csv.DictReader(StringIO(done.stdout.removeprefix("right: True\n"))))
-    assert [(row["line"], row["loaded"], row["stored"]) for row in rows] == [
+    assert [(r["line"], r["loaded"], r["stored"]) for r in rows if r["executions"] != "0"] == [
         *(("9", "12000", "0"), ("10", "0", "12000"))
     ]
+
+
+UNEVEN = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def uneven_kernel(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    for _ in range(300):
+        x = x * 0.999 + 0.25
+    tl.store(x_ptr + offs, x)
+
+uneven_kernel[(16,)](torch.ones(1 << 14), BLOCK=1024)
+"""
+
+
+def test_times_of_lines(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "uneven.py").write_text(UNEVEN)
+    done = ttools("profile", "--lines", "uneven.py", COLUMNS="160")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "time, about" in done.stdout
+    (heavy,) = [line for line in done.stdout.splitlines() if "uneven.py:10 " in line]
+    assert float(heavy.split("│")[5].strip().rstrip("%")) > 50
 
 
 def test_html(ttools: Run, script: str, tmp_path: Path) -> None:

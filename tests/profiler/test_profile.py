@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import triton
@@ -12,6 +14,7 @@ from ttools.core.errors import UsageError
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.devices import DEVICES, read_device
+from ttools.profiler.html import write_page
 from ttools.profiler.roofline import bound
 
 
@@ -58,7 +61,7 @@ def test_lines() -> None:
     with profile() as prof:
         for _ in range(2):
             scale_kernel[(4,)](x, 1000, 2.0, BLOCK=256)
-    lines = prof.lines
+    lines = prof.lines[prof.lines["executions"] > 0].reset_index()
     first = scale_kernel.starting_line_number
     assert list(lines["line"] - first) == [3, 4]
     assert list(lines["loaded"]) == [8000, 0]
@@ -67,6 +70,55 @@ def test_lines() -> None:
     assert lines["operations"][1] == "2,048 fp32"
     assert "bound_s" not in prof.frame.columns
     assert prof.inspections == []
+
+
+@triton.jit
+def uneven_kernel(x_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    for _ in range(300):
+        x = x * 0.999 + 0.25
+    tl.store(x_ptr + offs, x - 1.0)
+
+
+def test_times_of_lines_are_shares_of_the_kernels() -> None:
+    x = torch.ones(1 << 14)
+    expected = torch.ones(1 << 14)
+    with profile(line_times=False) as without:
+        for _ in range(3):
+            uneven_kernel[(16,)](expected, BLOCK=1024)
+    with profile() as prof:
+        for _ in range(3):
+            uneven_kernel[(16,)](x, BLOCK=1024)
+    assert torch.equal(x, expected)
+    lines = prof.lines.sort_values("time_s", ascending=False, ignore_index=True)
+    assert lines["line"][0] == uneven_kernel.starting_line_number + 5
+    assert lines["time_share"][0] > 0.5
+    (total,) = prof.frame["total_s"]
+    assert lines["time_s"].sum() <= 1.001 * total
+    assert list(lines["time_s"] / total) == pytest.approx(list(lines["time_share"]))
+    assert without.lines["time_s"].isna().all()
+    assert re.search(r"about \d+\.\d% of the time; 4,800 times", write_page(prof))
+    assert len(prof.samples) == len(without.samples) == 3
+
+
+def test_lines_without_times_say_why() -> None:
+    x = torch.ones(64)
+    with profile() as prof:
+        waiting_kernel[(4,)](torch.zeros(1, dtype=torch.int32), x)
+    assert x[0] == 5.0
+    assert prof.notes["waiting_kernel"] == (
+        "times of lines in a kernel whose programs wait for each other"
+    )
+    assert prof.lines["time_share"].isna().all()
+
+
+@triton.jit
+def waiting_kernel(lock_ptr, x_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(x_ptr, tl.load(x_ptr) + 1.0)
+    tl.atomic_xchg(lock_ptr, 0)
 
 
 def test_only_chooses_kernels_and_decorators_work() -> None:

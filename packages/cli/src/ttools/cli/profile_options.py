@@ -155,6 +155,16 @@ LinesOption = Annotated[
 ]
 
 
+LineTimesOption = Annotated[
+    bool,
+    typer.Option(
+        "--line-times/--no-line-times",
+        help="On the CPU, sample how a kernel's time spreads over its lines.",
+        rich_help_panel=_REPORT,
+    ),
+]
+
+
 ProfileFormatOption = Annotated[
     ProfileFormat,
     typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),

@@ -289,17 +289,20 @@ def _narrow(inspection: Inspection) -> str:
 
 
 def _lines(profiled: Profile) -> Table:
+    frame = profiled.lines
+    times = ("time, about", "share") if frame["time_s"].notna().any() else ()
     table = _table(
         "Lines, over all launches",
         ("kernel", "line", "operations"),
-        ("executions", "loaded", "stored", "atomic", "masked off", "flop"),
+        (*times, "executions", "loaded", "stored", "atomic", "masked off", "flop"),
     )
     root = Path.cwd()
-    for row in profiled.lines.to_dict("records"):
+    for row in frame.to_dict("records"):
         table.add_row(
             row["kernel"],
             f"{shown_path(row['file'], root)}:{row['line']}",
             row["operations"],
+            *((seconds(row["time_s"]), _share(row["time_share"])) if times else ()),
             f"{row['executions']:,}",
             *(amount(row[name], "B") for name in ("loaded", "stored", "atomic")),
             _share(row["masked_share"]),

@@ -34,6 +34,7 @@ from ttools.interpreter.emit.module import (
     Site,
 )
 from ttools.interpreter.launch import Kernel
+from ttools.interpreter.line_table import line_table
 from ttools.interpreter.object_store import Entry, ObjectStore, object_store
 
 _DEFAULT_OPT = 2
@@ -105,19 +106,25 @@ def get_or_compile(
     if key and store is not None:
         store.write(key, _to_json(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
-    return Compilation(Kernel(emitted, native), False, phases)
+    return Compilation(_kernel(emitted, native, object_code), False, phases)
 
 
 def _restore(entry: Entry, store: ObjectStore, key: str, phases: dict[str, float]) -> Kernel | None:
     start = time.perf_counter()
     try:
-        kernel = Kernel(_from_json(entry.metadata), jit.load(entry.object_code))
+        emitted, native = _from_json(entry.metadata), jit.load(entry.object_code)
+        kernel = _kernel(emitted, native, entry.object_code)
     except (ValueError, KeyError, TypeError, zlib.error):
         # Whole, but not what we write: as good as absent.
         store.discard(key)
         return None
     phases["load"] = time.perf_counter() - start
     return kernel
+
+
+def _kernel(emitted: EmittedModule, native: jit.NativeCode, object_code: bytes) -> Kernel:
+    lines = line_table(object_code, jit.ENTRY) if emitted.places else None
+    return Kernel(emitted, native, lines)
 
 
 # ---- keys
@@ -184,6 +191,7 @@ def _from_json(data: dict[str, Any]) -> EmittedModule:
             "parameters": tuple(data["parameters"]),
             "sites": tuple(map(_site, data["sites"])),
             "probes": tuple(map(_probe, data["probes"])),
+            "places": tuple(filter(None, map(_location, data["places"]))),
         }
     )
 

@@ -21,6 +21,7 @@ from ttools.interpreter.arena import Arena
 from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
 from ttools.interpreter.emit.module import CallbackKind, EmittedModule
 from ttools.interpreter.jit import NativeCode
+from ttools.interpreter.line_table import LineTable
 from ttools.interpreter.monitor import Monitor, SiteTable
 from ttools.interpreter.native_runtime import PENDING, native_runtime
 from ttools.interpreter.pool import default_threads, pool
@@ -71,11 +72,15 @@ class Kernel:
     Attributes:
         cost: seconds per program on one thread, a moving average; None before the first launch.
         last_words: address of what a note says of the kernel, see `crash_note`.
+        lines: which line each address of the code belongs to, where it was emitted to tell.
     """
 
-    def __init__(self, emitted: EmittedModule, native: NativeCode) -> None:
+    def __init__(
+        self, emitted: EmittedModule, native: NativeCode, lines: LineTable | None = None
+    ) -> None:
         self.emitted = emitted
         self.native = native
+        self.lines = lines
         self.cost: float | None = None
         self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
         self.pack_into = self._layout.pack_into

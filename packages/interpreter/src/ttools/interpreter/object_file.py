@@ -1,46 +1,87 @@
-"""Reads the one thing we need to know of a native object: which symbols it leaves undefined.
+"""Reads what we need to know of a native object: its sections, which symbols it defines and needs.
 
-Knows the ELF64 symbol table and nothing of LLVM; the JIT linker does the loading itself.
+Knows ELF64 and nothing of LLVM; the JIT linker does the loading itself.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import NamedTuple
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
-_SHT_SYMTAB = 2
+_SHT_SYMTAB, _SHT_NOBITS = 2, 8
 _SHN_UNDEF = 0
 
 
-def undefined_symbols(object_code: bytes) -> list[str]:
-    """The names that a relocatable ELF64 object needs from elsewhere, in symbol table order.
+class Section(NamedTuple):
+    """A section of an object: what kind it is, which other it goes with, and its bytes."""
+
+    kind: int
+    link: int
+    data: bytes
+
+
+def sections(object_code: bytes) -> dict[str, Section]:
+    """The sections of a relocatable ELF64 object, by name.
 
     Raises:
         ValueError: if `object_code` is no such object (a damaged or foreign cache entry).
     """
+    named, every = _sections(object_code)
+    return {_text(named, name): section for name, section in every}
+
+
+def undefined_symbols(object_code: bytes) -> list[str]:
+    """The names that an object needs from elsewhere, in symbol table order.
+
+    Raises:
+        ValueError: as `sections`.
+    """
+    return [name for name, place, _ in _symbols(object_code) if place == _SHN_UNDEF and name]
+
+
+def symbol_values(object_code: bytes) -> dict[str, int]:
+    """Where in its section each symbol is that an object defines.
+
+    Raises:
+        ValueError: as `sections`.
+    """
+    found = _symbols(object_code)
+    return {name: value for name, place, value in found if place != _SHN_UNDEF and name}
+
+
+def _symbols(object_code: bytes) -> list[tuple[str, int, int]]:
+    """Name, section and value of each symbol."""
+    _, every = _sections(object_code)
+    found = []
+    try:
+        for _, (kind, link, data) in every:
+            if kind == _SHT_SYMTAB:
+                strings = every[link][1].data
+                for name, _, _, place, value, _ in _SYMBOL.iter_unpack(data):
+                    found.append((_text(strings, name), place, value))
+    except (struct.error, IndexError, OverflowError) as error:
+        raise ValueError(f"damaged ELF object: {error}") from error
+    return found
+
+
+def _sections(object_code: bytes) -> tuple[bytes, list[tuple[int, Section]]]:
+    """The names of sections, and each with where its name is among these."""
     if object_code[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     try:
-        return _undefined(object_code)
-    except (struct.error, IndexError) as error:
+        (table,) = struct.unpack_from("<Q", object_code, 40)
+        entry_size, count, names = struct.unpack_from("<HHH", object_code, 58)
+        rows = [_SECTION.unpack_from(object_code, table + i * entry_size) for i in range(count)]
+        found = []
+        for name, kind, _, _, offset, size, link, _, _, _ in rows:
+            data = b"" if kind == _SHT_NOBITS else object_code[offset : offset + size]
+            found.append((name, Section(kind, link, data)))
+        return found[names][1].data, found
+    except (struct.error, IndexError, OverflowError) as error:
         raise ValueError(f"damaged ELF object: {error}") from error
 
 
-def _undefined(object_code: bytes) -> list[str]:
-    (table_offset,) = struct.unpack_from("<Q", object_code, 40)
-    entry_size, count = struct.unpack_from("<HH", object_code, 58)
-    sections = [
-        _SECTION.unpack_from(object_code, table_offset + i * entry_size) for i in range(count)
-    ]
-    names: list[str] = []
-    for _, kind, _, _, offset, size, link, _, _, _ in sections:
-        if kind != _SHT_SYMTAB:
-            continue
-        strings = sections[link][4]
-        for position in range(offset, offset + size, _SYMBOL.size):
-            name, _, _, section, _, _ = _SYMBOL.unpack_from(object_code, position)
-            if section == _SHN_UNDEF and name:
-                start = strings + name
-                names.append(object_code[start : object_code.index(b"\0", start)].decode())
-    return names
+def _text(strings: bytes, at: int) -> str:
+    return strings[at : strings.index(b"\0", at)].decode()

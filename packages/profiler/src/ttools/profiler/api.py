@@ -230,6 +230,7 @@ def profile(
     only: Sequence[str] | None = None,
     threads: int | None = None,
     counts: bool = True,
+    line_times: bool = True,
     warmup: int = 0,
     iterations: int = 1,
     context: Context = "shadow",
@@ -253,6 +254,9 @@ def profile(
             default.
         counts: whether to count what launches on a GPU do, which copies the tensors of the first of
             equal launches to the host.
+        line_times: whether to tell, on the CPU, how a kernel's time spreads over its lines: its
+            first launch, and one that takes twice as long as those sampled so far, is made again
+            for a twentieth of a second while samples are taken.
         warmup: how many of the first launches that are alike (kernel, specialisation, grid and
             numbers that matter) are left out of all figures.
         iterations: how often each launch of the program's is made; before each, what it may have
@@ -304,7 +308,7 @@ def profile(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
                 "every launch is timed"
             )
-        session = CpuSession(only, threads, context, repetition)
+        session = CpuSession(only, threads, context, repetition, line_times)
     else:
         if warmup and data == "tree":
             raise UsageError(

@@ -189,23 +189,30 @@ def _rates(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
-    """A row per kernel and line of source, over all launches, the most bytes and flops first.
+    """A row per kernel and line of source, over all launches, in the order of the source.
 
     Columns: `kernel`, `file`, `line`, `executions` (of the line in all programs and iterations, the
-    largest of a launch), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`, and
-    `operations`, a text that tells them by unit.
+    largest of a launch), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
+    `operations`, a text that tells them by unit, `time_s`, an estimate of the seconds spent there,
+    and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
     """
-    lines: dict[tuple[str, str, int], LineCounts] = {}
+    lines: dict[_Line, LineCounts] = {}
+    times: defaultdict[_Line, float] = defaultdict(float)
+    sampled: defaultdict[str, float] = defaultdict(float)
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
             place = line.location
             key = (sample.kernel, place.file if place else "", place.line if place else 0)
             lines.setdefault(key, LineCounts(place)).add(line)
+        if sample.lines:
+            sampled[sample.kernel] += sample.seconds
+        for (file, number), share in sample.lines.items():
+            key = (sample.kernel, file, number)
+            times[key] += share * sample.seconds
+            lines.setdefault(key, LineCounts(None))
     rows = [
         {
-            "kernel": kernel,
-            "file": file,
-            "line": number,
+            **dict(zip(("kernel", "file", "line"), key, strict=True)),
             "executions": counts.executions,
             "loaded": counts.loaded,
             "stored": counts.stored,
@@ -213,10 +220,20 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
             "masked_share": counts.masked_share,
             "flops": counts.flops,
             "operations": ", ".join(f"{n:,} {u}" for u, n in counts.operations.most_common()),
+            **(_time(times[key], sampled[key[0]]) if sampled[key[0]] else {}),
         }
-        for (kernel, file, number), counts in lines.items()
+        for key, counts in lines.items()
     ]
     names = ["kernel", "file", "line", "executions", "loaded", "stored", "atomic", "masked_share"]
-    return pd.DataFrame(rows, columns=[*names, "flops", "operations"]).sort_values(
+    names += ["flops", "operations", "time_s", "time_share"]
+    return pd.DataFrame(rows, columns=names).sort_values(
         ["kernel", "file", "line"], ignore_index=True
     )
+
+
+#: Kernel, file, number.
+_Line = tuple[str, str, int]
+
+
+def _time(seconds: float, whole: float) -> dict[str, float]:
+    return {"time_s": seconds, "time_share": seconds / whole}

@@ -161,7 +161,9 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     except (SyntaxError, IndentationError):
         own = 1
     last = min(len(every), max([first + own - 1, *known]), first + _MOST_LINES)
-    most = max([_weight(row) for row in known.values()], default=0)
+    timed = any(row["time_share"] for row in known.values())
+    weight = _time_weight if timed else _weight
+    most = max([weight(row) for row in known.values()], default=0)
     shown = []
     for number in range(first, last + 1):
         row = known.get(number)
@@ -169,7 +171,7 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
             {
                 "number": number,
                 "text": every[number - 1].rstrip("\r\n"),
-                "heat": round(_weight(row) / most, 3) if row and most else 0,
+                "heat": round(weight(row) / most, 3) if row and most else 0,
                 "facts": _facts(row) if row else "",
             }
         )
@@ -177,8 +179,12 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _weight(row: Mapping[str, Any]) -> float:
-    """What a line is coloured by: the bytes it requests, or its operations where those are more."""
+    """What lines without times are coloured by: bytes, or operations where those are more."""
     return float(max(row["loaded"] + row["stored"] + row["atomic"], row["flops"] / 10))
+
+
+def _time_weight(row: Mapping[str, Any]) -> float:
+    return float(row["time_share"] or 0)
 
 
 def _facts(row: Mapping[str, Any]) -> str:
@@ -187,7 +193,9 @@ def _facts(row: Mapping[str, Any]) -> str:
         said.append(f"{row['masked_share']:.1%} masked off")
     if row["operations"]:
         said.append(row["operations"])
-    return f"{row['executions']:,} times: {'; '.join(said)}" if said else ""
+    work = f"{row['executions']:,} times: {'; '.join(said)}" if said else ""
+    spent = f"about {row['time_share']:.1%} of the time" if row["time_share"] else ""
+    return "; ".join(filter(None, (spent, work)))
 
 
 _MOVED = ("loaded", "stored", "atomic")

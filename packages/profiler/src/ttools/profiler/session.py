@@ -19,6 +19,7 @@ from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter import interpret
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchReport
+from ttools.interpreter.line_samples import LINES
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.snapshot import Snapshot
 from ttools.profiler import launch_metrics
@@ -26,6 +27,7 @@ from ttools.profiler.call_times import CallTimes
 from ttools.profiler.configuration import config_text
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.line_times import LineTimes
 from ttools.profiler.origin import Context, Origin, kernel_source
 from ttools.profiler.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
 
@@ -46,6 +48,7 @@ class Sample:
         metrics: what the kernel's `launch_metadata` tells: `flops16`, `bytes`.
         source: file and first line of the kernel; None where unknown.
         launches: how many launches these are together, where they were not timed apart.
+        lines: by file and line the share of the time that was spent there, estimated.
     """
 
     kernel: str
@@ -59,6 +62,7 @@ class Sample:
     metrics: Mapping[str, float] = field(default_factory=dict)
     source: tuple[str, int] | None = None
     launches: int = 1
+    lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
 
 
 class Session(Protocol):
@@ -88,6 +92,10 @@ class Session(Protocol):
         """Profiles what is launched while the context lasts."""
 
 
+#: Launchers know a launch like the last one by its objects.
+_PLAIN = Instruments()
+
+
 class CpuSession:
     """A run on the CPU: an observer that counts each launch, then times it.
 
@@ -96,6 +104,7 @@ class CpuSession:
         threads: how many threads run the programs of a launch.
         context: what launches are told apart by: scopes, or Python's stack.
         repetition: how often launches are made, and which of them only warm up.
+        line_times: whether to tell how time spreads over lines.
     """
 
     place = "the CPU"
@@ -106,9 +115,11 @@ class CpuSession:
         threads: int | None,
         context: Context = "shadow",
         repetition: Repetition = ONCE,
+        line_times: bool = True,
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
+        self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
         self.scopes = self._origin.told
         self._interpretation = interpret(
@@ -159,15 +170,20 @@ class CpuSession:
             warmups, times = self._turns(launch)
         self._keys[id(launch.source)] = launch.kernel, config_text(launch.config)
         before = Snapshot(launch.written_storages or ()) if times > 1 else None
+        runs = []
         for turn in range(times):
             if turn and before is not None:
                 before.restore()
             begin = time.perf_counter()
-            report = launch.execute(Instruments())
-            if turn >= warmups:
-                self._sample(launch, counts, report.seconds)
-        # What is left of the call is its overhead: all but counting, and the programs.
-        self._calls.leave_out(begin - entered + report.seconds)
+            report = launch.execute(_PLAIN if self._line_times is None else LINES)
+            ended = time.perf_counter()
+            runs.append((ended - report.seconds, report.seconds))
+        lines = {} if self._line_times is None else self._line_times.of(launch, report.seconds)
+        for start, seconds in runs[warmups:]:
+            self._sample(launch, counts, start, seconds, lines)
+        # What is left of the call is its overhead: all but observing, and the programs.
+        observed = begin - entered + time.perf_counter() - ended
+        self._calls.leave_out(observed + report.seconds)
         return report
 
     def _turns(self, launch: ObservedLaunch) -> tuple[int, int]:
@@ -181,19 +197,26 @@ class CpuSession:
         self._made[kind] += times
         return min(warmups, times), times
 
-    def _sample(self, launch: ObservedLaunch, counts: LaunchCounts | None, seconds: float) -> None:
-        begin = time.perf_counter() - seconds - self._began
+    def _sample(
+        self,
+        launch: ObservedLaunch,
+        counts: LaunchCounts | None,
+        start: float,
+        seconds: float,
+        lines: Mapping[tuple[str, int], float],
+    ) -> None:
         sample = Sample(
             kernel=launch.kernel,
             config=launch.config,
             grid=tuple(map(int, launch.grid)),
             seconds=seconds,
             counts=counts,
-            begin=max(0.0, begin),
+            begin=max(0.0, start - self._began),
             lane=threading.current_thread().name,
             stack=self._origin.stack(),
             metrics=getattr(self._told, "metrics", {}),
             source=kernel_source(launch.function),
+            lines=lines,
         )
         with self._lock:
             self.samples.append(sample)

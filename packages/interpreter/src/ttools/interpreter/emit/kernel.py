@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.core.errors import UnsupportedError
+from ttools.core.location import SourceLocation
 from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
     lower_atomic,
     lower_check,
@@ -31,6 +32,7 @@ from ttools.interpreter.emit.callback import (
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
+from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower_control import region_blocks
 from ttools.interpreter.emit.module import (
     MONITOR,
@@ -71,7 +73,8 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     Raises:
         UnsupportedError: an operation has no lowering; names it and its source line.
     """
-    b = Builder(contract=options.fp_fusion)
+    kind = LocatedBuilder if options.instruments.lines else Builder
+    b = kind(contract=options.fp_fusion)
     sites: list[Site] = []
     bodies: list[str] = []
     kernel = module.kernel
@@ -105,6 +108,10 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     if monitor is not None:
         probe = ThreadProbe(b, arena_bytes, len(probes), logs=logs)
     bodies.append(_driver(b, entry, unwatched, parameters, monitor, probe))
+    places: tuple[SourceLocation, ...] = ()
+    if isinstance(b, LocatedBuilder):
+        places = tuple(b.places)
+        bodies.append(b.metadata)
     return EmittedModule(
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join(
@@ -123,6 +130,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         spins=any(site.kind == CallbackKind.SPIN for site in sites),
         probes=tuple(probes),
         probe_offset=arena_bytes,
+        places=places,
     )
 
 
@@ -178,7 +186,8 @@ def _function(
     """Emits one function; its signature follows the calling convention of `tt.call`."""
     provenance = Provenance(function)
     plan = make_plan(function, facts, options, provenance)
-    e = Emitter(b, plan, options, sites)
+    located = isinstance(b, LocatedBuilder)
+    e = (LocatedEmitter if located else Emitter)(b, plan, options, sites)
     public = function.attributes["visibility"] == "public"
     if facts.translated:
         # What a callee is given may come from anywhere.
@@ -217,6 +226,7 @@ def _function(
 
     e.return_values, e.abandon = give_back, abandon
     symbol = f"{prefix}.{len(callees)}"
+    mark = _begin(b, symbol)
     with b.function_body() as lines:
         b.start("entry")
         if prober is not None and public:
@@ -226,8 +236,15 @@ def _function(
             prober.bind(b, pointers, parameter_count + facts.translated)
         region_blocks(e, region.blocks)
         body = "\n".join(lines)
-    text = f"define internal {return_type} @{symbol}({', '.join(signature)}) #0 {{\n{body}\n}}"
+    text = (
+        f"define internal {return_type} @{symbol}({', '.join(signature)}) #0{mark} {{\n{body}\n}}"
+    )
     return text, Callee(symbol, return_type, e.arena_bytes)
+
+
+def _begin(b: Builder, symbol: str) -> str:
+    """Begins a function; returns what its head says of its lines."""
+    return b.begin_function(symbol) if isinstance(b, LocatedBuilder) else ""
 
 
 def _arguments(e: Emitter, function: Operation) -> list[str]:
@@ -272,6 +289,7 @@ def _driver(
         monitor: the monitor's place among the parameters; None without instruments.
         probe: the thread's; None without instruments.
     """
+    mark = _begin(b, "ttools_run")
     with b.function_body() as lines:
         b.start("entry")
         if probe is not None and monitor is not None:
@@ -328,7 +346,7 @@ def _driver(
             probe.end()
         b.do("ret void")
         body = "\n".join(lines)
-    return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0 {{\n{body}\n}}"
+    return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0{mark} {{\n{body}\n}}"
 
 
 def _run_program(

@@ -124,7 +124,7 @@ def _in_pairs(e: Emitter, slot: Slot) -> Slot:
 
 def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
     """Defines `void f(ptr from, ptr to)` that interleaves rows 2i and 2i + 1 of i16."""
-    name = f"ttools.pairs.{k}x{n}"
+    name = b.shared_name(f"ttools.pairs.{k}x{n}")
     if name in b.definitions:
         return f"@{name}"
     width = min(n, lanes)
@@ -164,7 +164,7 @@ def product_function(
     Args:
         pairs: each i32 of a and b is two i16, whose products are both added.
     """
-    name = f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}"
+    name = b.shared_name(f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}")
     if name in b.definitions:
         return f"@{name}"
     width = min(n, lanes // (2 if SIZES[type] == 8 else 1))

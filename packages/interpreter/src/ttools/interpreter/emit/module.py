@@ -43,6 +43,7 @@ class Instruments:
         compares: stores store nothing; lanes that would change memory are logged instead.
         rewrites: names of the rewrites of the IR, with their parameters, that an observer applies
             before anything is emitted (see `observation`).
+        lines: the code does as without, and tells which line each instruction belongs to.
     """
 
     guards: bool = False
@@ -50,6 +51,7 @@ class Instruments:
     synchronised: bool = False
     compares: bool = False
     rewrites: tuple[str, ...] = ()
+    lines: bool = False
 
     @property
     def any(self) -> bool:
@@ -255,6 +257,7 @@ class EmittedModule:
         spins: some loop waits on memory that another program writes.
         probes: where the code observes itself.
         probe_offset: where in the arena a thread's probe lies, see `emit.probe_layout`.
+        places: what the lines of the code's debug information stand for: line n is the nth.
     """
 
     name: str
@@ -265,3 +268,4 @@ class EmittedModule:
     spins: bool = False
     probes: tuple[ProbeSite, ...] = ()
     probe_offset: int = 0
+    places: tuple[SourceLocation, ...] = ()

@@ -1,0 +1,145 @@
+"""Code that tells which line of the source each instruction belongs to, as debug information.
+
+A line of LLVM's is a number here: one more than the place of a location in a table that goes with
+the code. So nothing of the user's file need be known to whoever reads it. Must not know what it is
+read for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.emit.chunk import Affine, Chunk, Coords
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.ir import Operation, Value
+
+#: Metadata that every module has; those of functions and places follow.
+_UNIT = """
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!1, !2}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !3, producer: "ttools", isOptimized: true, \
+runtimeVersion: 0, emissionKind: LineTablesOnly)
+!1 = !{i32 2, !"Debug Info Version", i32 3}
+!2 = !{i32 7, !"Dwarf Version", i32 4}
+!3 = !DIFile(filename: "kernel", directory: "")
+!4 = !DISubroutineType(types: !5)
+!5 = !{}
+"""
+_FIRST = 6
+_MARK = re.compile(r", !dbg !\d+$", re.MULTILINE)
+
+
+class LocatedBuilder(Builder):
+    """Builds functions whose instructions have places.
+
+    Attributes:
+        places: the table of locations.
+    """
+
+    def __init__(self, *, contract: bool = False) -> None:
+        super().__init__(contract=contract)
+        self.places: list[SourceLocation] = []
+        self._numbers: dict[SourceLocation, int] = {}
+        self._metadata: list[str] = []
+        #: By function and line the suffix of instructions.
+        self._suffixes: dict[tuple[int, int], str] = {}
+        self._function = self._line = 0
+
+    def begin_function(self, symbol: str) -> str:
+        """Begins a function, whose instructions belong to no line at first; returns its mark."""
+        self._function = self._add(
+            f'distinct !DISubprogram(name: "{symbol}", file: !3, line: 1, type: !4, unit: !0, '
+            "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
+        )
+        self._line = 0
+        return f" !dbg !{self._function}"
+
+    @contextmanager
+    def at(self, location: SourceLocation | None) -> Iterator[None]:
+        """What is emitted in the context belongs to a location, or to what it is part of."""
+        before = self._line
+        if location is not None:
+            number = self._numbers.get(location)
+            if number is None:
+                self.places.append(location)
+                number = self._numbers[location] = len(self.places)
+            self._line = number
+        yield
+        self._line = before
+
+    def shared_name(self, name: str) -> str:
+        """See `Builder.shared_name`: each place has a function of its own, to be told apart."""
+        return f"{name}.at{self._line}"
+
+    def define(self, name: str, text: str) -> str:
+        """See `Builder.define`; a function that is not inlined belongs to the place as a whole."""
+        head, begin, body = text.partition(" {\n")
+        if " noinline" in head and _MARK.search(body):
+            outer, line = self._function, self._line
+            mark = self.begin_function(name)
+            text = head + mark + begin + _MARK.sub(self._at(line), body)
+            self._function, self._line = outer, line
+        return super().define(name, text)
+
+    def emit(self, text: str) -> str:
+        """See `Builder.emit`."""
+        name = super().emit(text)
+        self.lines[-1] += self.suffix
+        return name
+
+    def do(self, text: str) -> None:
+        """See `Builder.do`."""
+        super().do(text)
+        self.lines[-1] += self.suffix
+
+    @property
+    def suffix(self) -> str:
+        """Of an instruction at the present place."""
+        return self._at(self._line)
+
+    @property
+    def metadata(self) -> str:
+        """What the module needs beside its functions."""
+        return _UNIT + "\n".join(self._metadata)
+
+    def _at(self, line: int) -> str:
+        key = self._function, line
+        suffix = self._suffixes.get(key)
+        if suffix is None:
+            number = self._add(f"!DILocation(line: {line}, scope: !{self._function})")
+            suffix = self._suffixes[key] = f", !dbg !{number}"
+        return suffix
+
+    def _add(self, node: str) -> int:
+        number = _FIRST + len(self._metadata)
+        self._metadata.append(f"!{number} = {node}")
+        return number
+
+
+class LocatedEmitter(Emitter):
+    """Emits what an operation is computed with at the operation's place."""
+
+    def operation(self, op: Operation) -> None:
+        """See `Emitter.operation`."""
+        assert isinstance(self.b, LocatedBuilder)
+        with self.b.at(op.location):
+            super().operation(op)
+
+    def compute(self, value: Value, at: Coords) -> Chunk:
+        """See `Emitter.compute`."""
+        assert isinstance(self.b, LocatedBuilder)
+        op, lines = value.defining_op, self.b.lines
+        first, own = len(lines), ""
+        with self.b.at(op.location if op is not None else None):
+            own = self.b.suffix
+            chunk = super().compute(value, at)
+        if isinstance(chunk, Affine):
+            # Addresses are computed again wherever they are needed: that is what costs time.
+            for n in range(first, len(lines)):
+                if lines[n].endswith(own):
+                    lines[n] = lines[n].removesuffix(own) + self.b.suffix
+        return chunk
