@@ -336,3 +336,55 @@ def test_what_needs_many_programs_at_once_is_found_on_any_host(threads: int, pro
     found = {(finding.kind, finding.severity) for finding in report.findings}
     # Two neighbours run together on any GPU.
     assert found == (set() if programs == 2 else {("deadlock", "warning")})
+
+
+@triton.jit
+def ring(
+    x_ptr,
+    turns,
+    SHIFT: tl.constexpr,
+    BEFORE: tl.constexpr,
+    AFTER: tl.constexpr,
+    SUM: tl.constexpr,
+    WHILE: tl.constexpr,
+    B: tl.constexpr,
+):
+    i = tl.arange(0, B)
+    if WHILE:
+        turn = 0
+        while turn < turns:
+            x = tl.load(x_ptr + (i + SHIFT) % B)
+            if BEFORE:
+                tl.debug_barrier()
+            tl.store(x_ptr + i, x + 1)
+            if AFTER:
+                tl.debug_barrier()
+            turn += 1
+    else:
+        for _ in range(turns):
+            x = tl.load(x_ptr + (i + SHIFT) % B)
+            if SUM:
+                x -= tl.sum(x, 0)  # all threads wait for it
+            if BEFORE:
+                tl.debug_barrier()
+            tl.store(x_ptr + i, x + 1)
+            if AFTER:
+                tl.debug_barrier()
+
+
+@pytest.mark.parametrize(
+    ("turns", "shift", "before", "after"), product((1, 3), YES_NO, YES_NO, YES_NO)
+)
+def test_what_a_turn_stores_is_loaded_in_the_next(turns, shift, before, after):
+    barriers = {"BEFORE": before, "AFTER": after}
+    found = kinds(
+        ring, 1, torch.rand(B), turns, SHIFT=int(shift), **barriers, SUM=False, WHILE=before
+    )
+    expected = turns > 1 and shift and not after
+    assert found == ({"intra_program_race"} if expected else set())
+
+
+@pytest.mark.parametrize("shift", YES_NO)
+def test_a_reduction_between_lets_threads_wait(shift):
+    arguments = {"SHIFT": int(shift), "BEFORE": False, "AFTER": False, "SUM": True}
+    assert not kinds(ring, 1, torch.rand(B), 3, **arguments, WHILE=False)

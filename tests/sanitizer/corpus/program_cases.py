@@ -71,11 +71,7 @@ def iterated(x_ptr, steps, FIXED: tl.constexpr, B: tl.constexpr):
             tl.debug_barrier()
 
 
-@buggy(
-    "intra_program_race",
-    "x_ptr",
-    missed="a store in one turn of a loop and a load in the next: records do not tell turns",
-)
+@buggy("intra_program_race", "x_ptr")
 def rounds_of_a_ring(fixed: bool) -> None:
     iterated[(1,)](torch.rand(256), 3, FIXED=fixed, B=256)
 

@@ -618,6 +618,16 @@ define void @pass_barrier(ptr %probe) {
   ret void
 }
 
+; ---- a turn of a loop, in a launch that does not synchronise: the epoch counts turns there
+define void @pass_turn(ptr %probe) {
+  call void @close(ptr %probe)
+  %epoch.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
+  %epoch = load i32, ptr %epoch.at
+  %next = add i32 %epoch, 1
+  store i32 %next, ptr %epoch.at
+  ret void
+}
+
 ; ---- one atomic at a time, so that the log's order is the order of their effects
 define void @lock(ptr %probe) {
   call void @close(ptr %probe)

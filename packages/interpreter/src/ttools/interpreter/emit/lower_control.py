@@ -15,6 +15,7 @@ from ttools.interpreter.emit.chunk import origin
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import byte_size, register_type
+from ttools.interpreter.emit.loop_turns import end_turn
 from ttools.interpreter.emit.module import CallbackKind, Site
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.emit.strides import tile_order
@@ -72,6 +73,7 @@ def for_loop(e: Emitter, op: Operation) -> None:
     e.turns.append((itype, counter, e.scalar(lower), e.scalar(step)))
     e.block(Block(body.arguments, body.operations[:-1]))
     e.turns.pop()
+    end_turn(e, op)
     yielded = body.terminator.operands
     following = [e.scalar(yielded[n]) for n in scalars]
     following += [
@@ -169,6 +171,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
     store_all(e, [(v, a) for v, a, _ in pairs if v.is_tensor])
     e.block(Block(after_block.arguments, after_block.operations[:-1]))
     e.turns.pop()
+    end_turn(e, op)
     yielded = after_block.terminator.operands
     moves = zip(yielded, before_block.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])

@@ -93,6 +93,11 @@ class Prober:
             return False
         return any(n is None or n not in self.facts.readonly for n in self._roots(pointer))
 
+    def may_share(self, one: Value, other: Value) -> bool:
+        """Whether two pointers may lead into the same parameter's memory."""
+        roots = self._roots(one), self._roots(other)
+        return None in roots[0] | roots[1] or bool(roots[0] & roots[1])
+
     def verifies(self, store: Operation) -> bool:
         """Whether lanes of a store may overwrite each other, which is then looked for."""
         observes = self.instruments.guards and self.instruments.footprints

@@ -25,6 +25,7 @@ FUNCTIONS = (
     "pass_barrier",
     "lock",
     "synchronise",
+    "pass_turn",
 )
 
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per

@@ -51,3 +51,14 @@ def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     clash |= atomic[:, None] & np.equal(classes, LOAD)[None, :]
     later = np.triu(np.ones((len(sites), len(sites)), np.bool_), 1)
     return np.asarray(clash & later)
+
+
+def turn_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
+    """Pairs (earlier, later) in program order of which the later one's writes, of the turn before,
+    may be read by the earlier one: a plain load and a plain store or a tile of atomics.
+    """
+    tile = np.array([site.numel > 1 for site in sites], np.bool_)
+    loads = np.equal(classes, LOAD)[:, None]
+    writes = np.equal(classes, STORE) | (tile & np.isin(classes, (ATOMIC, LOCAL)))
+    clash = loads & writes[None, :] & (tile[:, None] | tile[None, :])
+    return np.asarray(clash & np.triu(np.ones((len(sites), len(sites)), np.bool_), 1))

@@ -26,6 +26,7 @@ from ttools.sanitizer.races.records import (
 )
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
 from ttools.sanitizer.races.threads import thread_rows, thread_suspects
+from ttools.sanitizer.races.turns import turn_rows
 from ttools.sanitizer.races.unordered import suspects, unordered_rows
 
 MAX_RANGES = 4096
@@ -70,6 +71,8 @@ def find_conflicts(
     if len(chosen):
         parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
     timed = len(clocks.syncs) > 0
+    if not timed:
+        parts.append(turn_rows(records, sites, classes))
     return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
 
 

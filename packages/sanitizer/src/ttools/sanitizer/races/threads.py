@@ -49,7 +49,7 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
         base + np.searchsorted(cuts, within["start"]),
         base + np.searchsorted(cuts, within["end"]),
         within["site"],
-        _threads(within, sites),
+        threads_of(within, sites),
         thread_clashes(sites, classes),
     )
     count = len(found.start)
@@ -63,7 +63,7 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
     )
 
 
-def _threads(records: Records, sites: Sequence[Site]) -> Ints:
+def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
     """Equal for two records that touch the same byte exactly if the same thread does it."""
     form = [_form(site) for site in sites]
     known = sorted(set(form))
