@@ -22,8 +22,10 @@ import paged_cases  # noqa: F401
 import program_cases  # noqa: F401
 import pytest
 import race_cases  # noqa: F401
+import routing_cases  # noqa: F401
 import storage_cases  # noqa: F401
 import table_cases  # noqa: F401
+import turn_cases  # noqa: F401
 import undefined_cases  # noqa: F401
 import view_cases  # noqa: F401
 from catalogue import BUGGY, CLEAN, NOTED, Buggy
