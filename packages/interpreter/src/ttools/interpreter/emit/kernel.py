@@ -135,7 +135,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
 
 
 def _is_quick(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> bool:
-    """Whether LLVM's longer list of passes is not worth its time: it gains little, or for nobody."""
+    """Whether LLVM's longer list of passes is not worth its time: it gains little or for nobody."""
     lines = sum(body.count("\n") for body in bodies)
     oracle = options.schedule == "materialised"
     return oracle or 2 * b.straight_lines > lines or b.loops > _MANY_LOOPS
