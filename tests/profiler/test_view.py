@@ -98,6 +98,26 @@ def test_what_is_no_profile(tmp_path: Path, text: str) -> None:
         read(tmp_path / "gone.hatchet")
 
 
+@pytest.mark.parametrize("levels", [300, 500, 3000])
+def test_deep_files_are_shown_or_refused(tmp_path: Path, levels: int) -> None:
+    path = tmp_path / "p.hatchet"
+    node = '{"frame": {"name": "x"}, "metrics": {"count": 1}, "children": ['
+    path.write_text("[" + node * levels + "]}" * levels + "]")
+    if levels < 400:
+        profile = read(path)
+        assert len(rows([profile], columns([], [profile]), Selection())) >= levels
+    else:
+        with pytest.raises(UsageError, match="nested too deeply"):
+            read(path)
+
+
+def test_what_ttools_wrote_itself(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"schema": "ttools.profile/1"}')
+    with pytest.raises(UsageError, match="`ttools profile compare` reads it"):
+        read(path)
+
+
 def test_traces_are_trees_by_their_stacks(tmp_path: Path) -> None:
     events = [
         {"ph": "X", "cat": "kernel", "name": "a", "ts": 0, "dur": 2.0,

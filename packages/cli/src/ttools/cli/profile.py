@@ -69,7 +69,8 @@ def profile_command(
     with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
         status = run_work(work, device_map, quiet=True)
     if not profiled.launches and not profiled.notes:
-        say("note", "no Triton kernel was launched, so nothing was profiled")
+        wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
+        say("note", f"no {wanted} was launched, so nothing was profiled")
     if form is profile_options.ProfileFormat.TEXT:
         if profiled.launches:
             profile_report.write_as_text(profiled, output, lines=lines, tree=tree)

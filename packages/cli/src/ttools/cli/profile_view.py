@@ -162,8 +162,13 @@ def _cells(row: Row, count: int) -> list[Number | None]:
     return found
 
 
+#: Longer titles are wrapped where the table is narrow.
+_WIDEST_TITLE = 60
+
+
 def _table(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> Table:
-    table = Table(title=", ".join(profile.name for profile in profiles), title_justify="left")
+    title = ", ".join(profile.name for profile in profiles)
+    table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
     table.add_column("name", overflow="fold")
     for heading in _headings(profiles, names):
         table.add_column(heading, justify="right")

@@ -20,6 +20,9 @@ Number: TypeAlias = "float | tuple[float, ...]"
 
 #: Of a node, but nothing that adds up.
 PROPERTIES = ("device_id", "device_type", "name", "type")
+#: Python gives up at about twice as many levels.
+_DEEPEST = 400
+_TOO_DEEP = "`{}` is nested too deeply to be read"
 _METADATA = "__proton_launch_metadata"
 _UNIT = re.compile(r"\s*\((?!exc\)|inc\))(\w+)\)")
 _EXCLUSIVE = re.compile(r"\s*\(exc\)$")
@@ -97,12 +100,30 @@ def read(path: Path) -> ProtonProfile:
         data, *more = documents(raw.decode("utf-8")) if is_json else [unpack(raw)]
     except ValueError as error:
         raise UsageError(f"`{path}` is neither JSON nor MessagePack: {error}") from error
+    except RecursionError as error:
+        raise UsageError(_TOO_DEEP.format(path)) from error
     events = [_events(each) for each in (data, *more)]
     if all(each is not None for each in events):
         return ProtonProfile(path.name, _of_trace([e for each in events for e in each or ()]), {})
     if isinstance(data, list) and all(isinstance(each, Mapping) for each in data):
+        if _depth(data) > _DEEPEST:
+            raise UsageError(_TOO_DEEP.format(path))
         return _of_trees(path.name, data)
-    raise UsageError(f"`{path}` is neither a tree nor a trace of Proton's")
+    written = isinstance(data, Mapping) and str(data.get("schema", "")).startswith(
+        "ttools.profile/"
+    )
+    hint = "; ttools wrote it, `ttools profile compare` reads it" if written else ""
+    raise UsageError(f"`{path}` is neither a tree nor a trace of Proton's{hint}")
+
+
+def _depth(nodes: list[Any]) -> int:
+    """How many levels there are, as far as that matters."""
+    depth = 0
+    while nodes and depth <= _DEEPEST:
+        lists = (node.get("children") for node in nodes if isinstance(node, Mapping))
+        nodes = [child for below in lists if isinstance(below, list) for child in below]
+        depth += 1
+    return depth
 
 
 def plus(left: Number | None, right: Number | None) -> Number | None:
