@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.forked_python import ForkedPython
+from tests.forked_python import ForkedPython
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -17,14 +17,6 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 _READ_EARLY = ("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH")
 #: Tests of the process itself: what it imports, and what happens when an import fails.
 _PLAIN = ("test_app", "test_doctor")
-
-
-@pytest.fixture(scope="session")
-def forked_python() -> Iterator[ForkedPython]:
-    """What runs commands with torch imported already, which is half of what they take."""
-    python = ForkedPython()
-    yield python
-    python.close()
 
 
 @pytest.fixture

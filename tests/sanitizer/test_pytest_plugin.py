@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forked_python import ForkedPython
 
 Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -38,7 +39,7 @@ HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from 
 
 
 @pytest.fixture
-def run_pytest(tmp_path: Path) -> Pytest:
+def run_pytest(tmp_path: Path, forked_python: ForkedPython) -> Pytest:
     """Writes test files and runs pytest on them."""
     (tmp_path / "kernels.py").write_text(KERNELS)
 
@@ -50,14 +51,12 @@ def run_pytest(tmp_path: Path) -> Pytest:
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        return forked_python.run(
+            "pytest",
+            ["-p", "no:cacheprovider", *arguments],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "120", **environment},
-            capture_output=True,
-            text=True,
             timeout=180,
-            check=False,
         )
 
     return run
@@ -77,13 +76,21 @@ def outcomes(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 # --- unused -----------------------------------------------------------------------------------
 
 
-def test_unused_plugin_changes_and_imports_nothing(run_pytest: Pytest) -> None:
-    done = run_pytest(
+def test_unused_plugin_changes_and_imports_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
         "import sys\n\n"
         "def test_it(request):\n"
         "    assert request.config.pluginmanager.has_plugin('ttools-sanitize')\n"
         "    heavy = {'torch', 'triton', 'numpy', 'llvmlite', 'ttools.interpreter'}\n"
         "    assert not heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
     )
     assert outcome(done) == "1 passed", done.stdout
     assert "ttools sanitize" not in done.stdout

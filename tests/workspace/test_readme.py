@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import ForkedPython
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,29 +30,21 @@ def snippet() -> str:
     return str(code)
 
 
-def run(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Runs Python with these arguments in a folder from which the examples can be seen."""
-    if not (folder / "examples").exists():
-        (folder / "examples").symlink_to(ROOT / "examples")
-    environment = {**os.environ, "TTOOLS_CACHE_DIR": str(folder / "cache")}
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that holds the TTIR of the tour's kernel, made by the tour's own code."""
     place = tmp_path_factory.mktemp("readme")
     save = '\nopen("add_kernel.ttir", "w").write(kernel.asm["ttir"])\n'
+    (place / "examples").symlink_to(ROOT / "examples")
     (place / "tour.py").write_text(snippet() + save)
-    done = run(["tour.py"], place)
+    done = subprocess.run(
+        [sys.executable, "tour.py"],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "8 programs\n"
     return place
@@ -70,8 +63,8 @@ def test_there_are_commands_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_command(words: list[str], folder: Path) -> None:
-    done = run(["-m", "ttools_entry", *words], folder)
+def test_command(words: list[str], folder: Path, forked_python: ForkedPython) -> None:
+    done = forked_python.run("ttools_entry", words, cwd=folder, env=os.environ, timeout=240)
     has_defects = words[0] == "sanitize" and words[-1].startswith("examples/defects/")
     assert done.returncode == int(has_defects), done.stderr
     for option in ("--dump-outputs", "--output"):

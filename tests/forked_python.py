@@ -29,18 +29,24 @@ class ForkedPython:
         self._server: subprocess.Popen[str] | None = None
 
     def run(
-        self, module: str, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """Runs `python -m MODULE ARGUMENTS…`, with no standard input.
 
         Raises:
-            subprocess.TimeoutExpired: it took longer than two minutes; it was killed.
+            subprocess.TimeoutExpired: it took more than `timeout` seconds and was killed.
         """
         stream = tempfile.NamedTemporaryFile
         with stream("r", encoding="utf-8") as out, stream("r", encoding="utf-8") as err:
             order = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env)}
             streams = {"out": out.name, "err": err.name}
-            status = self._ask({**order, **streams})
+            status = self._ask({**order, **streams}, timeout)
             texts = [out.read(), err.read()]
         return subprocess.CompletedProcess([module, *arguments], status, *texts)
 
@@ -49,7 +55,7 @@ class ForkedPython:
         if self._server is not None:
             self._server.communicate()
 
-    def _ask(self, order: dict[str, Any]) -> int:
+    def _ask(self, order: dict[str, Any], timeout: float) -> int:
         if self._server is None or self._server.poll() is not None:
             self._server = subprocess.Popen(
                 [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -66,14 +72,14 @@ class ForkedPython:
             expired.set()
             os.kill(child, signal.SIGKILL)
 
-        timer = threading.Timer(120, expire)
+        timer = threading.Timer(timeout, expire)
         timer.start()
         try:
             status = int(server.stdout.readline())
         finally:
             timer.cancel()
         if expired.is_set():
-            raise subprocess.TimeoutExpired(order["arguments"], 120)
+            raise subprocess.TimeoutExpired(order["arguments"], timeout)
         return status
 
 
