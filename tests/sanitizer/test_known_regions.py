@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ def _grown(x, y):
 )
 def test_a_change_of_a_tensor_is_seen(change):
     x, y = torch.zeros(12), torch.zeros(5)
-    launch = SimpleNamespace(
+    launch: Any = SimpleNamespace(
         plan=SimpleNamespace(pointers={0, 2}), arguments=[x, 7, y], values=[x, 7, y]
     )
     found = []
@@ -62,7 +63,9 @@ def test_a_change_of_a_tensor_is_seen(change):
 
 
 def test_what_is_no_tensor_is_looked_up_each_time():
-    launch = SimpleNamespace(plan=SimpleNamespace(pointers={0}), arguments=[4096], values=[4096])
+    launch: Any = SimpleNamespace(
+        plan=SimpleNamespace(pointers={0}), arguments=[4096], values=[4096]
+    )
     found = []
     known = KnownRegions()
     for _ in range(2):
