@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tuning_problems import PROBLEMS
 from tuning_samples import Recorded, read_samples
 
 from ttools.tuner.heuristics import elementwise_block, matmul_blocks
@@ -56,7 +57,9 @@ def entry_of(row: Recorded) -> Entry:
         trials.append(
             Trial(values=each.values, status="ok" if samples else "failed", samples=samples)
         )
-    key = json.dumps({**row.shape, "dtypes": []})
+    # A rule knows what the kernel is passed, not the grid.
+    names = next(each.key for each in PROBLEMS if each.name == row.kernel)
+    key = json.dumps({**{name: row.shape[name.lower()] for name in names}, "dtypes": []})
     problem = Problem(kernel=row.kernel, source="", key=key, device="", versions="")
     return Entry(problem=problem, trials=trials)
 

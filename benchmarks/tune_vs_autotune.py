@@ -1,13 +1,15 @@
 """Compares the tuner with exhaustive `triton.autotune` on a GPU: wall time, and what wins.
 
     python benchmarks/tune_vs_autotune.py --samples benchmarks/spaces/h200.json --output FILE
-        [--only gelu,softmax] [--autotune gelu] [--seconds 165] [--repeats 10]
+        [--only gelu,softmax] [--autotune gelu] [--seconds 165]
+        [--repeats 10 --repeated matmul_fp16,gelu]
 
 Per kernel: a cold guided tuning of a quarter of the space for each of three shapes, the start of
 worker processes included; a cold exhaustive `triton.autotune` for the first one. Both winners and
 the best configuration of the samples (of `record_spaces.py`) are timed in turns. Cold means that
-nothing was compiled before; the disk caches of both are new. `--repeats` tunes a product so often
-anew, by the default budget, and again with the lock file of the last: how often does the same win?
+nothing was compiled before; the disk caches of both are new. `--repeats` tunes the second shape of
+some kernels so often anew, by the default budget, and again with the lock file of the last: how
+often does the same win?
 """
 
 from __future__ import annotations
@@ -36,7 +38,6 @@ from ttools.tuner.problem import gpu_device
 from ttools.tuner.trial import candidates, config_key
 
 SHARE = 4
-REPEATED = "matmul_fp16"
 
 
 def autotuned(problem: TuningProblem) -> Any:
@@ -160,6 +161,7 @@ def main() -> None:
     parser.add_argument("--autotune", default="", help="the same, of those that it tunes too")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no kernel after so long")
     parser.add_argument("--repeats", type=int, default=0)
+    parser.add_argument("--repeated", default="matmul_fp16", help="names of these problems")
     options = parser.parse_args()
     began = time.monotonic()
     names = set(filter(None, options.only.split(",")))
@@ -178,10 +180,11 @@ def main() -> None:
             break
         data["rows"] += compare(problem, best[problem.name], problem.name in autotunes)
         options.output.write_text(json.dumps(data) + "\n")
-    problem = next(each for each in PROBLEMS if each.name == REPEATED)
-    for shape in problem.shapes[1:] if options.repeats else ():
-        data["repeats"].append(repeat(problem, shape, options.repeats))
-        options.output.write_text(json.dumps(data) + "\n")
+    repeated = set(options.repeated.split(",")) if options.repeats else set()
+    for problem in PROBLEMS:
+        if problem.name in repeated and time.monotonic() - began < options.seconds:
+            data["repeats"].append(repeat(problem, problem.shapes[1], options.repeats))
+            options.output.write_text(json.dumps(data) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from tuning_kernels import (
     matmul_kernel,
     softmax_kernel,
 )
+from tuning_shapes import MORE_SHAPES
 
 Values = Mapping[str, Sequence[Any]]
 _OPTIONS = ("num_warps", "num_stages")
@@ -166,20 +167,6 @@ def _fits_tile(values: Mapping[str, Any]) -> bool:
     return int(values["BLOCK_M"] * values["BLOCK_N"]) <= 256 * 128
 
 
-_MORE_PRODUCTS = (
-    {"m": 2048, "n": 2048, "k": 2048},
-    {"m": 1024, "n": 1024, "k": 1024},
-    {"m": 4096, "n": 512, "k": 4096},
-    {"m": 128, "n": 8192, "k": 4096},
-    {"m": 8192, "n": 8192, "k": 1024},
-)
-_MORE_ROWS = (
-    {"rows": 4096, "columns": 1024},
-    {"rows": 16384, "columns": 2048},
-    {"rows": 2048, "columns": 16384},
-    {"rows": 65536, "columns": 256},
-    {"rows": 1024, "columns": 4096},
-)
 _ROW_SHAPES = (
     {"rows": 8192, "columns": 4096},
     {"rows": 32768, "columns": 768},
@@ -196,7 +183,7 @@ PROBLEMS = (
             "num_warps": (1, 2, 4, 8, 16),
         },
         shapes=({"n": 1 << 26}, {"n": 1 << 22}, {"n": 1 << 18}),
-        more_shapes=tuple({"n": n} for n in (1 << 24, 1 << 20, 1 << 25, 1 << 23, 3 << 19)),
+        more_shapes=MORE_SHAPES["gelu"],
         inputs=_gelu,
     ),
     TuningProblem(
@@ -205,7 +192,7 @@ PROBLEMS = (
         key=("rows", "columns"),
         space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
-        more_shapes=_MORE_ROWS,
+        more_shapes=MORE_SHAPES["softmax"],
         inputs=_rows(with_weight=False),
         keeps=_fits_rows,
     ),
@@ -215,7 +202,7 @@ PROBLEMS = (
         key=("rows", "columns"),
         space=_ROW_SPACE,
         shapes=_ROW_SHAPES,
-        more_shapes=_MORE_ROWS,
+        more_shapes=MORE_SHAPES["layer_norm"],
         inputs=_rows(with_weight=True),
         keeps=_fits_rows,
     ),
@@ -225,7 +212,7 @@ PROBLEMS = (
         key=("M", "N", "K"),
         space=_tiles((32, 64)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 1024, "k": 1024}),
-        more_shapes=_MORE_PRODUCTS,
+        more_shapes=MORE_SHAPES["matmul_fp16"],
         inputs=_matmul("fp16"),
         keeps=_fits_tile,
     ),
@@ -235,7 +222,7 @@ PROBLEMS = (
         key=("M", "N", "K"),
         space=_tiles((64, 128)),
         shapes=(*_PRODUCTS, {"m": 8192, "n": 2048, "k": 8192}),
-        more_shapes=_MORE_PRODUCTS,
+        more_shapes=MORE_SHAPES["matmul_fp8"],
         inputs=_matmul("fp8"),
         keeps=_fits_tile,
     ),
@@ -254,13 +241,7 @@ PROBLEMS = (
             {"heads": 64, "length": 1024, "head": 64},
             {"heads": 16, "length": 4096, "head": 128},
         ),
-        more_shapes=(
-            {"heads": 32, "length": 2048, "head": 64},
-            {"heads": 16, "length": 1024, "head": 128},
-            {"heads": 64, "length": 512, "head": 64},
-            {"heads": 32, "length": 2048, "head": 128},
-            {"heads": 8, "length": 8192, "head": 64},
-        ),
+        more_shapes=MORE_SHAPES["attention"],
         inputs=_attention,
     ),
     TuningProblem(
@@ -279,13 +260,7 @@ PROBLEMS = (
             {"groups": 32, "m": 128, "n": 2048, "k": 1024},
             {"groups": 4, "m": 2048, "n": 4096, "k": 1024},
         ),
-        more_shapes=(
-            {"groups": 16, "m": 256, "n": 1024, "k": 1024},
-            {"groups": 64, "m": 64, "n": 512, "k": 2048},
-            {"groups": 8, "m": 1024, "n": 2048, "k": 2048},
-            {"groups": 16, "m": 512, "n": 4096, "k": 512},
-            {"groups": 2, "m": 4096, "n": 2048, "k": 4096},
-        ),
+        more_shapes=MORE_SHAPES["grouped_matmul"],
         inputs=_grouped,
     ),
 )

@@ -1,7 +1,8 @@
 """Files of timed spaces: what `record_spaces.py` and `tune_vs_autotune.py` write and replays read.
 
 A kernel's configurations and their resources are written once, then a row per shape has the samples
-of each configuration, in nanoseconds; null and a reason for what cannot win.
+of each configuration, in nanoseconds; null and a reason for what cannot win. A row has resources of
+its own where they are others, as for another size of heads.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ from typing import Any
 
 from tuning_problems import config_of
 
+from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.trial import Candidate, Trial, candidates
 
 SCHEMA = "ttools.tuning-samples/2"
 #: Samples that are published of each configuration.
 KEPT = 9
-_RESOURCES = ("registers", "spilled", "shared", "threads", "blocks_per_multiprocessor")
+#: What is kept of a configuration's resources, and what `StaticFacts` calls it.
+_FACTS = {
+    "registers": "registers",
+    "spilled": "spilled",
+    "shared": "shared",
+    "threads": "threads",
+    "blocks_per_multiprocessor": "blocks",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +42,7 @@ class Recorded:
         samples: of each candidate in nanoseconds, by key; empty for what cannot win. At most so
             many as are published.
         medians: of all samples of each candidate; None for what cannot win.
-        resources: of each candidate, by key; empty where unknown.
+        facts: of each candidate, by key; empty where unknown.
     """
 
     kernel: str
@@ -41,7 +50,7 @@ class Recorded:
     space: Sequence[Candidate]
     samples: Mapping[str, Sequence[int]]
     medians: Mapping[str, int | None]
-    resources: Mapping[str, Mapping[str, Any]]
+    facts: Mapping[str, StaticFacts]
 
     @property
     def costs(self) -> dict[str, float | None]:
@@ -68,14 +77,18 @@ def read_samples(path: Path) -> list[Recorded]:
 def _recorded(kernel: Mapping[str, Any], row: Mapping[str, Any]) -> Recorded:
     space = candidates([config_of(values) for values in kernel["configs"]])
     keys = [each.key for each in space]
-    resources = kernel.get("resources") or [None] * len(keys)
+    resources = row.get("resources") or kernel.get("resources") or [None] * len(keys)
     return Recorded(
         kernel=row["kernel"],
         shape=row["shape"],
         space=space,
         samples={k: s or [] for k, s in zip(keys, row["samples_ns"], strict=True)},
         medians=dict(zip(keys, row["medians_ns"], strict=True)),
-        resources={k: r for k, r in zip(keys, resources, strict=True) if r},
+        facts={
+            key: StaticFacts(**{_FACTS[name]: own[name] for name in _FACTS}, programs=programs)
+            for key, own, programs in zip(keys, resources, row["programs"], strict=True)
+            if own
+        },
     )
 
 
@@ -86,17 +99,25 @@ class SamplesFile:
         path: of the file.
         device: what timed.
         versions: of Triton and torch.
+        known: a file of the same device and versions, whose rows it has from the start.
     """
 
-    def __init__(self, path: Path, device: str, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self, path: Path, device: str, versions: Mapping[str, str], known: Path | None = None
+    ) -> None:
         self._path = path
-        self._data: dict[str, Any] = {
-            "schema": SCHEMA,
-            "device": device,
-            "versions": dict(versions),
-            "kernels": {},
-            "rows": [],
-        }
+        head = {"schema": SCHEMA, "device": device, "versions": dict(versions)}
+        self._data: dict[str, Any] = {**head, "kernels": {}, "rows": []}
+        if known is not None:
+            self._data = json.loads(known.read_text())
+            if {name: self._data[name] for name in head} != head:
+                raise SystemExit(f"{known} is of another device, schema or version than {head}")
+
+    def has(self, kernel: str, shape: Mapping[str, int]) -> bool:
+        """Whether a shape was timed."""
+        return any(
+            (row["kernel"], row["shape"]) == (kernel, dict(shape)) for row in self._data["rows"]
+        )
 
     def add(
         self,
@@ -104,6 +125,7 @@ class SamplesFile:
         shape: Mapping[str, int],
         space: Sequence[Candidate],
         trials: Mapping[str, Trial],
+        programs: Sequence[int],
         **more: Any,
     ) -> None:
         """Adds a row, and writes the file.
@@ -113,16 +135,21 @@ class SamplesFile:
             shape: sizes by name.
             space: the candidates.
             trials: of all of them, by key.
+            programs: of the launch with each of them.
             more: kept with the row.
         """
         known = self._data["kernels"].setdefault(
             kernel, {"configs": [dict(each.values) for each in space], "resources": []}
         )
         own = [trials[each.key] for each in space]
-        known["resources"] = [
-            {name: trial.resources[name] for name in _RESOURCES} if trial.resources else before
-            for trial, before in zip(own, known["resources"] or [None] * len(own), strict=True)
+        resources = [
+            {name: trial.resources[name] for name in _FACTS} if trial.resources else None
+            for trial in own
         ]
+        if not any(known["resources"]):
+            known["resources"] = resources
+        elif resources != known["resources"]:
+            more["resources"] = resources
         rejected = {
             place: [trial.status, trial.reason[:80]]
             for place, trial in enumerate(own)
@@ -133,6 +160,7 @@ class SamplesFile:
             "shape": dict(shape),
             "samples_ns": [[round(s * 1e9) for s in trial.samples[:KEPT]] or None for trial in own],
             "medians_ns": [None if t.cost is None else round(t.cost * 1e9) for t in own],
+            "programs": list(programs),
             "rejected": rejected,
             **more,
         }

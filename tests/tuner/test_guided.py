@@ -9,11 +9,11 @@ import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.tuner.guided import FIRST_BY_OTHERS, guided, spread
+from ttools.tuner.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, no_hint, spread
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.regret import regret_bound
 from ttools.tuner.search import STRATEGIES
-from ttools.tuner.surrogate import Axes
+from ttools.tuner.surrogate import Axes, capped_costs
 from ttools.tuner.trial import Candidate, candidates
 
 
@@ -38,7 +38,7 @@ def cost(candidate: Candidate) -> float | None:
 
 
 def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") -> list[Candidate]:
-    search = STRATEGIES[name](space, seed, ())
+    search = STRATEGIES[name](space, seed, (), no_hint)
     order: list[Candidate] = []
     batch = next(search)
     while batch and len(order) < trials:
@@ -66,6 +66,36 @@ def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> 
         order += batch
         batch = search.send([cost(each) for each in batch])
     assert min(cost(each) or math.inf for each in order) <= 1.3 * (cost(best) or math.inf)
+
+
+def test_what_compilation_lets_expect_comes_first_and_is_left_if_it_is_bad() -> None:
+    space = space_of(6, 5)
+    best = min(cost(each) or math.inf for each in space)
+    known = {each.key: math.log(cost(each) or 9.0) for each in space}
+    search = guided(space, 0, (), lambda: known)
+    first = next(search)
+    assert len(first) == FIRST
+    assert [cost(each) for each in first[:LEADING]] == sorted(c for s in space if (c := cost(s)))[
+        :LEADING
+    ]
+    opposite = {key: -told for key, told in known.items()}
+    # What is not known counts as neither good nor bad.
+    for hint in (opposite, dict(list(known.items())[:20])):
+        search = guided(space, 0, (), lambda hint=hint: hint)  # type: ignore[misc]
+        order: list[Candidate] = []
+        batch = next(search)
+        while len(order) < len(space) // 4:
+            order += batch
+            batch = search.send([cost(each) for each in batch])
+        assert min(cost(each) or math.inf for each in order) <= 1.3 * best
+
+
+def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
+    space = space_of(2, 1)
+    by_key = {each.key: each for each in space}
+    told = dict(zip(by_key, (2.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [2.0, 6.0, 6.0, 3.0]
+    assert capped_costs({space[0].key: None}, by_key, 3.0) == []
 
 
 def regret(name: str, seed: int) -> float:

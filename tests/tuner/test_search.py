@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.search import STRATEGIES, descent
+from ttools.tuner.search import STRATEGIES, descent, no_hint
 from ttools.tuner.trial import Candidate, candidates
 
 Cost = Callable[[Candidate], "float | None"]
@@ -24,7 +24,7 @@ def grid(rows: int, columns: int) -> list[Candidate]:
 
 
 def tried(name: str, space: list[Candidate], cost: Cost, seed: int = 0) -> list[Candidate]:
-    search = STRATEGIES[name](space, seed, ())
+    search = STRATEGIES[name](space, seed, (), no_hint)
     order: list[Candidate] = []
     try:
         batch = next(search)

@@ -24,6 +24,7 @@ from ttools.tuner.confidence import median_interval
 from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.pointees import Pointees, pointees_of
 from ttools.tuner.references import expected_outputs, load_reference
+from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.trial import Candidate, Status, Trial
 
 #: A configuration is timed at least and at most so often, and in between for so long.
@@ -73,6 +74,9 @@ class AnyBench(Protocol):
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Says what may be attempted, so that it can be compiled early."""
+
+    def facts(self) -> Mapping[str, StaticFacts]:
+        """What compiling early has told of what was expected, by key; waits for it."""
 
     def close(self) -> None:
         """Gives up what was expected and not attempted."""
@@ -140,6 +144,10 @@ class Bench:
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Does nothing: this process does one thing after the other."""
 
+    def facts(self) -> Mapping[str, StaticFacts]:
+        """Nothing: nothing is compiled early."""
+        return {}
+
     def close(self) -> None:
         """Does nothing."""
 
@@ -147,10 +155,13 @@ class Bench:
         """Whether nothing can be run in this process any more."""
         return False
 
-    def compile(self, candidate: Candidate) -> None:
+    def compile(self, candidate: Candidate) -> StaticFacts | None:
         """Compiles a configuration as the launch needs it, and launches nothing.
 
         What hooks do to memory stays done.
+
+        Returns:
+            What that tells of it; None on the CPU, where it tells nothing.
 
         Raises:
             Exception: whatever the configuration breaks on.
@@ -160,6 +171,7 @@ class Bench:
             self._launch.run(candidate.config)
         finally:
             self._clock.take()
+        return None
 
     def establish(self, candidate: Candidate) -> None:
         """Makes a configuration the reference, if there is none yet."""

@@ -17,9 +17,10 @@ from ttools.tuner.bench import ROUNDS, Bench, Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_conditions import Conditions
 from ttools.tuner.gpu_launch import GpuLaunch
-from ttools.tuner.gpu_resources import loaded_figures
+from ttools.tuner.gpu_resources import compiled_facts, loaded_figures
 from ttools.tuner.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.outputs import CannotTuneError, require_known_writes
+from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.trial import Candidate, Trial
 
 #: A configuration is timed for so long, within these limits.
@@ -57,9 +58,11 @@ class GpuBench(Bench):
             return True
         return False
 
-    def compile(self, candidate: Candidate) -> None:
+    def compile(self, candidate: Candidate) -> StaticFacts | None:
         """Compiles a configuration as the launch needs it, and launches nothing."""
-        self._launch.compiled(candidate.config)
+        kernel = self._launch.compiled(candidate.config)
+        programs = self._gpu_launch.programs(candidate.config)
+        return None if programs is None else compiled_facts(kernel, programs)
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds times, resources, and the clocks that the GPU had."""

@@ -7,6 +7,7 @@ chosen nor how it is timed.
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,10 +32,12 @@ class GpuLaunch(TunedLaunch):
     Attributes:
         prepare: applies the hooks and resets that Triton applies before a launch.
         bare: the launch alone.
+        programs: how many a configuration has; None if the grid cannot be asked without launching.
     """
 
     prepare: Callable[[Any], None]
     bare: Callable[[Any], Any]
+    programs: Callable[[Any], int | None]
 
 
 def is_active() -> bool:
@@ -99,6 +102,14 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         values.pop("warmup", None)
         return tuner.fn.run(**values, warmup=True)
 
+    def programs(config: Any) -> int | None:
+        grid: Any = arguments.get("grid")
+        try:
+            sizes = grid({**arguments, **config.all_kwargs()}) if callable(grid) else grid
+            return math.prod([int(size) for size in sizes])
+        except Exception:  # noqa: BLE001 - a user's function, which may read memory that is not here
+            return None
+
     return GpuLaunch(
         kernel=triton_versions.kernel_name(tuner),
         tuner=tuner,
@@ -110,6 +121,7 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         key=key,
         prepare=prepare,
         bare=bare,
+        programs=programs,
     )
 
 

@@ -14,11 +14,13 @@ from ttools.interpreter import interpret
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.devices import Device
-from ttools.tuner.bench import Bench, Checks
+from ttools.tuner.bench import AnyBench, Bench, Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_bench import GpuBench
 from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
 from ttools.tuner.predicted_bench import PredictedBench
+from ttools.tuner.search import Hint, no_hint
+from ttools.tuner.static_cost import expected_costs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,19 @@ class Measuring:
         if self.predicted is not None:
             return PredictedBench(launch, clock, self.checks, self.predicted)
         return Bench(launch, clock, self.checks)
+
+    def hint(self, bench: AnyBench) -> Hint:
+        """What compiling configurations early lets a search expect of them; only of a GPU."""
+        if not self.on_gpu:
+            return no_hint
+
+        def expected() -> Mapping[str, float]:
+            import torch
+
+            device = torch.cuda.get_device_properties(torch.cuda.current_device())
+            return expected_costs(bench.facts(), device.multi_processor_count)
+
+        return expected
 
     def observe(
         self,

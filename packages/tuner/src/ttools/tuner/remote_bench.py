@@ -6,13 +6,14 @@ verified and timed on a place of the executor that measures. Must not know how a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from itertools import islice
 
 from ttools.core.errors import TtoolsError
 from ttools.tuner.bench import Checks
+from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import current_target
 from ttools.tuner.trial import Candidate, Trial
 from ttools.tuner.workers.jobs import Executor, Job
@@ -21,6 +22,8 @@ from ttools.tuner.workers.serving import Answer, Opening, Request
 
 #: So many configurations for each process that compiles are compiled before anybody wants them.
 _EARLY = 8
+#: For these a search waits so long at most before it begins.
+_MOST_WAITING_S = 30.0
 
 
 class RemoteBench:
@@ -53,6 +56,7 @@ class RemoteBench:
         self._empty = replace(opening, recipe=empty, compiles_only=True, target=target)
         self._measures, self._compiles = measures, compiles
         self._compiling: dict[str, Future[Answer]] = {}
+        self._begun: dict[str, Future[Answer]] = {}
         self.reference = ""
         self.first_error: Exception | None = None
         self.uncounted = ""
@@ -73,6 +77,17 @@ class RemoteBench:
             return
         for each in candidates[: _EARLY * self._compiles.places]:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
+
+    def facts(self) -> Mapping[str, StaticFacts]:
+        """What compilation told of what was expected, by key.
+
+        Waits until all of it is compiled, so that equal runs know alike; not for what hangs.
+        """
+        known: dict[str, StaticFacts] = {}
+        for future in wait(self._begun.values(), timeout=_MOST_WAITING_S).done:
+            if not future.cancelled() and future.exception() is None:
+                known |= future.result().value or {}
+        return known
 
     def close(self) -> None:
         """Gives up what nobody waits for any more."""
@@ -122,9 +137,10 @@ class RemoteBench:
     def _submit_compilation(self, candidate: Candidate, *, later: bool) -> Future[Answer]:
         assert self._compiles is not None
         request = Request("compile", (candidate.key,))
-        return self._compiles.submit(
+        future = self._begun[candidate.key] = self._compiles.submit(
             Job(opening=self._empty, request=request, timeout=self._timeout, later=later)
         )
+        return future
 
     def _compile(self, chunk: Sequence[Candidate]) -> dict[Future[Answer], Candidate]:
         """The compilations of configurations, as far as other processes do them."""
@@ -154,17 +170,23 @@ class RemoteBench:
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
-        while True:
+
+        def begin() -> None:
             while ready and len(running) < self._measures.places and not stop():
                 candidate = ready.pop(0)
                 request = Request("attempt", (candidate.key,))
                 running[self._submit(self._measures, request, self._timeout)] = candidate
+
+        while True:
+            begin()
             if not running and (stop() or not compiling):
                 return
             done = wait([*running, *compiling], return_when=FIRST_COMPLETED).done
             for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
-                yield candidate, self._trial(candidate, future.result())
+                trial = self._trial(candidate, future.result())
+                begin()  # whoever takes the trial may be long about it
+                yield candidate, trial
             for future in [each for each in compiling if each in done]:
                 candidate = compiling.pop(future)
                 error = future.result().error

@@ -2,7 +2,8 @@
 
 A strategy is a generator: it yields candidates whose order does not matter to it, and is sent the
 cost of each, None for those that cannot win. What it yields together can be compiled together. It
-may use what was told of the candidates for other keys. Must not know what a cost is.
+may use what was told of the candidates for other keys, and what compiling them tells. Must not know
+what a cost is.
 """
 
 from __future__ import annotations
@@ -13,29 +14,45 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
-from ttools.tuner.guided import Known, guided
+from ttools.tuner.guided import Hint, Known, guided, no_hint
 from ttools.tuner.trial import Candidate
 
-__all__ = ["STRATEGIES", "Known", "Strategy", "descent", "exhaustive", "read_strategy", "shuffled"]
+__all__ = [
+    "STRATEGIES",
+    "Hint",
+    "Known",
+    "Strategy",
+    "descent",
+    "exhaustive",
+    "no_hint",
+    "read_strategy",
+    "shuffled",
+]
 
 Costs: TypeAlias = "list[float | None]"
 Search: TypeAlias = Generator[Sequence[Candidate], Costs, None]
-Strategy: TypeAlias = Callable[[Sequence[Candidate], int, Sequence[Known]], Search]
+Strategy: TypeAlias = Callable[[Sequence[Candidate], int, Sequence[Known], Hint], Search]
 
 
-def exhaustive(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
+def exhaustive(
+    space: Sequence[Candidate], seed: int, others: Sequence[Known] = (), hint: Hint = no_hint
+) -> Search:
     """All, in the order of the space."""
     if space:
         yield space
 
 
-def shuffled(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
+def shuffled(
+    space: Sequence[Candidate], seed: int, others: Sequence[Known] = (), hint: Hint = no_hint
+) -> Search:
     """All, in a random order."""
     if space:
         yield random.Random(seed).sample(list(space), len(space))
 
 
-def descent(space: Sequence[Candidate], seed: int, others: Sequence[Known] = ()) -> Search:
+def descent(
+    space: Sequence[Candidate], seed: int, others: Sequence[Known] = (), hint: Hint = no_hint
+) -> Search:
     """From the first candidate that can win, along one parameter at a time to the best value.
 
     Ends where no change of a single parameter helps, and begins again at a random candidate that

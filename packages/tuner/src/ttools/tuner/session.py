@@ -130,7 +130,8 @@ class Session:
         save = self._saver(result)
         try:
             others = self._experience(problem)
-            Tuning(result, space, bench, self._options, known, save, others).run()
+            hint = self._measuring.hint(bench)
+            Tuning(result, space, bench, self._options, known, save, others, hint).run()
         except CannotTuneError as error:
             result.notes.append(f"not tuned: {error}")
         finally:

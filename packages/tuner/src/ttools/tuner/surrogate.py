@@ -138,12 +138,16 @@ def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
     return np.asarray(spread * (z * below + density))
 
 
-def costs_with_penalty(
-    costs: Mapping[str, float | None], by_key: Mapping[str, Candidate], penalty: float
+def capped_costs(
+    costs: Mapping[str, float | None], by_key: Mapping[str, Candidate], cap: float
 ) -> list[tuple[Candidate, float]]:
-    """What cannot win counts as so many times the worst that can; empty if nothing can."""
+    """Costs of at most so many times the least; what cannot win counts as that.
+
+    Returns:
+        Nothing if no candidate can win.
+    """
     known = [cost for cost in costs.values() if cost is not None]
     if not known:
         return []
-    worst = max(known) * penalty
-    return [(by_key[key], worst if cost is None else cost) for key, cost in costs.items()]
+    most = min(known) * cap
+    return [(by_key[key], most if cost is None else min(cost, most)) for key, cost in costs.items()]

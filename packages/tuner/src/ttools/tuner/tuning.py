@@ -15,7 +15,7 @@ from ttools.tuner.bench import AnyBench, finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.problem import Problem
 from ttools.tuner.regret import regret_bound
-from ttools.tuner.search import Known, read_strategy
+from ttools.tuner.search import Hint, Known, no_hint, read_strategy
 from ttools.tuner.store import Entry
 from ttools.tuner.trial import Candidate, Trial
 
@@ -76,6 +76,7 @@ class Tuning:
         known: what the store has of the problem.
         save: takes each new trial.
         others: what is known of the candidates for other keys, the nearest first.
+        hint: what compiling them lets expect.
     """
 
     def __init__(
@@ -87,10 +88,11 @@ class Tuning:
         known: Entry,
         save: Save,
         others: Sequence[Known] = (),
+        hint: Hint = no_hint,
     ) -> None:
         self._result, self._space, self._bench = result, space, bench
         self._options, self._save = options, save
-        self._stored, self._others = known, others
+        self._stored, self._others, self._hint = known, others, hint
         self._known: Mapping[str, Trial] = {} if options.fresh else self._usable(known)
         self._by_key = {each.key: each for each in space}
         references = (each.reference for each in self._known.values())
@@ -115,7 +117,7 @@ class Tuning:
             if self._exhausted() or self._costs([candidate])[0] is not None:
                 break
         strategy = read_strategy(self._options.search)
-        search = strategy(self._space, self._options.seed, self._others)
+        search = strategy(self._space, self._options.seed, self._others, self._hint)
         try:
             batch = next(search)
             while True:

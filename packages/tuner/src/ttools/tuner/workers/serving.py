@@ -19,6 +19,7 @@ from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.bench import Bench
 from ttools.tuner.measuring import Measuring
+from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import compile_for_target
 from ttools.tuner.trial import Candidate, candidates
 from ttools.tuner.workers.recipe import Recipe, cook
@@ -146,9 +147,9 @@ class _Service:
         )
 
 
-def _compile(bench: Bench, chosen: list[Candidate]) -> None:
-    for each in chosen:
-        bench.compile(each)
+def _compile(bench: Bench, chosen: list[Candidate]) -> dict[str, StaticFacts]:
+    found = {each.key: bench.compile(each) for each in chosen}
+    return {key: facts for key, facts in found.items() if facts is not None}
 
 
 def _establish(bench: Bench, chosen: list[Candidate]) -> None:

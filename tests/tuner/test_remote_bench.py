@@ -1,0 +1,73 @@
+"""What a bench hands to its workers, and when; the workers are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import triton
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.bench import Checks
+from ttools.tuner.measuring import Measuring
+from ttools.tuner.remote_bench import RemoteBench
+from ttools.tuner.static_cost import StaticFacts
+from ttools.tuner.trial import Trial, candidates
+from ttools.tuner.workers.jobs import Job
+from ttools.tuner.workers.serving import Answer, Opening
+
+SPACE = candidates([triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)])
+FACTS = StaticFacts(registers=32, spilled=0, shared=0, threads=128, blocks=16, programs=4)
+
+
+class Workers:
+    """Answers at once."""
+
+    def __init__(self, places: int, answer: Callable[[Job], Answer]) -> None:
+        self.places, self._answer = places, answer
+        self.asked: list[tuple[str, str]] = []
+
+    def submit(self, job: Job) -> Future[Answer]:
+        self.asked.append((job.request.name, job.request.keys[0]))
+        future: Future[Answer] = Future()
+        future.set_result(self._answer(job))
+        return future
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+def bench_of(measures: Workers, compiles: Workers | None) -> RemoteBench:
+    recipe: Any = SimpleNamespace(name="launch")
+    recipe.without_contents = lambda: recipe
+    opening = Opening(recipe=recipe, measuring=Measuring(on_gpu=True), threads=1)
+    return RemoteBench(opening, Checks(), 1.0, measures, compiles)
+
+
+def test_facts_are_those_of_what_was_compiled_early() -> None:
+    broken = SPACE[1].key
+
+    def compiled(job: Job) -> Answer:
+        (key,) = job.request.keys
+        return Answer(error=TtoolsError("no")) if key == broken else Answer(value={key: FACTS})
+
+    bench = bench_of(Workers(1, lambda job: Answer()), Workers(2, compiled))
+    assert bench.facts() == {}
+    bench.expect(SPACE)
+    assert bench.facts() == {each.key: FACTS for each in SPACE if each.key != broken}
+
+
+def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
+    def tried(job: Job) -> Answer:
+        values = next(each.values for each in SPACE if each.key == job.request.keys[0])
+        return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference="first"))
+
+    measures = Workers(1, tried)
+    trials = bench_of(measures, Workers(4, lambda job: Answer())).attempts(SPACE)
+    assert next(trials)[0] == SPACE[0]
+    assert [name for name, _ in measures.asked] == ["attempt"] * 2
+    stopped = bench_of(measures, None).attempts(SPACE, lambda: True)
+    assert list(stopped) == []
+    assert sorted(each.place for each, _ in trials) == [1, 2, 3]
