@@ -82,6 +82,17 @@ def test_arena_is_there_and_aligned_on_every_thread() -> None:
         np.testing.assert_array_equal(out, x + y)
 
 
+def test_short_work_is_measured_alone_before_threads_are_woken_for_it() -> None:
+    counters = Counters(100)
+    k = kernel(COUNT, 1)
+    k.cost = 1e-6  # as if seen on several threads, with what waking them takes
+    options = LaunchOptions(threads=4)
+    assert run(k, [counters.address], (100,), options).threads == 1
+    k.cost = 1e-6
+    assert run(k, [counters.address], (100,), options).threads > 1
+    assert counters.values() == [2] * 100
+
+
 def test_negative_parameters_are_taken_as_their_bits() -> None:
     counters = Counters(4)
     run(kernel(WORK, 2), [counters.address, -(2**63)], (4,))

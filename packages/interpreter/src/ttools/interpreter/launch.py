@@ -29,6 +29,8 @@ from ttools.interpreter.selection import Grid, Order, arrange
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
+#: Work that seemed no longer than this on several threads may have been mere waking: see it alone.
+_DOUBTFUL_SECONDS = 200e-6
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
 #: How long a waiting launcher sleeps before it lets Python handle signals, in nanoseconds.
@@ -71,6 +73,7 @@ class Kernel:
 
     Attributes:
         cost: seconds per program on one thread, a moving average; None before the first launch.
+        ran_alone: whether any launch had one thread, so that the cost is not only that of waking.
         last_words: address of what a note says of the kernel, see `crash_note`.
         lines: which line each address of the code belongs to, where it was emitted to tell.
     """
@@ -82,6 +85,7 @@ class Kernel:
         self.native = native
         self.lines = lines
         self.cost: float | None = None
+        self.ran_alone = False
         self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
         self.pack_into = self._layout.pack_into
         self.launch_bytes = self._layout.size
@@ -259,6 +263,8 @@ def _execute(
         seconds = time.perf_counter() - start
     else:
         seconds, threads = _share(kernel, scratch, threads, patient)
+    if threads == 1 and not kernel.ran_alone:
+        kernel.ran_alone, kernel.cost = True, None
     kernel.add_cost(seconds * threads / count)
     return LaunchReport(count, seconds, threads)
 
@@ -272,6 +278,8 @@ def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
         return 1
     if kernel.cost is None:
         return min(threads, count)
+    if not kernel.ran_alone and kernel.cost * count < _DOUBTFUL_SECONDS:
+        return 1
     return min(threads, count, 1 + int(kernel.cost * count / _WORTHWHILE_SECONDS))
 
 
