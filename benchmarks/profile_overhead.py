@@ -4,7 +4,9 @@
 
 Each side runs in the same process many times, in another order in every round and without the
 garbage of the one before. Told are the least time of each, by how much it is above the least of
-Proton's, and the median of the ratios to Proton's in the same round. Needs an NVIDIA GPU.
+Proton's, and the median of the ratios to Proton's in the same round with the interval that holds it
+with 95%; then the least time with start and end of the session, and until samples are known. Needs
+an NVIDIA GPU.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ import kernels
 import torch
 import triton
 
-from ttools.profiler import profile
+from ttools.profiler import Profile, profile
 
-ROUNDS = {"10,000 small launches": 28, "matmul sweep": 7}
+#: Seconds of the launches, with start and end of the session, and until samples are known.
+Times = list[tuple[float, float, float]]
+ROUNDS = {"10,000 small launches": 60, "matmul sweep": 15}
 
 
 def small_launches() -> Callable[[], None]:
@@ -73,21 +77,36 @@ def under_proton(data: str) -> Any:
 SIDES: dict[str, Callable[[], Any]] = {
     "bare": nullcontext,
     "proton tree": lambda: under_proton("tree"),
-    "ttools tree, no counts": lambda: profile(counts=False, data="tree"),
     "ttools tree": lambda: profile(data="tree"),
     "proton trace": lambda: under_proton("trace"),
-    "ttools trace, no counts": lambda: profile(counts=False),
     "ttools trace": lambda: profile(),
 }
 
 
 #: What each of our sides is compared with.
-LIKE = {
-    "ttools tree, no counts": "proton tree",
-    "ttools tree": "proton tree",
-    "ttools trace, no counts": "proton trace",
-    "ttools trace": "proton trace",
-}
+LIKE = {"ttools tree": "proton tree", "ttools trace": "proton trace"}
+
+
+def once(side: Callable[[], Any], work: Callable[[], None]) -> tuple[float, float, float]:
+    """Seconds of the launches, with start and end of the session, and until samples are known."""
+    gc.collect()
+    start = time.perf_counter()
+    with side() as session:
+        inside = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        ran = time.perf_counter() - inside
+    ended = time.perf_counter() - start
+    if isinstance(session, Profile):
+        assert session.samples
+    return ran, ended, time.perf_counter() - start
+
+
+def interval(values: list[float]) -> tuple[float, float]:
+    """What holds the median of what they are drawn from with 95%."""
+    ordered, half = sorted(values), 0.98 * len(values) ** 0.5
+    middle = (len(values) - 1) / 2
+    return ordered[max(0, int(middle - half))], ordered[min(len(values) - 1, round(middle + half))]
 
 
 def main() -> None:
@@ -99,29 +118,30 @@ def main() -> None:
         work = make()
         work()
         torch.cuda.synchronize()
-        times: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
+        times: dict[str, Times] = {side: [] for side in SIDES}
         sides, order = list(SIDES.items()), random.Random(0)
+        for side, context in sides:
+            print(f"{name:24} {side:14} first session {once(context, work)[2]:.3f} s", flush=True)
         for _ in range(ROUNDS[name]):
             order.shuffle(sides)
             for side, context in sides:
-                gc.collect()
-                start = time.perf_counter()
-                with context():
-                    inside = time.perf_counter()
-                    work()
-                    torch.cuda.synchronize()
-                    ran = time.perf_counter() - inside
-                times[side].append((ran, time.perf_counter() - start))
+                times[side].append(once(context, work))
         for side, found in times.items():
-            ran, whole = (min(each[n] for each in found) for n in range(2))
-            # Rounds differ more than sides do, so those of one round are compared, too.
-            like = times[LIKE.get(side, side)]
-            least = ran / min(each[0] for each in like) - 1
-            over = median(own[0] / other[0] for own, other in zip(found, like, strict=True)) - 1
-            print(
-                f"{name:24} {side:24} {ran:8.4f} s running, {least:6.1%} over Proton's least, "
-                f"{over:6.1%} in the middle round, {whole:8.3f} s with start and end"
-            )
+            tell(name, side, found, times[LIKE.get(side, side)])
+
+
+def tell(name: str, side: str, found: Times, like: Times) -> None:
+    ran, ended, known = (min(each[n] for each in found) for n in range(3))
+    # Rounds differ more than sides do, so those of one round are compared, too.
+    least = ran / min(each[0] for each in like) - 1
+    ratios = [own[0] / other[0] - 1 for own, other in zip(found, like, strict=True)]
+    low, high = interval(ratios)
+    whole = median(own[1] / other[1] - 1 for own, other in zip(found, like, strict=True))
+    print(
+        f"{name:24} {side:14} {ran:8.4f} s running, {least:6.1%} over Proton's least, "
+        f"{median(ratios):6.1%} in the middle round ({low:.1%} to {high:.1%}), "
+        f"{ended:7.3f} s with start and end ({whole:.1%}), {known:7.3f} s until samples are known"
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import triton
@@ -14,6 +16,11 @@ from ttools.profiler.call_times import CallTimes
 @triton.jit
 def fill_kernel(x_ptr, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+@triton.jit
+def zero_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
 
 
 def test_first_and_spoiled_calls_are_left_out() -> None:
@@ -43,6 +50,35 @@ def test_many_calls_are_timed_at_first_only(monkeypatch: pytest.MonkeyPatch) -> 
     fill_kernel[(1,)](x, BLOCK=16)
     assert len(times.took) == 3
     assert "__getitem__" not in vars(type(fill_kernel))
+
+
+def test_calls_are_triton_s_own_until_another_kernel_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ttools.profiler.call_times.MOST_TIMED", 2)
+    x, times = torch.zeros(16), CallTimes()
+    kind = type(fill_kernel)
+
+    def launch(function: Any, count: int) -> Any:
+        for _ in range(count):
+            kernel = function[(1,)](x, BLOCK=16)
+        return kernel
+
+    with times.watching(synchronous=False):
+        compiled = launch(fill_kernel, 3)
+        assert "__getitem__" not in vars(kind)
+        times.spoil()  # of a call that nobody times
+        other = launch(zero_kernel, 1)  # which would tell that it begins
+        times.begin(zero_kernel, other)
+        times.begin(fill_kernel, compiled)  # was timed enough
+        launch(fill_kernel, 2)
+        launch(zero_kernel, 3)
+        assert "__getitem__" not in vars(kind)
+    assert [kernel for kernel, _ in times.took] == [compiled, compiled, other, other]
+    found = times.grouped({compiled: "fill", other: "zero"}.get)
+    # The first call of one was timed and may have compiled it, that of the other was not.
+    assert {name: len(seconds) for name, seconds in found.items()} == {"fill": 1, "zero": 2}
+    assert "__getitem__" not in vars(kind)
 
 
 def test_the_frame_tells_overheads() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,9 @@ from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.frames import kernel_frame
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.gpu.session import join, join_sums
+from ttools.profiler.gpu.session import GpuSession, join, join_sums
 from ttools.profiler.origin import Origin
 
 
@@ -42,7 +45,7 @@ def test_times_of_a_trace_are_in_order(tmp_path: Path) -> None:
     ]
     path = tmp_path / "t.chrome_trace"
     path.write_text(json.dumps({"traceEvents": events}))
-    found = kernel_times(path)
+    found = kernel_times(path.read_bytes())
     assert [(each.kernel, each.seconds) for each in found] == [("a", 2.5e-6), ("b", 3e-6)]
 
 
@@ -51,7 +54,7 @@ def test_files_that_are_no_trace(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.chrome_trace"
     path.write_text(text)
     with pytest.raises(UsageError, match="cannot read"):
-        kernel_times(path)
+        kernel_times(path.read_bytes())
 
 
 def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
@@ -91,7 +94,7 @@ def test_times_of_a_tree(tmp_path: Path) -> None:
     root = tree("ROOT", scope, tree("b", time=500, count=1), time=0, count=0)
     path = tmp_path / "t.hatchet"
     path.write_text(json.dumps([root, {"CUDA": {"0": {"arch": "90"}}}]))
-    found = kernel_times(path)
+    found = kernel_times(path.read_bytes())
     assert [(each.kernel, each.stack, each.launches) for each in found] == [
         *(("a", ("outer",), 3), ("b", (), 1))
     ]
@@ -197,6 +200,40 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
     count = len(watch.launches)
     tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
     assert len(watch.launches) == count
+
+
+def test_what_ran_before_the_program_failed_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Proton is stood for by what writes the file that it would write."""
+    events = [{"ph": "X", "cat": "kernel", "name": "plain_kernel", "ts": n, "dur": 2} for n in "12"]
+
+    @contextmanager
+    def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            options.file(stem).write_text(json.dumps({"traceEvents": events}))
+
+    monkeypatch.setattr("ttools.profiler.gpu.proton.session", session)
+    x, own = torch.zeros(16), GpuSession(None, keep=tmp_path / "kept")
+
+    def fail() -> None:
+        with own.running():
+            plain_kernel[(1,)](x, BLOCK=16)
+            plain_kernel[(1,)](x, BLOCK=16)
+            _ = 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with own.running():
+        plain_kernel[(2,)](x, BLOCK=16)
+        plain_kernel[(2,)](x, BLOCK=16)
+    samples = own.samples
+    assert [s.grid for s in samples] == [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1)]
+    assert [s.counts.total.stored for s in samples if s.counts] == [64, 64, 128, 128]
+    assert (own.notes, len(own.samples)) == ({}, 4)
+    assert json.loads((tmp_path / "kept").read_text())["traceEvents"] == events
 
 
 @triton.jit

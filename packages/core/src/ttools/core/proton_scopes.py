@@ -40,6 +40,7 @@ class ScopeRecorder:
         self.heard = False
         self.metrics: list[tuple[tuple[str, ...], dict[str, float]]] = []
         self._open = _Open()
+        self._begun: Callable[[], object] = lambda: None
 
     @property
     def current(self) -> tuple[str, ...]:
@@ -47,8 +48,13 @@ class ScopeRecorder:
         return self._open.names
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listens while the context lasts; without Proton there is nothing to hear."""
+    def listening(self, begun: Callable[[], object] = lambda: None) -> Iterator[None]:
+        """Listens while the context lasts; without Proton there is nothing to hear.
+
+        Args:
+            begun: called when the first scope was heard.
+        """
+        self._begun = begun
         try:
             profiler = importlib.import_module("triton.profiler")
             scopes = importlib.import_module("triton.profiler.scope")
@@ -102,7 +108,9 @@ class ScopeRecorder:
         return enter if name == "enter_scope" else leave
 
     def _enter(self, name: str, metrics: Mapping[str, Any] | None) -> None:
-        self.heard = True
+        if not self.heard:
+            self.heard = True
+            self._begun()
         self._open.names = (*self._open.names, str(name))
         self._tell(metrics)
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -32,6 +32,9 @@ class CallTimes:
         self.took: list[tuple[Any, float]] = []
         self._inside = threading.local()
         self._spoiled: set[int] = set()
+        self._quick: _FirstCalls | None = None
+        #: By id, kernels whose first call was not timed.
+        self._begun: set[int] = set()
 
     def leave_out(self, seconds: float) -> None:
         """Takes time of this thread's call for something else's."""
@@ -39,7 +42,18 @@ class CallTimes:
 
     def spoil(self) -> None:
         """Leaves out the call that is being made."""
-        self._spoiled.add(len(self.took))
+        if self._quick is None or self._quick.timing:
+            self._spoiled.add(len(self.took))
+
+    def begin(self, function: Any, kernel: Any) -> None:
+        """Hears of the first launch of a compiled kernel, so that the next calls are timed.
+
+        Args:
+            function: that it was compiled from.
+            kernel: what was compiled.
+        """
+        if self._quick is not None:
+            self._quick.begin(function, kernel)
 
     def grouped(self, key: Callable[[Any], K | None]) -> dict[K, list[float]]:
         """Seconds of each call. The first of a compiled kernel, which may compile it, is left out.
@@ -48,7 +62,7 @@ class CallTimes:
             key: of a compiled kernel; None leaves it out.
         """
         found: defaultdict[K, list[float]] = defaultdict(list)
-        seen: set[int] = set()
+        seen = set(self._begun)
         for number, (kernel, seconds) in enumerate(self.took):
             name = key(kernel)
             if name is not None and id(kernel) in seen and number not in self._spoiled:
@@ -66,43 +80,14 @@ class CallTimes:
         jit = triton_versions.jit_function_class()
         outer = (triton_versions.autotuner_class(), triton_versions.heuristics_class())
         careful = self._careful()
-        kinds = dict.fromkeys((*outer, jit), careful)
-        if not synchronous:
-            kinds[jit] = self._quick()
-        before = {kind: vars(kind).get(_CALL) for kind in kinds}
-        for kind, call in kinds.items():
-            setattr(kind, _CALL, call)
-        try:
+        with ExitStack() as stack:
+            for kind in outer if not synchronous else (*outer, jit):
+                stack.callback(_put, kind, vars(kind).get(_CALL))
+                _put(kind, careful)
+            if not synchronous:
+                self._quick = _FirstCalls(jit, self.took, self._begun)
+                stack.enter_context(self._quick.watching())
             yield
-        finally:
-            for kind, own in before.items():
-                if own is None:
-                    delattr(kind, _CALL)
-                else:
-                    setattr(kind, _CALL, own)
-
-    def _quick(self) -> Callable[[Any, Any], Any]:
-        note, now = self.took.append, time.perf_counter
-        timed: Counter[int] = Counter()  # by id: kernels in `took` hold their functions
-        done: set[int] = set()
-
-        def call(function: Any, grid: Any) -> Any:
-            if id(function) in done:
-                # Reading the clock costs a program that launches much, and so does a lambda.
-                return partial(function.run, grid=grid, warmup=False)
-
-            def launch(*args: Any, **kwargs: Any) -> Any:
-                start = now()
-                kernel = function.run(*args, grid=grid, warmup=False, **kwargs)
-                note((kernel, now() - start))
-                timed[id(function)] += 1
-                if timed[id(function)] == MOST_TIMED:
-                    done.add(id(function))
-                return kernel
-
-            return launch
-
-        return call
 
     def _careful(self) -> Callable[[Any, Any], Any]:
         inside = self._inside
@@ -122,6 +107,84 @@ class CallTimes:
             return launch
 
         return call
+
+
+class _FirstCalls:
+    """Times the first calls of each function, and gives calls back to Triton after these.
+
+    Args:
+        kind: the class of functions.
+        took: takes the compiled kernel of each call, with the seconds.
+        begun: takes, by id, kernels whose first call was not timed.
+
+    Attributes:
+        timing: whether calls come here now.
+    """
+
+    def __init__(self, kind: type, took: list[tuple[Any, float]], begun: set[int]) -> None:
+        self.timing = False
+        self._kind, self._took, self._begun = kind, took, begun
+        #: By id: kernels in `took` hold their functions.
+        self._timed: Counter[int] = Counter()
+        self._waiting: set[int] = set()
+        self._before = vars(kind).get(_CALL)
+        self._lock = threading.Lock()
+        self._ended = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Times calls while the context lasts."""
+        self._time(True)
+        try:
+            yield
+        finally:
+            self._ended = True
+            self._time(False)
+
+    def begin(self, function: Any, kernel: Any) -> None:
+        """Hears of the first launch of a compiled kernel."""
+        if self._timed[id(function)] < MOST_TIMED:
+            self._waiting.add(id(function))
+            if not self.timing:
+                self._begun.add(id(kernel))
+                self._time(True)
+
+    def _time(self, timing: bool) -> None:
+        with self._lock:
+            self.timing = timing and not self._ended
+            _put(self._kind, self._call() if self.timing else self._before)
+
+    def _call(self) -> Callable[[Any, Any], Any]:
+        note, now = self._took.append, time.perf_counter
+        timed, waiting = self._timed, self._waiting
+
+        def call(function: Any, grid: Any) -> Any:
+            if timed[id(function)] >= MOST_TIMED:
+                return partial(function.run, grid=grid, warmup=False)
+            waiting.add(id(function))
+
+            def launch(*args: Any, **kwargs: Any) -> Any:
+                start = now()
+                kernel = function.run(*args, grid=grid, warmup=False, **kwargs)
+                note((kernel, now() - start))
+                timed[id(function)] += 1
+                if timed[id(function)] == MOST_TIMED:
+                    waiting.discard(id(function))
+                    if not waiting:
+                        self._time(False)
+                return kernel
+
+            return launch
+
+        return call
+
+
+def _put(kind: type, call: Callable[..., Any] | None) -> None:
+    """Lets a class make `kernel[grid]` in another way; as its base does without one."""
+    if call is not None:
+        setattr(kind, _CALL, call)
+    elif _CALL in vars(kind):
+        delattr(kind, _CALL)
 
 
 #: Of the classes of kernels: makes `kernel[grid]`.

@@ -70,15 +70,19 @@ class Session(Protocol):
 
     Attributes:
         place: where kernels ran: `the CPU`, `the GPU`.
-        samples: in the order of the launches.
-        notes: what could not be counted, by kernel.
         scopes: what the program told of its scopes, with the names of the scopes it was in.
     """
 
     place: str
-    samples: list[Sample]
-    notes: dict[str, str]
     scopes: list[tuple[tuple[str, ...], dict[str, float]]]
+
+    @property
+    def samples(self) -> list[Sample]:
+        """In the order of the launches."""
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What could not be counted, by kernel; takes more."""
 
     @property
     def sources(self) -> list[KernelSource]:

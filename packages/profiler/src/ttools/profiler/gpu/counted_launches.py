@@ -117,6 +117,7 @@ class CountedLaunches:
     Attributes:
         notes: what could not be counted, by kernel.
         calls: how long calls took.
+        note: takes note of a launch; another function where more is to be known of it.
     """
 
     def __init__(
@@ -128,9 +129,9 @@ class CountedLaunches:
         stacks: bool = True,
         repetition: Repetition = ONCE,
     ) -> None:
-        self._made: GraphLaunches[_Noted] = GraphLaunches()
+        self._made: GraphLaunches[_Noted] = GraphLaunches(self._choose_note)
         self.calls = CallTimes()
-        self._configs = TunedConfigs(self.calls.leave_out)
+        self._configs = TunedConfigs(self.calls.leave_out, self._choose_note)
         self._origin, self._stacks = origin, stacks
         self.notes: dict[str, str] = {}
         self._only, self._counts = only, counts
@@ -141,6 +142,8 @@ class CountedLaunches:
         self._launchers: dict[Any, Callable[..., Any]] = {}
         self._lock = threading.Lock()
         self._active = False
+        self.note: Callable[[_Alike], None]
+        self._choose_note()
 
     @property
     def launches(self) -> list[MadeLaunch]:
@@ -154,6 +157,11 @@ class CountedLaunches:
             compiled, warmup = alike.kernel.compiled, seen[alike] <= self._repetition.warmup
             found.append(MadeLaunch(launch, compiled, config, stack, metrics, warmup))
         return found
+
+    @property
+    def made(self) -> int:
+        """How many launches there are so far."""
+        return len(self._made.launches)
 
     @property
     def sources(self) -> list[KernelSource]:
@@ -170,7 +178,7 @@ class CountedLaunches:
         original = kind.run
         with ExitStack() as stack:
             stack.enter_context(_alone(self))
-            stack.enter_context(self._origin.scopes.listening())
+            stack.enter_context(self._origin.scopes.listening(self._choose_note))
             stack.enter_context(self._configs.known())
             stack.enter_context(self._made.watching())
             stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
@@ -206,7 +214,10 @@ class CountedLaunches:
         launcher = self._launchers.get(compiled)
         if launcher is None:
             launcher = original.__get__(compiled, type(compiled))
-            if getattr(compiled.src, "fn", None) is not None:
+            function = getattr(compiled.src, "fn", None)
+            if function is not None:
+                if not self._configs.tuners:
+                    self.calls.begin(function, compiled)
                 kernel = LaunchedKernel(compiled)
                 if self._only is None or kernel.name in self._only:
                     launcher = self._beginning(kernel, launcher)
@@ -238,22 +249,23 @@ class CountedLaunches:
 
     def _noting(self, kernel: LaunchedKernel, launcher: Any) -> Callable[..., Any]:
         known: dict[Hashable, _Alike] = {}
-        key, get = kernel.key(counts=self._distinguishes), known.get
-        made, first = self._made, self._first
-        call = launcher.__call__  # bound here, not at every launch
-        configs, scopes = self._configs, self._origin.scopes
         if kernel.function.launch_metadata is not None or self._repetition.iterations > 1:
             return self._telling(kernel, launcher, known)
+        code = kernel.code(counts=self._distinguishes)
+        key = code.key()
+        return code.noting(
+            get=known.get,
+            first=lambda words: self._first(kernel, known, key, words),
+            watch=self,
+            call=launcher.__call__,  # bound here, not at every launch
+        )
 
-        def launch(*words: Any) -> Any:
-            alike = get(key(words)) or first(kernel, known, words)
-            if configs.tuners or scopes.heard:
-                made.add((alike, configs.current(), self._stack(), _NOTHING))
-            else:
-                made.add(alike)
-            return call(*words)
+    def _note_origin(self, alike: _Alike) -> None:
+        self._made.add((alike, self._configs.current(), self._stack(), _NOTHING))
 
-        return launch
+    def _choose_note(self) -> None:
+        told = self._configs.tuners or self._origin.scopes.heard
+        self.note = self._note_origin if told else self._made.add
 
     # ---- at first launches, and at those of kernels that tell numbers or are repeated
 
@@ -263,11 +275,11 @@ class CountedLaunches:
         launcher: Callable[..., Any],
         known: dict[Hashable, _Alike],
     ) -> Callable[..., Any]:
-        key = kernel.key(counts=self._distinguishes)
+        key = kernel.code(counts=self._distinguishes).key()
 
         def launch(*words: Any) -> Any:
-            new = key(words) not in known
-            alike = self._first(kernel, known, words)
+            new = key(*words) not in known
+            alike = self._first(kernel, known, key, words)
             told = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
             metrics = launch_metrics.of_launch(kernel.compiled, *told)
             noted = alike, self._configs.current(), self._stack(), metrics
@@ -287,9 +299,15 @@ class CountedLaunches:
     def _stack(self) -> tuple[str, ...]:
         return self._origin.scopes.current if self._stacks else ()
 
-    def _first(self, kernel: LaunchedKernel, known: dict[Hashable, _Alike], words: Words) -> _Alike:
+    def _first(
+        self,
+        kernel: LaunchedKernel,
+        known: dict[Hashable, _Alike],
+        key_of: Callable[..., Hashable],
+        words: Words,
+    ) -> _Alike:
         """The first launch of its kind; counted now if only now memory holds what it reads."""
-        key = kernel.key(counts=self._distinguishes)(words)
+        key = key_of(*words)
         with self._lock:
             alike = known.get(key)
             if alike is not None:

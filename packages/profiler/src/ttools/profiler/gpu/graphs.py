@@ -16,12 +16,16 @@ L = TypeVar("L")
 class GraphLaunches(Generic[L]):
     """Keeps a list of launches in which replays of graphs stand for what they hold.
 
+    Args:
+        changed: hears that `add` is another.
+
     Attributes:
         launches: made so far, in their order.
         add: takes note of a launch; of one that is captured, for the graph's replays.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], object] = lambda: None) -> None:
+        self._changed = changed
         self.launches: list[L] = []
         self.add: Callable[[L], None] = self.launches.append
         self._held: weakref.WeakKeyDictionary[Any, list[L]] = weakref.WeakKeyDictionary()
@@ -44,11 +48,13 @@ class GraphLaunches(Generic[L]):
             result = begin(graph, *args, **kwargs)
             self._open = []
             self.add = self._open.append
+            self._changed()
             return result
 
         def capture_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self._held[graph], self._open = self._open or [], None
             self.add = self.launches.append
+            self._changed()
             return end(graph, *args, **kwargs)
 
         def replayed(graph: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,18 +7,17 @@ not know what is done with a launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from operator import itemgetter
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ttools.core.triton_versions import is_descriptor
 from ttools.interpreter.emit.effects import memory_effects
 from ttools.interpreter.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
+from ttools.profiler.gpu.launch_code import LaunchCode, key_of, word
 from ttools.profiler.origin import kernel_source
 
 Words = tuple[Any, ...]
-Key = Callable[[Words], Hashable]
 
 #: Grid (three), stream, function, packed metadata, launch metadata, two hooks; arguments follow.
 _GRID = (0, 1, 2)
@@ -63,38 +62,23 @@ class LaunchedKernel:
         """Whether what a launch does cannot be told without what is in memory."""
         return self.decides is None or self.decides.memory
 
-    def key(self, *, counts: bool) -> Key:
-        """Gives equal things for launches that do the same, but for what depends on memory.
+    def code(self, *, counts: bool) -> LaunchCode:
+        """What runs at its launches, which are equal if they do the same.
 
         Args:
-            counts: whether that is asked for; without, launches of one grid are the same.
+            counts: whether that is asked for, but for what depends on memory; without, launches of
+                one grid are equal.
         """
-        if not counts:
-            return itemgetter(*_GRID)
-        if self.decides is None:
-            return _of_all
-        pick: Key = itemgetter(*_GRID, *(self._places[n] for n in self.decides.numbers))
-        pointers = [self._places[n] for n in self.decides.alike]
-        if not pointers:
-            return pick
-        if len(pointers) == 2:
-            a, b = pointers
-
-            def of_two(words: Words) -> Hashable:
-                if words[a].data_ptr() == words[b].data_ptr():
-                    return pick(words), 0
-                return pick(words)
-
-            return of_two
-        several = itemgetter(*pointers)
-
-        def of_several(words: Words) -> Hashable:
-            addresses = [each.data_ptr() for each in several(words)]
-            if len(set(addresses)) == len(addresses):
-                return pick(words)
-            return pick(words), tuple(map(addresses.index, addresses))
-
-        return of_several
+        optional = sum(each == "constexpr" for each in self._signature.values())
+        if counts and self.decides is None:
+            words = ", ".join(map(word, range(self.words)))
+            names = {"of_all": _of_all}
+            key = f"of_all(({words},))"
+            return LaunchCode(self.words, key=key, names=names, optional=optional)
+        numbers = [self._places[n] for n in self.decides.numbers] if self.decides else []
+        pointers = [self._places[n] for n in self.decides.alike] if self.decides else []
+        key = key_of([*_GRID, *numbers], pointers) if counts else key_of(_GRID, ())
+        return LaunchCode(self.words, key=key, optional=optional)
 
     def written(self, words: Words) -> list[Any] | None:
         """The tensors that a launch may write; None if that is unknown."""

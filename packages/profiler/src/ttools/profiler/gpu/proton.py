@@ -39,10 +39,14 @@ class ProtonOptions:
     mode: str | None = None
     hook: Hook | None = None
 
+    def file(self, stem: Path) -> Path:
+        """What Proton writes if it is told to write to `stem`."""
+        return stem.with_name(stem.name + _SUFFIXES[self.data])
+
 
 @contextmanager
-def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
-    """Profiles what runs on the GPU while the context lasts; then the file yielded is written.
+def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+    """Profiles what runs on the GPU while the context lasts, and writes a file at its end.
 
     The program's own sessions go on beside it, and ending all of them spares it.
 
@@ -71,7 +75,7 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[Path]:
         raise UsageError("Proton is disabled by TRITON_PROTON_DISABLE")
     try:
         with _spared(module.libproton, number):
-            yield stem.with_name(stem.name + _SUFFIXES[options.data])
+            yield
     finally:
         import torch
 

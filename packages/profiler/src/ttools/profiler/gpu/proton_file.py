@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
@@ -39,22 +38,25 @@ class KernelTime:
     launches: int = 1
 
 
-def kernel_times(path: Path) -> list[KernelTime]:
+def kernel_times(raw: bytes) -> list[KernelTime]:
     """The launches in a trace in the order in which they began, or the kernels of a tree.
 
+    Args:
+        raw: what Proton wrote.
+
     Raises:
-        UsageError: the file is neither.
+        UsageError: it is neither.
     """
     try:
-        data = documents(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read `{path}`: {error}") from error
+        data = documents(raw.decode("utf-8"))
+    except ValueError as error:
+        raise UsageError(f"cannot read what Proton wrote: {error}") from error
     if all(isinstance(each, dict) for each in data):
         times = (time for each in data for time in _of_trace(each.get("traceEvents", [])))
         return sorted(times, key=lambda each: each.begin)
     if isinstance(data[0], list):
         return [found for root in data[0][:1] for found in _of_tree(root, ())]
-    raise UsageError(f"`{path}` is neither a trace nor a tree of Proton's")
+    raise UsageError("what Proton wrote is neither a trace nor a tree")
 
 
 def documents(text: str) -> list[Any]:

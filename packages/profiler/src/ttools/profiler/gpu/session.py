@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ from ttools.profiler.session import Sample
 class GpuSession:
     """Samples of a run on a GPU.
 
+    The program goes on as soon as Proton has ended; counting and reading wait until samples are
+    asked for.
+
     Args:
         only: names of the kernels to profile; all by default.
         counts: whether to count what launches do.
@@ -35,8 +39,6 @@ class GpuSession:
         repetition: how often launches are made, and which of them only warm up.
 
     Attributes:
-        samples: in the order of the launches, once the run has ended.
-        notes: what could not be counted or joined, by kernel.
         scopes: what the program told of its scopes.
     """
 
@@ -51,7 +53,6 @@ class GpuSession:
         keep: Path | None = None,
         repetition: Repetition = ONCE,
     ) -> None:
-        self.samples: list[Sample] = []
         self._only, self._keep = only, keep
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
@@ -62,8 +63,23 @@ class GpuSession:
         self._watch = CountedLaunches(
             only, counts=counts, origin=origin, stacks=sums, repetition=repetition
         )
-        self.notes = self._watch.notes
+        self._samples: list[Sample] = []
+        #: Of runs that ended and were not looked at: Proton's file, and how many launches.
+        self._ended: list[tuple[bytes, int]] = []
         self._seen = 0
+        self._lock = threading.RLock()
+
+    @property
+    def samples(self) -> list[Sample]:
+        """In the order of the launches, of runs that have ended."""
+        self._settle()
+        return self._samples
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What could not be counted or joined, by kernel."""
+        self._settle()
+        return self._watch.notes
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
@@ -83,24 +99,39 @@ class GpuSession:
     def running(self) -> Iterator[None]:
         """Profiles what is launched while the context lasts."""
         with tempfile.TemporaryDirectory() as folder:
-            session = proton.session(Path(folder) / "profile", self._options)
-            with session as path, self._watch.watching():
-                yield
-            times = kernel_times(path) if path.exists() else []
-            if self._keep is not None and path.exists():
-                shutil.copyfile(path, self._keep)
+            stem = Path(folder) / "profile"
+            try:
+                with proton.session(stem, self._options), self._watch.watching():
+                    yield
+            finally:
+                path = self._options.file(stem)
+                if path.exists():
+                    self._ended.append((path.read_bytes(), self._watch.made))
+                    if self._keep is not None:
+                        shutil.copyfile(path, self._keep)
+
+    def _settle(self) -> None:
+        """Makes samples of the runs that have ended."""
+        with self._lock:
+            while self._ended:
+                text, made = self._ended.pop(0)
+                self._settle_one(kernel_times(text), made)
+
+    def _settle_one(self, times: list[KernelTime], until: int) -> None:
+        notes = self._watch.notes
         if self._options.context == "python":
             times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
         if self._only is not None:
             times = [each for each in times if each.kernel in self._only]
         self._watch.count()
-        made = self._watch.launches[self._seen :]
-        self._seen += len(made)
+        made = self._watch.launches[self._seen : until]
+        self._seen = until
         join_all = join if self._options.data == "trace" else join_sums
-        self.samples += join_all(times, made, self.notes)
-        for kernel in {m.launch.kernel for m in made} - {s.kernel for s in self.samples}:
+        found = join_all(times, made, notes)
+        self._samples += found
+        for kernel in {m.launch.kernel for m in made} - {s.kernel for s in self._samples}:
             if any(each.kernel == kernel for each in times):
-                self.notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+                notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
 
 
 def join(

@@ -19,18 +19,24 @@ class TunedConfigs:
 
     Args:
         leave_out: takes the seconds of each trial.
+        changed: hears of changes of `tuners`.
 
     Attributes:
         tuners: how many autotuners are running; without any a launch has no configuration.
     """
 
-    def __init__(self, leave_out: Callable[[float], None]) -> None:
+    def __init__(self, leave_out: Callable[[float], None], changed: Callable[[], object]) -> None:
         self.tuners = 0
+        self._changed = changed
         self._leave_out = leave_out
 
     def current(self) -> Mapping[str, Any] | None:
         """Of the launch being made by this thread; None without an autotuner."""
         return autotuner_config()
+
+    def _count(self, more: int) -> None:
+        self.tuners += more
+        self._changed()
 
     @contextmanager
     def known(self) -> Iterator[None]:
@@ -39,12 +45,12 @@ class TunedConfigs:
         run, bench = kind.run, kind._bench
 
         def known_run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            self.tuners += 1
+            self._count(1)
             try:
                 with tuning(tuner):
                     return run(tuner, *args, **kwargs)
             finally:
-                self.tuners -= 1
+                self._count(-1)
 
         def known_bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
             start = time.perf_counter()
