@@ -13,7 +13,7 @@ import triton.language as tl
 from ttools.core.errors import UnsupportedError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter import interpret
-from ttools.interpreter.backend.compiler import CPUOptions
+from ttools.interpreter.backend.options import CPUOptions
 from ttools.interpreter.eager.choice import python_only
 
 pytestmark = pytest.mark.usefixtures("cpu_is_default")

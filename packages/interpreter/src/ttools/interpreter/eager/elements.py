@@ -13,6 +13,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ttools.core import triton_versions
+
 _DTYPES: dict[str, Any] = {
     "i1": np.bool_,
     "i8": np.int8,
@@ -61,6 +63,12 @@ class Element:
     def size(self) -> int:
         """Bytes in memory."""
         return self.dtype.itemsize
+
+
+@lru_cache(maxsize=1)
+def context() -> Any:
+    """The MLIR context of everything that eager values are typed with."""
+    return triton_versions.mlir_context()
 
 
 @lru_cache(maxsize=256)
@@ -114,9 +122,7 @@ class Handle:
 
     def get_context(self) -> Any:
         """The MLIR context that hints are written in."""
-        from ttools.interpreter.eager.mlir import CONTEXT
-
-        return CONTEXT()
+        return context()
 
     def set_loc(self, location: object) -> None:
         """Ignores a location: the Python frame is the location."""

@@ -20,10 +20,13 @@ from ttools.core.triton_versions import is_descriptor, language_type, launch_met
 from ttools.interpreter.address_sources import AddressSources
 from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.backend.benchmark import is_timed
-from ttools.interpreter.backend.compiler import CPUBackend, CPUOptions
-from ttools.interpreter.backend.device import CPU_TARGET
 from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.backend.notices import announce_implicit_launch
+from ttools.interpreter.backend.options import (
+    CPUOptions,
+    codegen_implementation,
+    parse_options,
+)
 from ttools.interpreter.eager.builder import EagerBuilder
 from ttools.interpreter.eager.combine import eager_semantic_class
 from ttools.interpreter.eager.descriptors import Descriptor
@@ -31,7 +34,7 @@ from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.frames import without_machinery
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.memory import Memory
-from ttools.interpreter.eager.session import Session, running
+from ttools.interpreter.eager.session import Session, current, running
 from ttools.interpreter.eager.turns import Turns
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift, tuple_of
 from ttools.interpreter.emit.module import MemoryEffects
@@ -209,10 +212,8 @@ def eager_twin(function: Any, signature: Mapping[str, Any], metadata: Any) -> Ea
         signature: Triton's type of each parameter.
         metadata: of the compiled kernel, which holds the options it was compiled with.
     """
-    backend = CPUBackend(CPU_TARGET)
-    names = [each.name for each in fields(CPUOptions)]
-    options = backend.parse_options({n: getattr(metadata, n, None) for n in names})
-    return EagerKernel(function, signature, options, backend.get_codegen_implementation(options))
+    options = parse_options({f.name: getattr(metadata, f.name, None) for f in fields(CPUOptions)})
+    return EagerKernel(function, signature, options, codegen_implementation())
 
 
 class _NotCompiled(dict[str, Any]):
@@ -291,8 +292,6 @@ class _Arguments:
 
 
 def _types() -> Any:
-    from ttools.interpreter.eager.session import current
-
     return current().semantic.builder
 
 

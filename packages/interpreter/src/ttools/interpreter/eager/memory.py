@@ -20,6 +20,7 @@ from ttools.core.errors import KernelError
 from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import location
+from ttools.interpreter.eager.session import current
 from ttools.interpreter.facts import storage_extent
 
 if TYPE_CHECKING:
@@ -141,8 +142,6 @@ class Memory:
         if is_patient and self.turns is not None and self.turns.wait(access[1], found):
             self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
-            from ttools.interpreter.eager.session import current
-
             raise KernelError(
                 f"{current().place} waits for memory that only another program can change, and "
                 f"no other program can go on{self._others()}",
@@ -176,8 +175,6 @@ class Memory:
     def _refuse(
         self, verb: str, pointer: Handle, mask: Handle | None, address: int, size: int
     ) -> None:
-        from ttools.interpreter.eager.session import current
-
         taking_part = np.ones(pointer.data.shape, np.bool_)
         if mask is not None:
             taking_part = np.broadcast_to(mask.data, pointer.data.shape)

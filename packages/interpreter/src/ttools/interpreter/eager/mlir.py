@@ -8,7 +8,6 @@ stores the results. Must not know which operations there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ttools.core import triton_versions
 from ttools.interpreter import jit, launch
 from ttools.interpreter.cache import get_or_compile
-from ttools.interpreter.eager.elements import Element, Handle, split_type
+from ttools.interpreter.eager.elements import Element, Handle, context, split_type
 from ttools.interpreter.eager.elements import element as element_of
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, Facts
@@ -49,12 +48,6 @@ class ValueType(NamedTuple):
     shape: Shape
 
 
-@lru_cache(maxsize=1)
-def CONTEXT() -> Any:
-    """The MLIR context of everything that eager values are typed with."""
-    return triton_versions.mlir_context()
-
-
 def new_builder(options: Any, codegen: Any) -> Any:
     """One of Triton's own builders.
 
@@ -62,7 +55,7 @@ def new_builder(options: Any, codegen: Any) -> Any:
         options: the launch options, as the backend parsed them.
         codegen: what the front end leaves to the backend.
     """
-    builder = triton_versions.mlir_builder(CONTEXT())
+    builder = triton_versions.mlir_builder(context())
     builder.options = options
     builder.codegen_fns = codegen
     return builder

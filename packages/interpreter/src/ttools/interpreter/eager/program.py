@@ -14,8 +14,7 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.triton_versions import jit_function_class
-from ttools.interpreter.backend.compiler import CPUBackend
-from ttools.interpreter.backend.device import CPU_TARGET
+from ttools.interpreter.backend.options import codegen_implementation, parse_options
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.language import language_modules, wrap
 from ttools.interpreter.eager.launch import new_session
@@ -51,10 +50,8 @@ def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[Non
     extents = (x + 1, y + 1, z + 1) if grid is None else _extents("grid", grid, 1)
     if any(not 0 <= i < n for i, n in zip(program, extents, strict=True)):
         raise UsageError(f"there is no program {program} in a grid of {extents}")
-    backend = CPUBackend(CPU_TARGET)
-    options = backend.parse_options({"debug": True})
-    codegen = backend.get_codegen_implementation(options)
-    session = new_session("eager_program", extents, Memory(), options, codegen)
+    options = parse_options({"debug": True})
+    session = new_session("eager_program", extents, Memory(), options, codegen_implementation())
     session.program = program
     begin_launch()
     _PATCHES.acquire()
