@@ -114,6 +114,34 @@ def test_tiles_of_constant_steps(
         check(form, access, cut, lanes=data.draw(st.sampled_from([4, 8, 16])))
 
 
+_compared = st.tuples(
+    st.sampled_from(["rows", "cols", "cols + 3", "5 - cols", "rows - a", "pid", "rows + cols"]),
+    st.sampled_from(["<", "<=", ">", ">=", "!="]),
+    st.sampled_from(["n", "b", "4", "n - 40"]),
+).map(lambda parts: f"({' '.join(parts)})")
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from(["a", "n", "-n", "11", "0"]),
+    st.sampled_from(["1", "1", "b", "-2"]),
+    st.lists(_compared, max_size=3).map(" & ".join),
+    st.fixed_dictionaries({"a": st.integers(-30, 40), "n": st.integers(-2, 30)}),
+    st.sampled_from(["load", "atomic"]),
+    st.sampled_from([4, 8, 16]),
+)
+def test_tiles_of_steps_that_the_launch_decides(
+    row: str, column: str, mask: str, numbers: dict[str, int], access: str, lanes: int
+) -> None:
+    """They are judged as a whole, of which a mask may leave a box, or nothing."""
+    numbers = {**numbers, "b": 3}
+    index = f"pid * 7 + rows * {row} + cols * {column}"
+    form = Form(index, mask, shape=(4, 32), numbers=numbers)
+    assume(-ORIGIN <= form.offsets.min() <= form.offsets.max() < ELEMENTS - ORIGIN)
+    for cut in ((0, 10), (1, 8)):
+        check(form, access, cut, lanes=lanes)
+
+
 @pytest.mark.parametrize("engine", ENGINES[1:], ids=lambda e: "-".join(map(str, *e.items())))
 @pytest.mark.parametrize("access", ["load", "store", "atomic"])
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
-from ttools.interpreter.emit.event import named_operands, payload_bytes, report, variables_of
+from ttools.interpreter.emit.event import (
+    mask_of,
+    named_operands,
+    payload_bytes,
+    report,
+    variables_of,
+)
 from ttools.interpreter.emit.footprint import record_chunk, record_lanes
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
@@ -22,6 +28,7 @@ from ttools.interpreter.emit.probe import SHADOW, Prober, bit_lanes, call, lane_
 from ttools.interpreter.emit.probe_layout import (
     CACHE_BASE,
     CACHE_BYTES,
+    IS_SCALAR,
     OPEN_BYTES,
     PAYLOAD_ADDRESSES,
     PROBE_OPEN,
@@ -129,7 +136,6 @@ class _Access:
         assert isinstance(element, PointerType)
         self.width = self.chunk.width
         self.leaves = self.prober.leaves_footprint(pointer)
-        self.number = len(self.prober.sites)
         self.site = ProbeSite(
             kind=self.kind,
             operation=self.prober.numbers[self.op],
@@ -145,12 +151,23 @@ class _Access:
             flags=self.flags,
             masked=self.mask is not None,
         )
-        self.prober.sites.append(self.site)
         guards = self.prober.instruments.guards
         self.variables = variables_of(self.e, named_operands(self.op), self.at) if guards else []
         self.first = PAYLOAD_ADDRESSES + 8 * self.width
-        size = payload_bytes(self.first, self.at, len(self.e.turns), self.variables)
-        self.payload = self.e.allocate(size)
+        self.number, self.payload = self._place()
+
+    def _place(self) -> tuple[int, int]:
+        """The number of the site, and where its payload is: those of a copy, if there is one."""
+        known = self.prober.copies
+        shown = tuple((variable.name, variable.value) for variable in self.variables)
+        key = self.site, shown, len(self.e.turns)
+        # What is logged in its order has been given its number already.
+        if key not in known or self.flags & ~IS_SCALAR:
+            number = len(self.prober.sites)
+            self.prober.sites.append(self.site)
+            size = payload_bytes(self.first, self.at, len(self.e.turns), self.variables)
+            known[key] = number, self.e.allocate(size)
+        return known[key]
 
     def guarded(self, perform: Perform, result: str) -> str:
         e, b = self.e, self.e.b
@@ -245,13 +262,10 @@ class _Access:
     def _tile_inside(self) -> str | None:
         """An i1, known before the loop that the access is in: all of the tile lies inside.
 
-        None where that cannot be told, or there is no loop. Reductions wait for their values
-        rather than for a test, and their loops have several copies of an access to compile.
+        None where that cannot be told, or there is no loop.
         """
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
-            return None
-        if any(preheader.carries for preheader in e.b.preheaders):
             return None
         if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
             return None
@@ -262,12 +276,17 @@ class _Access:
         return preheader.known[self.op]
 
     def _hull_inside(self, pointer: Value) -> str | None:
-        b, hull = self.e.b, tile_hull(self.e, pointer)
+        b, hull = self.e.b, tile_hull(self.e, pointer, mask_of(self.op))
         if hull is None:
             return None
-        start = b.emit(f"add i64 {hull.base}, {hull.first}") if hull.first else hull.base
-        elements = (hull.last - hull.first) // self.site.size + 1
-        inside = self._fits(start, *self._bounds(), 1, elements)
+        low, bytes_ = self._bounds()
+        shift = self.site.size.bit_length() - 1
+        room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
+        last = b.emit(f"lshr i64 {hull.span}, {shift}") if shift else hull.span
+        room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
+        inside = self._begins(hull.start, low, room, 1)
+        if hull.idle is not None:
+            inside = b.emit(f"or i1 {inside}, {hull.idle}")
         return inside if hull.guard is None else b.emit(f"and i1 {inside}, {hull.guard}")
 
     def _inside(self) -> str:
@@ -307,6 +326,11 @@ class _Access:
 
     def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
         """Whether start ≥ low, aligned, and so many elements from there end inside."""
+        shift = self.site.size.bit_length() - 1
+        return self._begins(start, low, self._room(bytes_, shift, elements), width)
+
+    def _begins(self, start: str, low: str, room: str, width: int) -> str:
+        """Whether start ≥ low, aligned, and fewer elements from there than `room`."""
         b, vec = self.e.b, vector_type("i64", width)
         shift = self.site.size.bit_length() - 1
         index = b.emit(f"sub {vec} {start}, {b.splat(low, 'i64', width)}")
@@ -315,8 +339,7 @@ class _Access:
             suffix = "i64" if width == 1 else f"v{width}i64"
             by = b.splat(str(64 - shift), "i64", width)
             index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
-        room = b.splat(self._room(bytes_, shift, elements), "i64", width)
-        return b.emit(f"icmp ult {vec} {index}, {room}")
+        return b.emit(f"icmp ult {vec} {index}, {b.splat(room, 'i64', width)}")
 
     def _room(self, bytes_: str, shift: int, elements: int) -> str:
         """Where so many elements may begin, in elements from the lowest."""

@@ -81,16 +81,21 @@ def report(
         for variable in variables:
             shown.append(_store_variable(e, variable, payload, offset))
             offset += variable.room
-    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
-    call(b, "report", "void", [("i32", str(number)), ("ptr", cell)])
-    b.branch(no)
-    b.start(no)
-    prober.sites[number] = replace(
+    site = replace(
         prober.sites[number],
         loops=len(e.turns),
         shown=tuple(shown),
         payload=payload_bytes(first, at, len(e.turns), variables),
     )
+    if prober.sites[number].payload and prober.sites[number] != site:
+        # A copy that tells something else: its events are those of a site of its own.
+        number = len(prober.sites)
+        prober.sites.append(site)
+    prober.sites[number] = site
+    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
+    call(b, "report", "void", [("i32", str(number)), ("ptr", cell)])
+    b.branch(no)
+    b.start(no)
 
 
 def _store(e: Emitter, offset: int, type: str, value: str) -> None:
@@ -156,10 +161,8 @@ def _place(e: Emitter, value: Value) -> int:
 def _name(e: Emitter, value: Value) -> str:
     if isinstance(element_type(value.type), PointerType):
         return ""
-    if value.defining_op is None:
-        index = e.parameters.get(value)
-        return "" if index is None else f"%{index}"
-    return variable_name(value)
+    index = e.parameters.get(value) if value.defining_op is None else None
+    return variable_name(value) if index is None else f"%{index}"
 
 
 def variable_name(value: Value) -> str:
@@ -219,7 +222,16 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
     return []
 
 
+_MASKS = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
+
+
+def mask_of(op: Operation) -> Value | None:
+    """The mask of a memory access, if it has one."""
+    place = _MASKS.get(op.name, len(op.operands))
+    return op.operands[place] if place < len(op.operands) else None
+
+
 def named_operands(op: Operation) -> list[Value]:
     """What the report of a memory access explains: its address and mask."""
-    mask = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(op.name)
-    return [op.operands[0], *op.operands[mask : mask + 1]] if mask is not None else op.operands[:1]
+    mask = mask_of(op)
+    return [op.operands[0]] if mask is None else [op.operands[0], mask]

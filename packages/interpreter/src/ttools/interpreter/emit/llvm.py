@@ -74,12 +74,11 @@ class Preheader:
 
     Attributes:
         lines: of the function that the loop is in.
-        carries: whether the loop carries values from one turn to the next.
         known: what has been put there, by what asked for it.
     """
 
-    def __init__(self, lines: list[str], *, carries: bool) -> None:
-        self.lines, self.carries = lines, carries
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
         self.known: dict[object, str | None] = {}
         self._index = len(lines)
         lines.append("")
@@ -99,6 +98,8 @@ class Builder:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
+        #: The functions of what is seldom run, by all that is in them but their symbol.
+        self.seldom: dict[str, str] = {}
         #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
         #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
         self.linear: dict[tuple[object, object], tuple[str, int]] = {}

@@ -33,7 +33,7 @@ class Loop:
         self._entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
         self._types = [t for t, _ in carried]
         self._inits = [v for _, v in carried]
-        self._preheader = Preheader(b.lines, carries=bool(carried))
+        self._preheader = Preheader(b.lines)
         b.preheaders.append(self._preheader)
         b.loops += 1
         b.branch(self._header)

@@ -1,6 +1,7 @@
 """Atomics: one lane at a time, in ascending order, each an atomic instruction of the host.
 
-Lanes on adjacent elements are changed together (`packed_atomic`), unless they are being watched.
+Lanes on adjacent elements are changed together (`packed_atomic`), unless the order of the changes
+is being logged.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
         return _rmw(e, kind, ordering, address, operands[0], element)
 
     mask = op.operands[2] if len(op.operands) > 2 else None
-    if e.prober is None and pack_width(op) > 1:
+    logged = e.prober is not None and e.prober.instruments.synchronised
+    if not logged and pack_width(op) > 1:
         _each_pack(e, op, mask, kind, ordering, one)
     else:
         _each_lane(e, op, op.operands[1:2], mask, one)
@@ -138,28 +140,34 @@ def _each_pack(
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
-            active = None if mask is None else e.vector(e.operand(mask, at))
+            chosen = None if mask is None else e.operand(mask, at)
+            active = None if chosen is None else e.vector(chosen)
             chunk = translated(e, op, pointer, e.operand(pointer, at), active)
             data = e.vector(e.operand(value, at))
-            addresses = e.vector(chunk)
 
-            def apart() -> str:
-                return _unrolled(e, active, addresses, data, element, chunk.width, one)
+            def perform(chunk: Chunk, allowed: Chunk | None) -> str:
+                active = None if allowed is None else e.vector(allowed)
+                addresses = e.vector(chunk)
 
-            if is_run(chunk, element):
+                def apart() -> str:
+                    return _unrolled(e, active, addresses, data, element, chunk.width, one)
+
+                # Where lanes were judged, few of them are left.
+                judged = allowed is not None and allowed is not chosen
+                if judged or not is_run(chunk, element):
+                    return apart()
                 assert isinstance(chunk, Affine)
-                run = replace(chunk, guard=_may_pack(e, chunk, active))
-                base = chunk.base
-                type = vector_type(register_type(element), chunk.width)
-                old = guarded(
+                base, run = chunk.base, replace(chunk, guard=_may_pack(e, chunk, active))
+                return guarded(
                     e,
                     run,
-                    type,
+                    vector_type(register_type(element), chunk.width),
                     lambda: together(e, kind, ordering, base, active, data, element),
                     apart,
                 )
-            else:
-                old = apart()
+
+            result = vector_type(register_type(element), chunk.width)
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, result, access_flags(op))
             e.write_slot(slot, at, Vector(element, chunk.width, old))
 
     for_each_chunk(e.b, traversal(shape_of(pointer.type), pack_width(op)), body)

@@ -1,9 +1,10 @@
 """Puts code that seldom runs into functions of their own.
 
 LLVM spends as long on a path that is never taken as on any other, and what it keeps at hand for one
-is missing elsewhere. A function that is called there instead is compiled without being optimised.
-Owns how such a function gets the values that it uses: as parameters, whose types are read off the
-instructions that make them. Must not know what is seldom.
+is missing elsewhere. A function that is called there instead is compiled without being optimised,
+and once for all places that need the same. Owns how such a function gets the values that it uses:
+as parameters, whose types are read off the instructions that make them. Must not know what is
+seldom.
 """
 
 from __future__ import annotations
@@ -41,21 +42,46 @@ def out_of_line(e: Emitter, body: Callable[[], str], result: str) -> str:
             value = body()
         last = b.block
     text = "\n".join(lines)
-    parameters = _parameters(e, text)
+    parameters = _parameters(e, f"{text}\n{value}")
     if parameters is None:
         b.branch(first)
         b.lines.extend(lines)
         b.block = last
         return value
-    symbol, type = b.label("ttools.seldom."), result or "void"
-    listed = ", ".join(f"{type} {name}" for name, type in parameters)
-    end = f"  ret {type} {value}" if result else "  ret void"
-    b.define(symbol, f"define internal {type} @{symbol}({listed}) {_SELDOM} {{\n{text}\n{end}\n}}")
-    call = f"call {type} @{symbol}({listed})"
+    symbol = _function(e, text, parameters, value, result or "void")
+    call = f"call {result or 'void'} @{symbol}({_listed(parameters)})"
     if result:
         return b.emit(call)
     b.do(call)
     return ""
+
+
+def _function(
+    e: Emitter, text: str, parameters: Sequence[tuple[str, str]], value: str, type: str
+) -> str:
+    """The symbol of the function that does what a text does.
+
+    It is the one that there is, where names are all that differs.
+    """
+    b = e.b
+    names = {name: f"%p{n}" for n, (name, _) in enumerate(parameters)}
+    for name in (*_LABEL.findall(text), *(name[1:] for name in _DEFINED.findall(text))):
+        names[f"%{name}"] = f"%v{len(names)}"
+    body = _NAME.sub(lambda found: names[found[0]], text)
+    body = _LABEL.sub(lambda found: f"{names[f'%{found[1]}'][1:]}:", body)
+    taken = _listed([(names[name], type) for name, type in parameters])
+    end = f"  ret {type} {names.get(value, value)}" if value else "  ret void"
+    key = f"{type} ({taken}) {{\n{body}\n{end}\n}}"
+    symbol = b.seldom.get(key)
+    if symbol is None:
+        symbol = b.seldom[key] = b.label("ttools.seldom.")
+        head = f"define internal {type} @{symbol}({taken}) {_SELDOM}"
+        b.define(symbol, f"{head} {{\n{body}\n{end}\n}}")
+    return symbol
+
+
+def _listed(values: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{type} {name}" for name, type in values)
 
 
 def _parameters(e: Emitter, text: str) -> Sequence[tuple[str, str]] | None:
@@ -65,8 +91,8 @@ def _parameters(e: Emitter, text: str) -> Sequence[tuple[str, str]] | None:
     own = {*_DEFINED.findall(text), *(f"%{label}" for label in _LABEL.findall(text))}
     names = {name for name in _NAME.findall(text) if name not in own}
     found = []
-    # LLVM wants names that are numbers in ascending order.
-    for name in sorted(names, key=lambda name: (int(name[1:]) if name[1:].isdigit() else -1, name)):
+    # By where they are first used, so that the same text has the same parameters.
+    for name in (name for name in dict.fromkeys(_NAME.findall(text)) if name in names):
         type = _type_of(e, name)
         if type is None:
             return None

@@ -44,6 +44,7 @@ class Prober:
         numbers: each operation's place in its module.
         bounds: per pointer parameter, the address and size of what may be accessed.
         leaders: the first site of each evaluation of an operation.
+        copies: the site, and the place of its payload, of chunks that unrolled code accesses alike.
         watches: whether the function tells what its variables hold.
     """
 
@@ -54,6 +55,7 @@ class Prober:
     numbers: dict[Operation, int]
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
+    copies: dict[object, tuple[int, int]] = field(default_factory=dict)
     watches: bool = True
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:
