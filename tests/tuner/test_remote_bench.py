@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import triton
 
 from ttools.core.errors import TtoolsError
@@ -27,10 +28,10 @@ class Workers:
 
     def __init__(self, places: int, answer: Callable[[Job], Answer]) -> None:
         self.places, self._answer = places, answer
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, ...]] = []
 
     def submit(self, job: Job) -> Future[Answer]:
-        self.asked.append((job.request.name, job.request.keys[0]))
+        self.asked.append((job.request.name, *job.request.keys))
         future: Future[Answer] = Future()
         future.set_result(self._answer(job))
         return future
@@ -71,3 +72,29 @@ def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
     stopped = bench_of(measures, None).attempts(SPACE, lambda: True)
     assert list(stopped) == []
     assert sorted(each.place for each, _ in trials) == [1, 2, 3]
+
+
+def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:
+    order: list[str] = []
+
+    def answer(job: Job) -> Answer:
+        order.append(job.request.name)
+        return Answer()
+
+    bench = bench_of(Workers(2, answer), Workers(2, answer))
+    bench.open(SPACE[:2])
+    assert order == ["establish", "establish", "compile", "compile"]
+
+
+def test_what_cannot_be_opened_is_said() -> None:
+    failing = Workers(1, lambda job: Answer(error=TtoolsError("no memory")))
+    with pytest.raises(TtoolsError, match="no memory"):
+        bench_of(failing, None).open()
+
+
+def test_the_first_and_then_the_longest_is_compiled_first() -> None:
+    values = ((16, 4), (32, 1), (128, 8), (64, 1))
+    space = candidates([triton.Config({"BLOCK": b}, num_warps=w) for b, w in values])
+    compiles = Workers(2, lambda job: Answer())
+    bench_of(Workers(1, lambda job: Answer()), compiles).expect(space)
+    assert [key for _, key in compiles.asked] == [space[n].key for n in (0, 3, 1, 2)]

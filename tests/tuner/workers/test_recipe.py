@@ -78,6 +78,38 @@ def test_memory_is_copied() -> None:
     assert (made["none"], made["grid"]) == (None, (1, 2))
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["here", "elsewhere"])
+def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: bool) -> None:
+    x = torch.arange(1 << 19, dtype=torch.int64)
+    recipe = recipe_of(launch_of({"x": x[3:], "y": x}))
+    sent = recipe.for_other_machines() if whole else recipe
+    payload = pickle.dumps(sent)
+    assert (len(payload) > x.nbytes) == whole
+    (tmp_path / "recipe").write_bytes(payload)
+    x.zero_()  # what it was is what is sent
+    made = """
+        import pickle, sys, torch
+        from ttools.tuner.workers.recipe import cook
+        made = cook(pickle.load(open(sys.argv[1], "rb"))).arguments
+        assert torch.equal(made["y"], torch.arange(1 << 19)) and made["x"][0] == 3
+        made["y"].zero_()
+        assert made["x"][-1] == 0
+    """
+    command = [sys.executable, "-c", textwrap.dedent(made), str(tmp_path / "recipe")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    again = cook(recipe).arguments["y"]
+    assert int(again[5]) == 5, "another process changes its own only"
+
+
+def test_memory_without_contents_is_zero_and_aligned() -> None:
+    x = torch.ones(70001, dtype=torch.uint8)
+    made = cook(recipe_of(launch_of({"x": x})).without_contents()).arguments["x"]
+    assert made.shape == x.shape
+    assert not made.any()
+    assert made.data_ptr() % 64 == 0
+
+
 def test_what_cannot_be_sent_is_named() -> None:
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(CannotSendError, match=r"nothing_kernel` cannot.*torch.sparse_coo"):

@@ -6,12 +6,16 @@ in them. Must not know who runs the launch again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.uninitialised import Knowledge, UninitialisedMemory
+
+_WORD = 8
+#: So many storages are copied one by one, as fast as the memory is.
+_FEW = 4
 
 
 class LaunchState:
@@ -33,7 +37,7 @@ class LaunchState:
 
     def _save(self) -> None:
         self._snapshots = [Snapshot(self._ranges)]
-        self._copies = [storage.clone() for storage in self._device]
+        self._copies = _together([storage.clone() for storage in self._device], self._device)
         self._knowledge: Knowledge = self._memory.knowledge()
 
     def add(self, storages: Iterable[tuple[int, int, Any]]) -> None:
@@ -62,8 +66,8 @@ class LaunchState:
         """Puts everything back."""
         for snapshot in self._snapshots:
             snapshot.restore()
-        for storage, copy in zip(self._device, self._copies, strict=True):
-            storage.copy_(copy)
+        for targets, sources in self._copies:
+            _copy(targets, sources)
         self._memory.recall(self._knowledge)
 
 
@@ -100,3 +104,26 @@ def _bytes_of(storage: Any) -> Any:
     import torch
 
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
+    """Targets and sources that one kernel can copy, as wide as their elements can be."""
+    import torch
+
+    found: dict[tuple[Any, bool], tuple[list[Any], list[Any]]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        whole = target.numel() % _WORD == 0 and target.data_ptr() % _WORD == 0
+        into, outof = found.setdefault((target.device, whole), ([], []))
+        into.append(target.view(torch.int64) if whole else target)
+        outof.append(source.view(torch.int64) if whole else source)
+    return list(found.values())
+
+
+def _copy(targets: list[Any], sources: list[Any]) -> None:
+    import torch
+
+    if len(targets) > _FEW:
+        torch._foreach_copy_(targets, sources)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 #: By dtype: about 4 units in the last place of the 8- and 16-bit formats, and room for products
 #: of some thousand terms in the wider ones. All other types must agree exactly.
 TOLERANCES = {
@@ -90,7 +92,7 @@ def _told(name: str, wrong: Any, want: Any, have: Any, how: str) -> str:
     gap = (have.to(torch.float64) - want.to(torch.float64)).abs()
     gap = torch.where(torch.isfinite(gap), gap, torch.inf)
     flat = int(torch.where(wrong, gap, -1.0).flatten().argmax())
-    index = [int(n) for n in torch.unravel_index(torch.tensor(flat), want.shape)]
+    index = [int(n) for n in np.unravel_index(flat, tuple(want.shape))]
     place = f"[{', '.join(map(str, index))}]"
     got, expected = have.flatten()[flat].item(), want.flatten()[flat].item()
     count, total = int(wrong.sum()), wrong.numel()

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 #: No memory of a tensor is below; smaller integers are sizes, strides, indices.
 _LEAST_ADDRESS = 1 << 32
 _WORD = 8
@@ -87,15 +89,16 @@ def _may_hold_addresses(value: Any) -> bool:
 def _follow(name: str, table: Any, alive: _Alive, found: Pointees) -> Iterable[tuple[str, Any]]:
     import torch
 
-    words = table.detach().view(torch.int64).cpu()
+    words = table.detach().view(torch.int64).cpu().numpy()
+    flat = words.ravel()
     missing = False
     before = len(found.addresses)
-    places = torch.arange(words.numel()).view(words.shape)
-    for index in places[words >= _LEAST_ADDRESS].tolist():
-        at = [int(n) for n in torch.unravel_index(torch.tensor(index), words.shape)]
+    for index in np.flatnonzero(flat >= _LEAST_ADDRESS).tolist():
+        # NumPy's: torch's own would import sympy, which takes two seconds.
+        at = [int(n) for n in np.unravel_index(index, words.shape)]
         word = sum(n * stride for n, stride in zip(at, table.stride(), strict=True))
         place = (table.storage_offset() + word) * _WORD
-        address = int(words.flatten()[index])
+        address = int(flat[index])
         tensor = alive.at(address)
         if tensor is None:
             missing = True

@@ -61,21 +61,36 @@ class RemoteBench:
         self.first_error: Exception | None = None
         self.uncounted = ""
 
-    def open(self) -> None:
-        """Has a worker make the launch.
+    def open(self, expected: Sequence[Candidate] = ()) -> None:
+        """Has workers make the launch, one at each place; waits for the first of them.
+
+        Args:
+            expected: see `expect`; compiled meanwhile.
 
         Raises:
             CannotSendError: it cannot.
         """
-        error = self._submit(self._measures, Request("establish", ()), self._timeout).result().error
-        if error is not None:
-            raise error
+        nothing = Request("establish", ())
+        opening = [
+            self._submit(self._measures, nothing, self._timeout)
+            for _ in range(self._measures.places)
+        ]
+        self.expect(expected)
+        for done in wait(opening, return_when=FIRST_COMPLETED).done:
+            error = done.result().error
+            if error is not None:
+                raise error
 
     def expect(self, candidates: Sequence[Candidate]) -> None:
-        """Compiles early what may be attempted, where that does not disturb what is timed."""
+        """Compiles early what may be attempted, where that does not disturb what is timed.
+
+        The first one, which is tried before all others, then what should take longest: whoever
+        waits for all of them waits least.
+        """
         if self._compiles is None or not self._opening.measuring.on_gpu:
             return
-        for each in candidates[: _EARLY * self._compiles.places]:
+        early = candidates[: _EARLY * self._compiles.places]
+        for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
 
     def facts(self) -> Mapping[str, StaticFacts]:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
@@ -166,7 +167,8 @@ class Session:
         """Begins what takes seconds before the first launch needs it."""
         if self._workforce is not None and self._lock is None and self._measuring.on_gpu:
             self._workforce.start()
-            threading.Thread(target=load_model, daemon=True).start()
+            for work in (load_model, triton_versions.hash_triton):
+                threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> None:
         """Ends all processes."""

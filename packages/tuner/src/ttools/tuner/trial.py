@@ -6,6 +6,7 @@ Plain data between those who run, store and report. Must not know any of them.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from ttools.tuner.confidence import median_interval
 #: sanitizer found an error; `wrong`: other outputs than the reference; `crashed`: it ended the
 #: process that ran it; `timed_out`: it did not end in time. Only `ok` can win.
 Status = Literal["ok", "over_limit", "failed", "defect", "wrong", "crashed", "timed_out"]
+
+#: How names of launch options begin that are counts, and no sizes.
+_OPTION = "num_"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,16 @@ class Candidate:
     def key(self) -> str:
         """Equal for equal configurations, also of other runs."""
         return config_key(self.values)
+
+    @property
+    def work(self) -> float:
+        """What a warp has to do, roughly: the product of its sizes, for each of its warps."""
+        sizes = [
+            value
+            for name, value in self.values.items()
+            if type(value) is int and value > 0 and not name.startswith(_OPTION)
+        ]
+        return math.prod(sizes) / int(self.values.get("num_warps") or 1)
 
     def __str__(self) -> str:
         return config_text(self.values)

@@ -56,6 +56,7 @@ from ttools.core.triton_versions.launching import (
     descriptor_types,
     descriptor_values,
     driver_config,
+    hash_triton,
     is_descriptor,
     launch_metadata,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "descriptor_values",
     "driver_config",
     "fp_fusion",
+    "hash_triton",
     "heuristics_class",
     "innermost_jit_function",
     "installed_triton",

@@ -12,12 +12,15 @@ import os
 import signal
 import socket
 import struct
+import threading
 from importlib import import_module
 from multiprocessing.connection import Connection
 
-#: What every worker needs; importing it takes seconds.
+from ttools.core.triton_versions import hash_triton
+
+#: What every worker needs; importing it takes seconds. Triton first: it hashes its files meanwhile.
 _IMPORTS = (
-    *("torch", "triton.compiler", "llvmlite.binding", "ttools.interpreter.backend.launcher"),
+    *("triton.compiler", "torch", "llvmlite.binding", "ttools.interpreter.backend.launcher"),
     "ttools.tuner.workers.serving",
 )
 _PR_SET_PDEATHSIG = 1
@@ -32,8 +35,12 @@ def main(descriptor: int) -> None:
         descriptor: of a socket; a request is `FORK` with the worker's own socket, or `WAIT` with
             the number of a process. The answer is a number: of the process, or its status.
     """
-    for name in _IMPORTS:
+    import_module(_IMPORTS[0])
+    hashing = threading.Thread(target=hash_triton)
+    hashing.start()
+    for name in _IMPORTS[1:]:
         import_module(name)
+    hashing.join()  # a fork has one thread
     control = socket.socket(fileno=descriptor)
     children: set[int] = set()
     try:

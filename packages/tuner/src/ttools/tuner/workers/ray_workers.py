@@ -7,6 +7,7 @@ not know what a job is about.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
@@ -77,7 +78,8 @@ class _RayPlace:
         """Does a job; a launch travels to the cluster once."""
         key = (job.opening.recipe.name, job.opening.compiles_only)
         if key not in self._openings:
-            self._openings = {key: self._ray.put(job.opening)}
+            recipe = job.opening.recipe.for_other_machines()
+            self._openings = {key: self._ray.put(replace(job.opening, recipe=recipe))}
         try:
             asked = self._actor.do.remote(
                 self._openings[key], job.request, job.timeout, job.reference

@@ -20,13 +20,17 @@ from typing import Any
 from uuid import uuid4
 
 import cloudpickle
+import numpy as np
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.pointees import pointees_of
+from ttools.tuner.workers.contents import Contents, contents_of
 
 _FLAG_OF_A_TEST = "warmup"
+#: Bytes that torch aligns the memory of the CPU to.
+_ALIGNED = 64
 
 
 class CannotSendError(TtoolsError):
@@ -59,6 +63,16 @@ class Recipe:
     def without_contents(self) -> Recipe:
         """The same launch on memory that was never written: enough to compile it."""
         return replace(self, memory=tuple(replace(each, content=None) for each in self.memory))
+
+    def for_other_machines(self) -> Recipe:
+        """The same launch with all its memory in it."""
+        whole = (
+            replace(each, content=bytes(each.content))
+            if isinstance(each.content, Contents)
+            else each
+            for each in self.memory
+        )
+        return replace(self, memory=tuple(whole))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,17 +172,33 @@ class Memory:
 
     size: int
     device: str
-    content: bytes | None
+    content: Contents | bytes | None
 
     def storage(self, device: str | None) -> Any:
         """A storage with these bytes, on another kind of device if one is named."""
         import torch
 
+        where = device or self.device
+        if not self.content:
+            return _zeros(self.size).to(where).untyped_storage()
+        if isinstance(self.content, Contents):
+            known = self.content.tensor()
+        else:
+            known = torch.frombuffer(bytearray(self.content), dtype=torch.uint8)
+        if where != "cpu":
+            return known.to(where).untyped_storage()
         # Allocated, not borrowed from the bytes: kernels are specialised for aligned pointers.
-        own = torch.zeros(self.size, dtype=torch.uint8)
-        if self.content:
-            own.copy_(torch.frombuffer(bytearray(self.content), dtype=torch.uint8))
-        return own.to(device or self.device).untyped_storage()
+        own = torch.empty(self.size, dtype=torch.uint8)
+        return own.copy_(known).untyped_storage()
+
+
+def _zeros(size: int) -> Any:
+    """Bytes whose memory nobody pays for until it is used, aligned as torch aligns its own."""
+    import torch
+
+    room = np.zeros(size + _ALIGNED, np.uint8)
+    start = -room.ctypes.data % _ALIGNED
+    return torch.from_numpy(room[start : start + size])
 
 
 def _address(storage: Any) -> tuple[str, int]:
@@ -180,7 +210,7 @@ def _memory_of(storage: Any) -> Memory:
 
     whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
     whole.set_(storage)
-    return Memory(storage.nbytes(), storage.device.type, whole.cpu().numpy().tobytes())
+    return Memory(storage.nbytes(), storage.device.type, contents_of(whole))
 
 
 def _view(storage: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:

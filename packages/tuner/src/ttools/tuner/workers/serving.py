@@ -98,7 +98,8 @@ class _Service:
         """Answers until another launch is opened, which it returns."""
         import torch
 
-        torch.set_num_threads(self._opening.threads)
+        # Processes that compile for a GPU side by side have nothing to do for more threads.
+        torch.set_num_threads(1 if self._opening.target else self._opening.threads)
         try:
             device = "cpu" if self._opening.compiles_only else None
             ingredients = cook(self._opening.recipe, device)

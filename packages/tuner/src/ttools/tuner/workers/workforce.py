@@ -70,8 +70,7 @@ class Workforce:
         )
         executors = self._executors = self._executors or self._start()
         bench = RemoteBench(opening, measuring.checks, timeout, *executors)
-        bench.expect(expected)
-        bench.open()
+        bench.open(expected)
         return bench
 
     def _start(self) -> tuple[Executor, Executor | None]:
