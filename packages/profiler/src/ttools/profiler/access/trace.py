@@ -60,34 +60,46 @@ class AccessTrace:
         return self.requested / self.again / self.unique if self.unique else None
 
 
-def traces(
-    monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({})
-) -> tuple[AccessTrace, ...]:
-    """The accesses to tiles of a launch that left footprints, in the order of the program.
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """What a launch accesses.
+
+    Attributes:
+        unique_loaded: bytes that are loaded at least once.
+        unique_stored: bytes that are stored or changed atomically at least once.
+        accesses: to tiles, in the order of the program.
+    """
+
+    unique_loaded: int
+    unique_stored: int
+    accesses: tuple[AccessTrace, ...]
+
+
+def traffic(monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({})) -> Traffic:
+    """What a launch accesses that left footprints.
 
     Args:
         monitor: of the launch.
         stand_ins: what loads stand for that stand for others, see `counting.traffic`.
     """
     footprints, _ = monitor.footprints()
-    groups: dict[int, list[int]] = {}
-    for number, site in enumerate(monitor.sites):
-        if site.kind != "check" and site.shape:
-            groups.setdefault(site.operation, []).append(number)
-    places = np.ascontiguousarray(footprints.records["site"])
-    found = []
-    for operation in sorted(groups):
-        numbers = groups[operation]
-        own = np.flatnonzero(np.isin(places, numbers, kind="table"))
-        if len(own):
-            site = monitor.sites[numbers[0]]
-            kind = stand_ins.get(operation, site.kind)
-            found.append(_trace(kind, site, footprints.take(own)))
-    return tuple(found)
+    operation_of = np.array([site.operation for site in monitor.sites], np.int64)
+    operations = operation_of[footprints.records["site"]]
+    loaded, stored, found = [], [], []
+    for operation in np.unique(operations).tolist():
+        own = footprints.take(np.flatnonzero(operations == operation))
+        site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
+        kind = stand_ins.get(operation, site.kind)
+        # Programs share tiles: what is left of their footprints is far less.
+        every = distinct(own)
+        (loaded if kind == "load" else stored).append(every)
+        if site.shape:
+            found.append(_trace(kind, site, own, every))
+    return Traffic(united(*loaded), united(*stored), tuple(found))
 
 
-def _trace(kind: str, site: ProbeSite, footprints: Footprints) -> AccessTrace:
-    records, every = footprints.records, distinct(footprints)
+def _trace(kind: str, site: ProbeSite, footprints: Footprints, every: Footprints) -> AccessTrace:
+    records = footprints.records
     programs = footprints.take(np.flatnonzero(_chosen(records["program"]))).runs()
     programs = programs[np.lexsort((programs["site"], programs["program"]))]
     asked = int((programs["end"] - programs["start"]).sum())
@@ -139,10 +151,12 @@ def distinct(footprints: Footprints) -> Footprints:
     return footprints.take(order[new])
 
 
-def united(footprints: Footprints) -> int:
+def united(*footprints: Footprints) -> int:
     """Bytes that records cover."""
-    runs = footprints.runs()
-    start, end = (np.ascontiguousarray(runs[name]) for name in ("start", "end"))
+    runs = [each.runs() for each in footprints]
+    if not runs:
+        return 0
+    start, end = (np.concatenate([each[name] for each in runs]) for name in ("start", "end"))
     return touched(start, end)
 
 

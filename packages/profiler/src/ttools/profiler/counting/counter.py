@@ -18,11 +18,11 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.snapshot import Snapshot
-from ttools.profiler.access.trace import AccessTrace, traces
+from ttools.profiler.access.trace import Traffic, traffic
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
-from ttools.profiler.counting.traffic import rewrite_accesses, unique_bytes
+from ttools.profiler.counting.traffic import rewrite_accesses
 
 #: Names of the rewrites in the cache of compiled kernels; to be changed with what they do.
 _COUNT, _TRAFFIC, _WHOLE = "count 2", "traffic 1", "count all 2"
@@ -83,8 +83,7 @@ class LaunchCounter:
     def _reduced(self, launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
         instruments = Instruments(guards=True, rewrites=(_COUNT,))
         monitor = _observe(launch, instruments, lambda module: _rewrite(module, whole=False))
-        unique, accesses = self._traffic(launch)
-        return evaluate(plan, _counters(monitor, plan), unique, accesses)
+        return evaluate(plan, _counters(monitor, plan), self._traffic(launch))
 
     def _whole(self, launch: ObservedLaunch) -> LaunchCounts:
         """Runs the whole kernel on memory that is put back."""
@@ -99,10 +98,9 @@ class LaunchCounter:
             monitor = _observe(own, instruments, lambda module: _rewrite(module, whole=True))
         finally:
             before.restore()
-        unique = unique_bytes(monitor, ())
-        return evaluate(plan, _counters(monitor, plan), unique, traces(monitor))
+        return evaluate(plan, _counters(monitor, plan), traffic(monitor))
 
-    def _traffic(self, launch: ObservedLaunch) -> tuple[tuple[int, int], tuple[AccessTrace, ...]]:
+    def _traffic(self, launch: ObservedLaunch) -> Traffic:
         stand_ins: list[dict[int, Kind]] = []
 
         def rewrite(module: Module) -> None:
@@ -116,7 +114,7 @@ class LaunchCounter:
         monitor = _observe(own, instruments, rewrite)
         if not stand_ins:  # the kernel was in the cache
             rewrite(launch.variants.parse())
-        return unique_bytes(monitor, stand_ins[0]), traces(monitor, stand_ins[0])
+        return traffic(monitor, stand_ins[0])
 
 
 def _observe(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
-from ttools.profiler.access.trace import AccessTrace
+from ttools.profiler.access.trace import AccessTrace, Traffic
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.rewrite import CountingPlan
 
@@ -102,16 +102,14 @@ class LaunchCounts:
 def evaluate(
     plan: CountingPlan,
     counters: Sequence[int],
-    unique: tuple[int, int] | None = None,
-    accesses: tuple[AccessTrace, ...] = (),
+    traffic: Traffic | None = None,
 ) -> LaunchCounts:
     """The counts of a launch.
 
     Args:
         plan: what the counters mean.
         counters: of one launch, by number.
-        unique: bytes that are loaded, and stored, at least once.
-        accesses: to tiles, traced.
+        traffic: what is accessed, if that was looked at.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for access in plan.accesses:
@@ -140,17 +138,16 @@ def evaluate(
         line.location = place
         total.add(line)
     ordered = sorted(lines.values(), key=lambda line: _order(line.location))
-    loaded, stored = unique or (None, None)
     return LaunchCounts(
         programs=counters[0],
         total=total,
         lines=tuple(ordered),
-        unique_loaded=loaded,
-        unique_stored=stored,
+        unique_loaded=traffic.unique_loaded if traffic else None,
+        unique_stored=traffic.unique_stored if traffic else None,
         depends_on_memory=plan.reads,
         exact=not plan.depends_on_writes,
         notes=tuple(plan.unsupported),
-        accesses=accesses,
+        accesses=traffic.accesses if traffic else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rewrites a kernel so that it only reads what it would access; and unites what was read.
+"""Rewrites a kernel so that it only reads what it would access.
 
 The bytes that a launch touches at least once must cross the memory bus, however good the caches;
 what it requests again may come from a cache. Stores become loads of the same places, so memory
@@ -7,16 +7,10 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-import numpy as np
-
 from ttools.interpreter.dead_code import remove_dead_code
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
-from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.profiler.access.trace import distinct, united
 from ttools.profiler.counting.rewrite import ACCESSES, CHECK, Kind, is_mask
 
 
@@ -73,20 +67,3 @@ def _use(b: Builder, value: Value) -> None:
     else:
         never = b.value("arith.cmpi", [value, value], type, {"predicate": "ne"})
     b.operation(CHECK, [never], attributes={"check": "traffic", "names": (), "message": ""})
-
-
-def unique_bytes(monitor: Monitor, stand_ins: Collection[int]) -> tuple[int, int]:
-    """Bytes that were read, and bytes that were written, at least once.
-
-    Args:
-        monitor: of a launch whose accesses left footprints.
-        stand_ins: loads that stand for stores and atomics.
-    """
-    accesses, _ = monitor.footprints()
-    writes = np.array(
-        [site.kind != "load" or site.operation in stand_ins for site in monitor.sites], np.bool_
-    )
-    sites = accesses.records["site"]
-    written = writes[sites] if len(sites) else np.zeros(0, np.bool_)
-    read, put = (united(distinct(accesses.take(np.flatnonzero(w)))) for w in (~written, written))
-    return read, put
