@@ -85,7 +85,9 @@ def traffic(monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({}
     footprints, _ = monitor.footprints()
     operation_of = np.array([site.operation for site in monitor.sites], np.int64)
     operations = operation_of[footprints.records["site"]]
-    loaded, stored, found = [], [], []
+    loaded: list[Footprints] = []
+    stored: list[Footprints] = []
+    found: list[AccessTrace] = []
     for operation in np.unique(operations).tolist():
         own = footprints.take(np.flatnonzero(operations == operation))
         site = monitor.sites[int(np.flatnonzero(operation_of == operation)[0])]
