@@ -8,7 +8,7 @@ import pytest
 from access_forms import FORMS, Form
 from test_guards import CUTS, check
 
-from ttools.interpreter.emit import access as emitted_access
+from ttools.interpreter.emit import whole_tile
 from ttools.interpreter.emit.tile_hull import Hull, tile_hull
 
 #: Forms that have a hull, and whether one that a mask makes smaller.
@@ -34,7 +34,7 @@ def told(form: Form, monkeypatch: pytest.MonkeyPatch, *, apart: bool = False) ->
         found.append(tile_hull(*arguments))  # type: ignore[arg-type]
         return None if apart else found[-1]
 
-    monkeypatch.setattr(emitted_access, "tile_hull", tell)
+    monkeypatch.setattr(whole_tile, "tile_hull", tell)
     # A text of its own, of which nothing has been compiled.
     form = dataclasses.replace(form, index=f"{form.index} + {17 + apart} * 0")
     for access in ("load", "atomic"):

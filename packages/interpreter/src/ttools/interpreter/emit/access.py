@@ -24,7 +24,14 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.out_of_line import out_of_line
-from ttools.interpreter.emit.probe import SHADOW, Prober, bit_lanes, call, lane_bits, load
+from ttools.interpreter.emit.probe import (
+    SHADOW,
+    Prober,
+    bit_lanes,
+    call,
+    lane_bits,
+    load,
+)
 from ttools.interpreter.emit.probe_layout import (
     CACHE_BASE,
     CACHE_BYTES,
@@ -35,12 +42,11 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.emit.strides import memory_order
 from ttools.interpreter.emit.synchronisation import access_flags
-from ttools.interpreter.emit.tile_hull import tile_hull
+from ttools.interpreter.emit.whole_tile import WholeTile, begins_inside, whole_tile
 from ttools.interpreter.ir import (
     IntegerType,
     Operation,
     PointerType,
-    Value,
     element_type,
     shape_of,
 )
@@ -172,12 +178,14 @@ class _Access:
     def guarded(self, perform: Perform, result: str) -> str:
         e, b = self.e, self.e.b
         yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
-        all_inside = self._tile_inside()
-        if all_inside is None:
+        whole = self._tile_inside()
+        if whole is None:
             self._branch(self._inside(), yes, no)
+        elif whole.exact:
+            self._branch(whole.inside, yes, no)
         else:
             some = b.label("beside")
-            self._branch(all_inside, yes, some)
+            self._branch(whole.inside, yes, some)
             b.start(some)
             with e.cold():
                 self._branch(self._inside(), yes, no)
@@ -259,35 +267,25 @@ class _Access:
         b.cond_branch(hint, yes, no)
 
     # ---- the common case
-    def _tile_inside(self) -> str | None:
-        """An i1, known before the loop that the access is in: all of the tile lies inside.
+    def _tile_inside(self) -> WholeTile | None:
+        """What is known, before the loop that the access is in, of all of the tile.
 
-        None where that cannot be told, or there is no loop.
+        None where that is nothing, or there is no loop.
         """
         e, pointer = self.e, self.op.operands[0]
         if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
             return None
         if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
             return None
-        preheader = e.b.preheaders[0]
-        if self.op not in preheader.known:
+        preheader, known = e.b.preheaders[0], self.prober.whole_tiles
+        # All places that evaluate an access come after the first in the same straight line, see
+        # `schedule`; what is out of line is in another function.
+        key = self.op, id(preheader.lines)
+        if key not in known:
             with e.b.before(preheader):
-                preheader.known[self.op] = self._hull_inside(pointer)
-        return preheader.known[self.op]
-
-    def _hull_inside(self, pointer: Value) -> str | None:
-        b, hull = self.e.b, tile_hull(self.e, pointer, mask_of(self.op))
-        if hull is None:
-            return None
-        low, bytes_ = self._bounds()
-        shift = self.site.size.bit_length() - 1
-        room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
-        last = b.emit(f"lshr i64 {hull.span}, {shift}") if shift else hull.span
-        room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
-        inside = self._begins(hull.start, low, room, 1)
-        if hull.idle is not None:
-            inside = b.emit(f"or i1 {inside}, {hull.idle}")
-        return inside if hull.guard is None else b.emit(f"and i1 {inside}, {hull.guard}")
+                mask, size = mask_of(self.op), self.site.size
+                known[key] = whole_tile(e, pointer, mask, size, self._bounds())
+        return known[key]
 
     def _inside(self) -> str:
         """An i1: every active lane is aligned and inside its memory."""
@@ -326,20 +324,9 @@ class _Access:
 
     def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
         """Whether start ≥ low, aligned, and so many elements from there end inside."""
-        shift = self.site.size.bit_length() - 1
-        return self._begins(start, low, self._room(bytes_, shift, elements), width)
-
-    def _begins(self, start: str, low: str, room: str, width: int) -> str:
-        """Whether start ≥ low, aligned, and fewer elements from there than `room`."""
-        b, vec = self.e.b, vector_type("i64", width)
-        shift = self.site.size.bit_length() - 1
-        index = b.emit(f"sub {vec} {start}, {b.splat(low, 'i64', width)}")
-        if shift:
-            # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
-            suffix = "i64" if width == 1 else f"v{width}i64"
-            by = b.splat(str(64 - shift), "i64", width)
-            index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
-        return b.emit(f"icmp ult {vec} {index}, {b.splat(room, 'i64', width)}")
+        size = self.site.size
+        room = self._room(bytes_, size.bit_length() - 1, elements)
+        return begins_inside(self.e.b, start, low, room, size, width)
 
     def _room(self, bytes_: str, shift: int, elements: int) -> str:
         """Where so many elements may begin, in elements from the lowest."""

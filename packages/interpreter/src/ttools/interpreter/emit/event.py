@@ -13,6 +13,7 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import Affine, Coords, origin
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
+from ttools.interpreter.emit.loop_names import argument_name
 from ttools.interpreter.emit.module import Shown
 from ttools.interpreter.emit.probe import Prober, call
 from ttools.interpreter.emit.representation import to_memory
@@ -161,8 +162,10 @@ def _place(e: Emitter, value: Value) -> int:
 def _name(e: Emitter, value: Value) -> str:
     if isinstance(element_type(value.type), PointerType):
         return ""
-    index = e.parameters.get(value) if value.defining_op is None else None
-    return variable_name(value) if index is None else f"%{index}"
+    if value.defining_op is None:
+        index = e.parameters.get(value)
+        return argument_name(value) if index is None else f"%{index}"
+    return variable_name(value)
 
 
 def variable_name(value: Value) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter.emit.linear_form import Form, Linear
-from ttools.interpreter.ir import IntegerType, Operation, Value, element_type, shape_of
+from ttools.interpreter.ir import Operation, Value, shape_of
 
 _DEPTH = 32
 #: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and
@@ -30,6 +30,7 @@ class MaskBox:
         firsts: lowest coordinates by axis, where a mask tells them; not below 0.
         ends: the coordinates past the highest; not beyond the extent.
         conditions: i1 values without any of which no lane is active.
+        exact: the mask lets everything in the box through.
     """
 
     linear: Linear
@@ -37,6 +38,7 @@ class MaskBox:
     firsts: dict[int, str] = field(default_factory=dict)
     ends: dict[int, str] = field(default_factory=dict)
     conditions: list[str] = field(default_factory=list)
+    exact: bool = True
 
     def restrict(self, mask: Value) -> None:
         """Takes a mask into account."""
@@ -57,32 +59,34 @@ class MaskBox:
 
     def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
         op = mask.defining_op
-        if op is None or depth > _DEPTH:
-            return
-        if op.name == "arith.andi":
+        name = "" if op is None or depth > _DEPTH else op.name
+        if op is not None and name == "arith.andi":
             for operand in op.operands:
                 self._visit(operand, axes, depth + 1)
-        elif op.name == "arith.cmpi":
-            self._compare(op, axes)
-        elif op.name == "tt.splat":
-            self._uniform(op.operands[0])
-        elif op.name in ("tt.broadcast", "tt.expand_dims", "tt.trans"):
+        elif op is not None and name in ("tt.broadcast", "tt.expand_dims", "tt.trans"):
             self._visit(op.operands[0], _axes_below(op, axes), depth + 1)
+        elif op is not None and name == "tt.splat":
+            self._uniform(op.operands[0])
+        elif op is None or name != "arith.cmpi" or not self._compare(op, axes):
+            self.exact = False
 
     def _uniform(self, scalar: Value) -> None:
-        known = self.linear.e.scalars.get(scalar)
-        if known is not None and known.startswith("%") and element_type(scalar.type) == _BIT:
+        known = self.linear.e.scalars.get(scalar, "")
+        if known.startswith("%"):
             self.conditions.append(known)
+        else:
+            self.exact = False
 
-    def _compare(self, op: Operation, axes: Sequence[int | None]) -> None:
+    def _compare(self, op: Operation, axes: Sequence[int | None]) -> bool:
+        """Takes a comparison into account; returns whether it could be."""
         linear, predicate = self.linear, str(op.attributes["predicate"])
         if predicate not in _RISING:
-            return
+            return False
         guards = list(linear.guards)
         forms = [linear.form(operand) for operand in op.operands]
         if forms[0] is None or forms[1] is None:
             linear.guards[:] = guards  # nothing depends on them
-            return
+            return False
         for form, operand in zip(forms, op.operands, strict=True):
             linear.limit_wide(form, operand)  # type: ignore[arg-type]
         gap = linear.difference(forms[0], forms[1])
@@ -90,10 +94,12 @@ class MaskBox:
         if not moving:
             condition = linear.e.b.emit(f"icmp {predicate} i64 {gap.base}, 0")
             self.conditions.append(condition)
-        elif len(moving) == 1 and gap.steps[moving[0]] in ("1", "-1"):
-            axis = axes[moving[0]]
-            if axis is not None:
-                self._bound(axis, gap, gap.steps[moving[0]], predicate)
+            return True
+        axis = axes[moving[0]]
+        if len(moving) > 1 or axis is None or gap.steps[moving[0]] not in ("1", "-1"):
+            return False
+        self._bound(axis, gap, gap.steps[moving[0]], predicate)
+        return True
 
     def _bound(self, axis: int, gap: Form, step: str, predicate: str) -> None:
         e = self.linear.e
@@ -105,9 +111,6 @@ class MaskBox:
             self.ends[axis] = self.linear.least(place, known)
         else:
             self.firsts[axis] = self.linear.greatest(place, self.firsts.get(axis, "0"))
-
-
-_BIT = IntegerType(1)
 
 
 def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...]:

@@ -23,6 +23,7 @@ from ttools.interpreter.emit.probe_layout import (
     REGION_BYTES,
 )
 from ttools.interpreter.emit.strides import addresses_differ
+from ttools.interpreter.emit.whole_tile import WholeTile
 from ttools.interpreter.ir import Operation, Value
 
 #: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
@@ -45,6 +46,7 @@ class Prober:
         bounds: per pointer parameter, the address and size of what may be accessed.
         leaders: the first site of each evaluation of an operation.
         copies: the site, and the place of its payload, of chunks that unrolled code accesses alike.
+        whole_tiles: what is known of all lanes of an access, by its operation and function.
         watches: whether the function tells what its variables hold.
     """
 
@@ -56,6 +58,7 @@ class Prober:
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
     copies: dict[object, tuple[int, int]] = field(default_factory=dict)
+    whole_tiles: dict[object, WholeTile | None] = field(default_factory=dict)
     watches: bool = True
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:

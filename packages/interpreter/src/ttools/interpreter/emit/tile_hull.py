@@ -25,12 +25,15 @@ class Hull:
         guard: an i1 without which nothing is known; None where nothing can wrap.
         idle: an i1: no lane is active, and the addresses are of no meaning; None if that is not
             known of any.
+        exact: active lanes touch both ends, unless the tile may wrap; else a mask may leave less
+            than what was understood of it.
     """
 
     start: str
     span: str
     guard: str | None
     idle: str | None
+    exact: bool
 
 
 def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
@@ -61,4 +64,4 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     guard = None
     for each in dict.fromkeys(linear.guards):
         guard = each if guard is None else e.b.emit(f"and i1 {guard}, {each}")
-    return Hull(start, span, guard, box.idle())
+    return Hull(start, span, guard, box.idle(), box.exact)
