@@ -51,13 +51,27 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
+        self._spans: list[tuple[str, str]] = []
+        self._kind = ""
         self.feed(document)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attributes)))
+        self._kind = dict(attributes).get("class") or "" if tag == "span" else ""
+        if self._kind:
+            self._spans.append((self._kind, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._kind = ""
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+        if self._kind:
+            self._spans[-1] = self._kind, self._spans[-1][1] + data
+
+    def texts(self, kind: str) -> list[str]:
+        """Of all spans of a class."""
+        return [text for each, text in self._spans if each == kind]
 
     def all(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
         return [a for t, a in self.elements if t == tag and kind in (a.get("class") or "")]
@@ -118,6 +132,37 @@ def test_a_click_on_a_kernel_shows_its_source(
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
     hot = [a for a in page.all("div", "line") if a["style"] != "--heat: 0"]
     assert len(hot) == 3  # the line of the first kernel, load and store of the second
+
+
+def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) -> None:
+    x = torch.ones(1 << 22)
+    with profile(device="h100") as prof:
+        square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
+    frame = prof.lines.set_index("line")
+    assert frame["time_share"].sum() == pytest.approx(1.0, abs=0.02)
+    page = opened(prof, tmp_path, dump_dom)
+    assert "Colour is the share of the time, by samples." in page.words
+    shown = {
+        int(number): float((a["style"] or "").removeprefix("--heat: "))
+        for a, number in zip(page.all("div", "line"), page.texts("at"), strict=True)
+    }
+    most = frame["time_share"].max()
+    for line, share in frame["time_share"].dropna().items():
+        assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)
+    facts = [text for text in page.texts("facts") if text]
+    assert all(re.match(r"about \d+\.\d% of the time; ", text) for text in facts)
+    assert "projected" in page.words
+    assert any(word.endswith("whatever takes longest hides the rest.") for word in page.words)
+
+
+def test_lines_without_times_are_coloured_by_what_they_do(
+    tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    x = torch.ones(1000)
+    with profile(line_times=False) as prof:
+        square_kernel[(4,)](x, 1000, BLOCK=256)
+    page = opened(prof, tmp_path, dump_dom)
+    assert "Colour is the share of bytes, or of operations where those are more." in page.words
 
 
 @pytest.mark.parametrize(("column", "clicks"), [("launches", 1), ("launches", 2), ("total_s", 2)])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ttools.profiler.call_tree import Node
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -200,8 +201,10 @@ def _kernels(profiled: Profile) -> Table:
             "launches",
             "total",
             "share",
+            "min",
             "median",
             "p95",
+            "max",
             "overhead",
             "flop",
             "bytes",
@@ -215,7 +218,7 @@ def _kernels(profiled: Profile) -> Table:
             row["config"],
             f"{row['launches']:,}",
             *(seconds(row["total_s"]), f"{row['share']:.0%}"),
-            *(seconds(row[name]) for name in ("median_s", "p95_s", "overhead_median_s")),
+            *(seconds(row[name]) for name in _SPREAD),
             *(amount(row["flops"]), amount(row["bytes"], "B"), amount(row["unique_bytes"], "B")),
             _share(row["masked_share"]),
         )
@@ -231,28 +234,36 @@ def _bounds(profiled: Profile) -> Table:
     on_device = "efficiency" in profiled.frame
     names = ["time of a launch", "flop per byte", "flop/s", "bytes/s"]
     projected = "projected_s" in profiled.frame
-    names += ["of the time"] if on_device else []
+    names += ["of the peak"] if on_device else []
     for name in [*names, "projected"] if projected else names:
         table.add_column(name, justify="right")
     table.caption = ASSUMPTIONS
+    if on_device:
+        table.caption += ". Operations and unique bytes per second are those reached"
     if projected:
         table.caption += f". Projected, not bounded: {PROJECTION}"
     table.caption_justify = "left"
     for row in profiled.frame.to_dict("records"):
-        limit, flops = row["bound_s"], row["flops"]
+        limit = row["bound_s"]
         known = isinstance(limit, float) and limit > 0
+        rates = _rates(row, on_device)
         table.add_row(
             row["kernel"],
             row["config"],
             row["limited_by"] if known else "unknown",
             seconds(limit),
             _number(row["intensity"]),
-            amount(flops / limit) if known else "",
-            amount(row["unique_bytes"] / limit, "B") if known else "",
+            *((amount(rates[0]), amount(rates[1], "B")) if known else ("", "")),
             *([_share(row["efficiency"])] if on_device else []),
             *([seconds(row["projected_s"])] if projected else []),
         )
     return table
+
+
+def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
+    """Operations and unique bytes per second: as measured there, else as the bound allows."""
+    taken = row["mean_s"] if on_device else row["bound_s"]
+    return row["flops"] / taken, row["unique_bytes"] / taken
 
 
 def _compiled(profiled: Profile) -> Table:

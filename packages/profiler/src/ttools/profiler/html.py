@@ -18,6 +18,7 @@ from ttools.core.reports.report import shown_path
 from ttools.profiler.advice import Hint
 from ttools.profiler.configuration import config_text
 from ttools.profiler.counting.costs import OTHER_UNITS
+from ttools.profiler.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.roofline import ASSUMPTIONS
 from ttools.profiler.session import Sample
 
@@ -47,6 +48,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         place=profiled.place,
         device=profiled.device.name if profiled.device else "",
         assumptions=ASSUMPTIONS,
+        projection=PROJECTION if "projected_s" in names else "",
         launches=profiled.launches,
         configs=any(row["config"] for row in rows),
         columns=[(name, _COLUMNS[name]) for name in names],
@@ -74,8 +76,10 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "total_s": ("total", "time"),
     "share": ("share", "share"),
     "mean_s": ("mean", "time"),
+    "min_s": ("min", "time"),
     "median_s": ("median", "time"),
     "p95_s": ("p95", "time"),
+    "max_s": ("max", "time"),
     "overhead_median_s": ("launch overhead", "time"),
     "flops": ("flop", "amount"),
     "bytes": ("bytes", "bytes"),
@@ -85,7 +89,7 @@ _COLUMNS: dict[str, tuple[str, str]] = {
     "gbytes": ("GB/s", "number"),
     "bound_s": ("at least", "time"),
     "limited_by": ("limited by", "text"),
-    "efficiency": ("of the time", "share"),
+    "efficiency": ("of the peak", "share"),
     "projected_s": ("projected", "time"),
     "registers": ("registers", "count"),
     "spilled": ("spilled", "bytes"),
@@ -144,7 +148,12 @@ def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
         entry = found.setdefault(key, {"first": row["line"], "at": {}})
         entry["at"][row["line"]] = row
     return [
-        {"kernel": kernel, "file": shown_path(file, root), "lines": shown}
+        {
+            "kernel": kernel,
+            "file": shown_path(file, root),
+            "lines": shown,
+            "timed": _is_timed(entry["at"]),
+        }
         for (kernel, file), entry in found.items()
         if (shown := _lines(file, entry))
     ]
@@ -161,8 +170,7 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     except (SyntaxError, IndentationError):
         own = 1
     last = min(len(every), max([first + own - 1, *known]), first + _MOST_LINES)
-    timed = any(row["time_share"] for row in known.values())
-    weight = _time_weight if timed else _weight
+    weight = _time_weight if _is_timed(known) else _weight
     most = max([weight(row) for row in known.values()], default=0)
     shown = []
     for number in range(first, last + 1):
@@ -176,6 +184,10 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return shown
+
+
+def _is_timed(lines: Mapping[int, Any]) -> bool:
+    return any(row["time_share"] for row in lines.values())
 
 
 def _weight(row: Mapping[str, Any]) -> float:
