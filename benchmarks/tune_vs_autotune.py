@@ -8,8 +8,8 @@ Per kernel: a cold guided tuning of a quarter of the space for each of three sha
 worker processes included; a cold exhaustive `triton.autotune` for the first one. Both winners and
 the best configuration of the samples (of `record_spaces.py`) are timed in turns. Cold means that
 nothing was compiled before; the disk caches of both are new. `--repeats` tunes the second shape of
-some kernels so often anew, by the default budget, and again with the lock file of the last: how
-often does the same win?
+some kernels so often anew, by the default budget: with worker processes, in this process, and with
+the lock file of the last; how often does the same win?
 """
 
 from __future__ import annotations
@@ -136,16 +136,19 @@ def compare(
 
 
 def repeat(problem: TuningProblem, shape: Mapping[str, int], times: int) -> dict[str, Any]:
-    """How often each configuration wins, tuned anew each time and with a lock file."""
+    """How often each configuration wins, tuned anew each time and with a lock file.
+
+    In this process the search does not know what compilation tells.
+    """
     os.environ["TRITON_CACHE_DIR"] = tempfile.mkdtemp()
-    arguments, grid = problem.inputs(**shape)
     lock = Path(tempfile.mkdtemp()) / "lock.json"
     counts: dict[str, Any] = {}
-    for name, locked in (("tuned", False), ("locked", True)):
+    for name, workers in (("tuned", None), ("tuned in process", 0), ("locked", 0)):
         found: Counter[str] = Counter()
         for _ in range(times):
-            tuner = autotuned(problem)
-            with TuningRun(TuneOptions(workers=0), on="gpu", lock=lock, locked=locked):
+            tuner, locked = autotuned(problem), name == "locked"
+            arguments, grid = problem.inputs(**shape)  # memory of its own, as another program has
+            with TuningRun(TuneOptions(workers=workers), on="gpu", lock=lock, locked=locked):
                 tuner[grid](**arguments)
             found[config_key(values_of(tuner.best_config))] += 1
         counts[name] = found.most_common()

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 import ttools.tuner
+from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.gpu_timer import GpuTimer
 from ttools.tuner.store import Store
@@ -91,3 +92,31 @@ def test_graphs_and_events_agree_on_work_that_is_not_short() -> None:
     assert graph is not None, "elementwise work can be captured"
     assert 0.7 < sorted(graph)[4] / events < 1.4
     assert timer.seconds_in_graph(lambda: None, lambda: x.sum().item(), 2) is None
+
+
+def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None:
+    n, configs = 1 << 16, [config(256), config(1024)]
+    x, out = torch.rand(n, device="cuda"), torch.zeros(n, device="cuda")
+
+    def captured(kernel) -> torch.Tensor:
+        out.zero_()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
+        graph.replay()
+        return out.clone()
+
+    def run() -> TuningRun:
+        return TuningRun(TuneOptions(workers=0), store=tmp_path / "store.sqlite")
+
+    kernel = triton.autotune(configs, key=["n"])(scale_kernel)
+    with run(), pytest.raises(UsageError, match="once before the capture begins"):
+        captured(kernel)
+    assert torch.ones(2, device="cuda").sum().item() == 2.0, "the context is as good as before"
+    with run():
+        launch(kernel, n)
+        assert torch.allclose(captured(kernel), 2 * x)
+    fresh = triton.autotune(configs, key=["n"])(scale_kernel)
+    with run() as recalled:
+        assert torch.allclose(captured(fresh), 2 * x)
+    assert recalled.session.results == []

@@ -133,6 +133,27 @@ def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
     assert axes.points(space).tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
 
 
+def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
+    configs = [triton.Config({"A": a}, num_warps=w) for a in (64, 128) for w in (1, 2)]
+    space = candidates(configs)
+    axes = Axes(space)
+    assert axes.count == 3
+    assert axes.points(space).tolist() == [[0, 0, 0.5], [0, 1, 0], [1, 0, 1], [1, 1, 0.5]]
+    assert Axes(space[::2]).count == 1
+    assert Axes([]).count == 0
+
+
+def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
+    space = space_of(4, 4)
+    axes = Axes(space)
+    by_places = {tuple(axes.places(each).values()): each for each in space}
+    near = [places for places, each in by_places.items() if axes.are_near(by_places[1, 1, 1], each)]
+    single = {(n, 1, 1) for n in (0, 2, 3)} | {(1, n, 1) for n in (0, 2, 3)}
+    single |= {(1, 1, n) for n in (0, 2, 3)}
+    steps = {p for p in by_places if sorted(abs(n - 1) for n in p) == [0, 1, 1]}
+    assert set(near) == single | steps
+
+
 def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
     space = space_of(6, 5)
     chosen = [each.place for each in spread(space, 8, seed=3)]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import Checks, winner
+from ttools.tuner.bench import MOST_EQUAL, MOST_FINALISTS, Checks, finalists, winner
 from ttools.tuner.store import Store
 from ttools.tuner.trial import candidates
 
@@ -154,6 +157,32 @@ def test_equal_medians_go_to_the_first() -> None:
     first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
     assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.005] * 3)]) is first
     assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.02] * 3)]) is second
+
+
+def test_of_many_samples_only_the_size_of_the_difference_counts() -> None:
+    first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
+    near, far = [1.0, 1.0, 1.1] * 2, [1.02, 1.02, 0.99] * 2
+    assert winner([(second, near), (first, far)]) is first, "it may be by chance"
+    assert winner([(second, near * 10), (first, far * 10)]) is second
+    assert winner([(second, near * 10), (first, [1.009] * 60)]) is first
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(100, 130), min_size=1, max_size=30), st.randoms(use_true_random=False))
+def test_what_may_be_equal_to_the_best_is_compared_with_it(
+    costs: list[int], order: random.Random
+) -> None:
+    space = candidates([triton.Config({"A": n}) for n in range(len(costs))])
+    timed = list(zip(space, map(float, costs), strict=True))
+    chosen = [each.place for each in finalists(timed)]
+    order.shuffle(timed)
+    assert [each.place for each in finalists(timed)] == chosen == sorted(chosen)
+    least = min(costs)
+    assert costs.index(least) in chosen
+    equal = [place for place, cost in enumerate(costs) if cost <= least * 1.03]
+    assert equal[:MOST_EQUAL] == [place for place in chosen if place in equal[:MOST_EQUAL]]
+    assert len(chosen) <= MOST_EQUAL + MOST_FINALISTS
+    assert all(costs[place] <= least * 1.15 for place in chosen)
 
 
 def test_a_single_configuration_needs_no_lock(tmp_path: Path) -> None:

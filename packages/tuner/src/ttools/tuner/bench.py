@@ -33,6 +33,12 @@ FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
 FINALIST_RATIO, MOST_FINALISTS, ROUNDS = 1.15, 5, 9
 #: Medians this close are equal; the first in the order of the space wins.
 TIE = 0.01
+#: What is this close to the best may be its equal, and is a finalist too; of these at most so many,
+#: the first in the order of the space.
+MAYBE_EQUAL, MOST_EQUAL = 0.03, 12
+#: Of fewer samples, medians are also equal if their intervals overlap: it may be by chance that
+#: they differ.
+MANY_SAMPLES = 45
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,8 +297,10 @@ class Bench:
         require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)
         self.restore()  # of what hooks did
         with sanitize(only=[self._launch.kernel]) as checked:
-            for each in self._pointees.tensors.values():
+            reached = self._pointees.tensors.values()
+            for each in reached:
                 each.data_ptr()  # so that the sanitizer knows of it
+            checked.session.adopt([*self._launch.arguments.values(), *reached])
             self._launch.run(candidate.config)
         errors = [found for found in checked.findings if found.severity == "error"]
         if not errors:
@@ -312,21 +320,28 @@ def reason_of(error: Exception) -> str:
 
 
 def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
-    """Configurations close to the best, in the order of the space."""
+    """Configurations close to the best, in the order of the space.
+
+    All that may be equal to it are among them, as far as there is room: which of these are the
+    fastest is chance, and the first of them is to win each time.
+    """
     ordered = sorted(timed, key=lambda pair: (pair[1], pair[0].place))
     best = ordered[0][1]
     close = [each for each, cost in ordered if cost <= best * FINALIST_RATIO][:MOST_FINALISTS]
-    return sorted(close, key=lambda each: each.place)
+    equal = [each for each, cost in ordered if cost <= best * (1 + MAYBE_EQUAL)]
+    equal = sorted(equal, key=lambda each: each.place)[:MOST_EQUAL]
+    return sorted({each.place: each for each in (*close, *equal)}.values(), key=lambda e: e.place)
 
 
 def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
     """The configuration with the least median; of equals the first in the order of the space.
 
-    Equal are medians within `TIE` of the least, and those whose interval overlaps with its own.
+    Equal are medians within `TIE` of the least, and those of fewer than `MANY_SAMPLES` samples
+    whose interval overlaps with its own.
     """
     medians = [(each, statistics.median(samples), samples) for each, samples in timed]
     _, best, samples = min(medians, key=lambda row: row[1])
-    interval = median_interval(samples)
+    interval = median_interval(samples) if len(samples) < MANY_SAMPLES else None
     return min(
         (
             each

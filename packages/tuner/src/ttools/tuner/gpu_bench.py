@@ -25,8 +25,9 @@ from ttools.tuner.trial import Candidate, Trial
 
 #: A configuration is timed for so long, within these limits.
 SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
-#: Samples of a configuration in each turn of the comparison.
-PER_TURN = 5
+#: Samples of a configuration in each turn of the comparison; of a short one, whose samples differ
+#: by several percent.
+PER_TURN, PER_SHORT_TURN = 5, 20
 
 
 class GpuBench(Bench):
@@ -99,11 +100,10 @@ class GpuBench(Bench):
             for each in finalists if turn % 2 == 0 else reversed(finalists):
                 prepare, work = self._parts(each)
                 found = self._timer.seconds(prepare, work, 1)
-                if found[0] < SHORT_S:
-                    graph = self._timer.seconds_in_graph(prepare, work, PER_TURN)
-                    samples[each.key] += graph or self._timer.seconds(prepare, work, PER_TURN)
-                else:
-                    samples[each.key] += self._timer.seconds(prepare, work, PER_TURN)
+                is_short = found[0] < SHORT_S
+                count = PER_SHORT_TURN if is_short else PER_TURN
+                graph = self._timer.seconds_in_graph(prepare, work, count) if is_short else None
+                samples[each.key] += graph or self._timer.seconds(prepare, work, count)
         return samples
 
     def _run(self, candidate: Candidate) -> tuple[float, dict[str, Any]]:

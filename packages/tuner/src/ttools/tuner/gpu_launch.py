@@ -40,6 +40,13 @@ class GpuLaunch(TunedLaunch):
     programs: Callable[[Any], int | None]
 
 
+def being_captured() -> bool:
+    """Whether what is launched now becomes part of a CUDA graph, and does not run yet."""
+    import torch
+
+    return bool(torch.cuda.is_current_stream_capturing())
+
+
 def is_active() -> bool:
     """Whether autotuned launches on the GPU are being tuned."""
     return bool(_active)

@@ -56,8 +56,8 @@ def guided(
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
     """Those that should be good or are spread over the space, then what promises most.
 
-    Turns go to the greatest expected improvement and to the most promising one that differs from
-    the best in a single parameter.
+    Turns go to the greatest expected improvement and to the most promising one that is near the
+    best: that differs from it in a single parameter, or in two by a step each.
 
     Args:
         space: the candidates.
@@ -105,7 +105,7 @@ def _promise(
     mean, deviation = model.predict(left)
     best, least = min(known, key=lambda pair: (pair[1], pair[0].place))
     if is_near:
-        near = np.array([axes.distance(each, best) == 1 for each in left])
+        near = np.array([axes.are_near(each, best) for each in left])
         if near.any():
             return np.where(near, HOPE * deviation - mean, -np.inf)
     return expected_improvement(mean, deviation, math.log(least))

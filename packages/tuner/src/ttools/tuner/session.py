@@ -16,6 +16,7 @@ from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import AnyBench
 from ttools.tuner.experience import experience
+from ttools.tuner.gpu_launch import being_captured
 from ttools.tuner.guided import Known
 from ttools.tuner.lock import Lock
 from ttools.tuner.measuring import Measuring
@@ -106,7 +107,9 @@ class Session:
             if self._lock is not None:
                 return self._run_locked(launch, space, self._lock.find(problem))
             if problem not in self._winners:
-                self._winners[problem] = self._find(problem, launch, space)
+                captured = self._measuring.on_gpu and being_captured()
+                find = self._recall if captured else self._find
+                self._winners[problem] = find(problem, launch, space)
         key = self._winners[problem]
         chosen = next((each for each in space if each.key == key), space[0])
         return _run_chosen(launch, chosen)
@@ -120,6 +123,22 @@ class Session:
                 "configurations any more; tune without --locked first"
             )
         return _run_chosen(launch, chosen)
+
+    def _recall(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str:
+        """The stored winner, for a launch that cannot be tuned as it becomes part of a graph.
+
+        Raises:
+            UsageError: there is none.
+        """
+        stored = None if self._store is None or self._options.fresh else self._store.entry(problem)
+        if stored is None or stored.winner not in {each.key for each in space}:
+            raise UsageError(
+                f"{problem}: a launch that is captured in a CUDA graph cannot be tuned, as nothing "
+                "runs before the graph is replayed; launch the kernel for this key once before "
+                "the capture begins, as triton.autotune needs it too"
+            )
+        assert stored.winner is not None
+        return stored.winner
 
     def _find(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
         told = where(launch)

@@ -1,8 +1,10 @@
 """A model of what configurations cost: scikit-learn's Gaussian process over their values.
 
 Owns how a configuration is a point: each parameter is the place of its value among all values it
-has in the space, in order if they are numbers, from 0 to 1. Costs are modelled as logarithms, so
-that differences are ratios. Must not know what is tried next.
+has in the space, in order if they are numbers, from 0 to 1. One more axis is what a warp has to do,
+in doublings: kernels are often as good along a diagonal of the others, where larger blocks have
+more warps. Costs are modelled as logarithms, so that differences are ratios. Must not know what is
+tried next.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import numpy.typing as npt
 from ttools.tuner.trial import Candidate
 
 Array = npt.NDArray[np.float64]
+#: With fewer parameters that are numbers, what a warp has to do is nothing new.
+_FEWEST_FOR_WORK = 2
 #: Of the ways along an axis, how far apart values must be to tell little of each other.
 _FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
 #: Variance of noise, relative to that of the costs.
@@ -47,6 +51,16 @@ class Axes:
             name: {repr(value): place for place, value in enumerate(values)}
             for name, values in self.values.items()
         }
+        work = [math.log2(each.work) for each in space] or [0.0]
+        self._least_work, self._work_range = min(work), max(work) - min(work)
+        counted = [n for n, v in self.values.items() if all(type(each) is int for each in v)]
+        if len(counted) < _FEWEST_FOR_WORK:
+            self._work_range = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many axes there are."""
+        return len(self.values) + (self._work_range > 0)
 
     def places(self, candidate: Candidate) -> dict[str, int]:
         """Of a candidate's values, by parameter."""
@@ -54,10 +68,11 @@ class Axes:
             name: places[repr(candidate.values.get(name))] for name, places in self._places.items()
         }
 
-    def distance(self, one: Candidate, other: Candidate) -> int:
-        """In how many parameters two candidates differ."""
+    def are_near(self, one: Candidate, other: Candidate) -> bool:
+        """Whether two candidates differ in a single parameter, or in two by a step each."""
         own, its = self.places(one), self.places(other)
-        return sum(own[name] != its[name] for name in own)
+        steps = [abs(own[name] - its[name]) for name in own if own[name] != its[name]]
+        return len(steps) == 1 or steps == [1, 1]
 
     def points(self, candidates: Sequence[Candidate]) -> Array:
         """A row per candidate, an axis per column, each one long."""
@@ -65,7 +80,11 @@ class Axes:
             [place / (len(self.values[name]) - 1) for name, place in self.places(each).items()]
             for each in candidates
         ]
-        return np.array(rows, dtype=np.float64).reshape(len(candidates), len(self.values))
+        points = np.array(rows, dtype=np.float64).reshape(len(candidates), len(self.values))
+        if not self._work_range:
+            return points
+        work = np.array([math.log2(each.work) for each in candidates])
+        return np.column_stack([points, (work - self._least_work) / self._work_range])
 
 
 def _ordered(values: list[Any]) -> list[Any]:
@@ -98,7 +117,7 @@ class Surrogate:
         from threadpoolctl import threadpool_limits
 
         self._axes, self._prior = axes, prior
-        scale = [_FIRST_LENGTH] * len(axes.values)
+        scale = [_FIRST_LENGTH] * axes.count
         kernel = ConstantKernel(1.0, (0.1, 10.0)) * Matern(scale, _LENGTHS, nu=2.5)
         self._model: Any = GaussianProcessRegressor(
             kernel + WhiteKernel(_FIRST_NOISE, _NOISES) if like is None else like._model.kernel_,

@@ -1,0 +1,80 @@
+"""Launches that become part of a CUDA graph: what may decide their configuration, without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import triton
+import triton.language as tl
+
+from ttools.core.errors import UsageError
+from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.tuner import TuneOptions, session
+from ttools.tuner.problem import problem_of
+from ttools.tuner.session import Session
+from ttools.tuner.store import Store
+from ttools.tuner.trial import candidates
+
+DEVICE = "cuda: one for tests"
+
+
+@triton.jit
+def nothing_kernel(n, BLOCK: tl.constexpr):
+    pass
+
+
+def launch_of(launched: list[int]) -> TunedLaunch:
+    configs = [triton.Config({"BLOCK": block}) for block in (8, 16)]
+    tuner: Any = triton.autotune(configs, key=["n"])(nothing_kernel)
+    return TunedLaunch(
+        kernel="nothing_kernel",
+        tuner=tuner,
+        configs=configs,
+        arguments={"n": 5},
+        run=lambda config: launched.append(config.kwargs["BLOCK"]),
+        choose=lambda config: None,
+        compiled=lambda config: None,
+        key=(5,),
+    )
+
+
+@pytest.fixture(autouse=True)
+def capturing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "gpu_device", lambda: DEVICE)
+    monkeypatch.setattr(session, "being_captured", lambda: True)
+
+
+def session_of(store: Store | None = None, **options: Any) -> Session:
+    return Session(TuneOptions(workers=0, **options), store=store, on_gpu=True)
+
+
+def test_a_launch_that_was_never_tuned_is_refused_with_what_to_do() -> None:
+    launched: list[int] = []
+    own = session_of()
+    with pytest.raises(UsageError, match=r"nothing_kernel: .*once before the capture"):
+        own.tune(launch_of(launched))
+    assert (launched, own.results) == ([], [])
+
+
+def test_the_store_decides_unless_all_is_to_be_tried_anew(tmp_path: Path) -> None:
+    launched: list[int] = []
+    launch = launch_of(launched)
+    store = Store(tmp_path / "store.sqlite")
+    winner = candidates(launch.configs)[1].key
+    store.decide(problem_of(launch, DEVICE), winner, {}, complete=True, place=("kernel.py", 1))
+    session_of(store).tune(launch)
+    assert launched == [16]
+    with pytest.raises(UsageError, match="captured"):
+        session_of(store, fresh=True).tune(launch)
+    store.close()
+
+
+def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_path: Path) -> None:
+    launch = launch_of([])
+    store = Store(tmp_path / "store.sqlite")
+    store.decide(problem_of(launch, DEVICE), "gone", {}, complete=True, place=("kernel.py", 1))
+    with pytest.raises(UsageError, match="captured"):
+        session_of(store).tune(launch)
+    store.close()
