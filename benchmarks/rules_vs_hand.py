@@ -48,7 +48,7 @@ def slowdown(row: Recorded, wanted: Mapping[str, Any]) -> float:
     return (row.costs[nearest.key] or math.inf) / row.best
 
 
-def entry_of(row: Recorded) -> Entry:
+def entry_of(row: Recorded, device: str) -> Entry:
     """As a store has it."""
     trials = []
     for each in row.space:
@@ -60,7 +60,7 @@ def entry_of(row: Recorded) -> Entry:
     # A rule knows what the kernel is passed, not the grid.
     names = next(each.key for each in PROBLEMS if each.name == row.kernel)
     key = json.dumps({**{name: row.shape[name.lower()] for name in names}, "dtypes": []})
-    problem = Problem(kernel=row.kernel, source="", key=key, device="", versions="")
+    problem = Problem(kernel=row.kernel, source="", key=key, device=device, versions="")
     return Entry(problem=problem, trials=trials)
 
 
@@ -73,8 +73,8 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     means = []
     for file in parser.parse_args().files:
-        rows = read_samples(file)
-        for rule in synthesise([entry_of(row) for row in rows]):
+        rows, device = read_samples(file), json.loads(file.read_text())["device"]
+        for rule in synthesise([entry_of(row, device) for row in rows]):
             own = [row for row in rows if row.kernel == rule.kernel]
             mean, worst = rule.regret.held_out_mean, rule.regret.held_out_worst
             assert mean is not None

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from ttools.core.errors import UsageError
 from ttools.tuner import heuristics
 from ttools.tuner.problem import Problem
+from ttools.tuner.rules.document import _read as _read_row
 from ttools.tuner.rules.document import read_rules, rules_text
-from ttools.tuner.rules.features import Feature, facts_of, features_of
+from ttools.tuner.rules.features import Feature, facts_of, features_of, tile_sides
 from ttools.tuner.rules.python import module_text
 from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
 from ttools.tuner.store import Entry
@@ -151,6 +152,69 @@ def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
         read_rules(path)
     with pytest.raises(UsageError, match="cannot read the file of rules"):
         read_rules(tmp_path / "none.json")
+
+
+# ---- how tiles fill a GPU
+H200 = "cuda: NVIDIA H200 (sm_90)"
+
+
+def product_tuning(m: int, n: int, device: str = H200) -> Entry:
+    """Large tiles are best unless they leave multiprocessors idle in their last turn."""
+    tiles = -(-m // 128) * -(-n // 128)
+    turns = -(-tiles // 132)
+    costs = {128: 2.0 * turns, 64: 0.6 * -(-4 * tiles // 132)}
+    trials = [
+        Trial(values={"BLOCK_M": side, "BLOCK_N": side}, status="ok", samples=(cost,) * 9)
+        for side, cost in costs.items()
+    ]
+    key = json.dumps({"M": m, "N": n, "dtypes": ["float16"]})
+    problem = Problem(kernel="mm_kernel", source="s", key=key, device=device, versions="v")
+    return Entry(problem=problem, trials=trials)
+
+
+SHAPES = [(128 * m, 128 * n) for m in (4, 8, 11, 12, 13, 23) for n in (4, 8, 12, 13, 16, 24)]
+
+
+@pytest.fixture(scope="module")
+def product_rules() -> Any:
+    (rules,) = synthesise([product_tuning(*shape) for shape in SHAPES])
+    return rules
+
+
+def test_rules_ask_how_tiles_fill_the_device(product_rules: Any) -> None:
+    rules = product_rules
+    asked = {split.feature.kind for split in splits(rules.tree)}
+    assert asked & {"waves", "fill"}
+    assert rules.multiprocessors == 132
+    assert rules.regret.held_out_mean < 0.05
+    blind = synthesise([product_tuning(*shape, device="a new GPU") for shape in SHAPES])[0]
+    assert not {split.feature.kind for split in splits(blind.tree)} & {"waves", "fill"}
+    assert blind.regret.held_out_mean > rules.regret.held_out_mean
+
+
+def splits(tree: Any) -> list[Split]:
+    return [tree, *splits(tree.below), *splits(tree.above)] if isinstance(tree, Split) else []
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 9000), st.integers(1, 9000))
+def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> None:
+    text = module_text([product_rules])
+    scope: dict[str, Any] = {}
+    exec(compile(text, "rules.py", "exec"), scope)
+    again = _read_row(json.loads(rules_text([product_rules]))["rules"][0])
+    assert again == product_rules
+    facts = {"M": m, "N": n, "multiprocessors": 132}
+    assert scope["choose_for_mm_kernel"]({"M": m, "N": n}) == again.choose(facts)
+
+
+def test_sides_of_tiles_are_told_by_their_names() -> None:
+    products = {"BLOCK_SIZE_M": 1, "BLOCK_SIZE_N": 1, "GROUP_SIZE_M": 1, "num_warps": 4}
+    assert tile_sides(["M", "N", "K"], products) == {"M": "BLOCK_SIZE_M", "N": "BLOCK_SIZE_N"}
+    rows = {"BLOCK": 1, "ROWS": 1}
+    assert tile_sides(["rows", "columns"], rows) == {"rows": "ROWS", "columns": "BLOCK"}
+    assert tile_sides(["n"], {"XBLOCK": 1}) == {"n": "XBLOCK"}
+    assert tile_sides(["length", "head"], {"BLOCK": 1}) == {}
 
 
 def test_nothing_timed_makes_no_rules() -> None:

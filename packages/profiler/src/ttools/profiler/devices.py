@@ -162,7 +162,12 @@ def device_of_machine() -> Device | None:
 
     if not torch.cuda.is_available():
         return None
-    word = _plain(torch.cuda.get_device_name())
+    return device_called(torch.cuda.get_device_name())
+
+
+def device_called(text: str) -> Device | None:
+    """A GPU by what its driver calls it, as `NVIDIA H100 80GB HBM3`; None if it is unknown."""
+    word = _plain(text)
     found = [name for name in DEVICES if word.startswith(name)]
     return DEVICES[max(found, key=len)] if found else None
 

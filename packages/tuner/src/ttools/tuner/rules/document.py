@@ -57,7 +57,8 @@ def _read_tree(data: dict[str, Any]) -> Tree:
     if "config" in data:
         return Leaf(int(data["config"]))
     own = data["feature"]
-    feature = Feature(own["kind"], tuple(own["names"]), own["value"])
+    value = tuple(own["value"]) if isinstance(own["value"], list) else own["value"]
+    feature = Feature(own["kind"], tuple(own["names"]), value)
     return Split(feature, data["at_most"], _read_tree(data["yes"]), _read_tree(data["no"]))
 
 
@@ -73,12 +74,19 @@ def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]
     rules = known[kernel]
 
     def value(name: str) -> Callable[[dict[str, Any]], Any]:
-        return lambda arguments: rules.choose(facts_of_arguments(arguments, _device()))[name]
+        return lambda arguments: rules.choose(
+            facts_of_arguments(arguments, *_device(rules.multiprocessors))
+        )[name]
 
     return {name: value(name) for name in rules.configs[0]}
 
 
-def _device() -> str:
+def _device(multiprocessors: int | None) -> tuple[str, int | None]:
+    """The GPU and its multiprocessors; without one as many as were measured."""
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    if not torch.cuda.is_available():
+        return "cpu", multiprocessors
+    current = torch.cuda.current_device()
+    count = torch.cuda.get_device_properties(current).multi_processor_count
+    return torch.cuda.get_device_name(current), int(count)

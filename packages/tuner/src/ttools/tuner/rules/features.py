@@ -1,4 +1,4 @@
-"""What a rule may ask of a launch: its numbers, their product, its dtypes, its device.
+"""What a rule may ask of a launch: its numbers, how they fill the device, its dtypes, its device.
 
 Owns how a question is put to stored tunings and to launches alike. Must not know how questions are
 chosen.
@@ -13,10 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ttools.profiler.devices import device_called
+from ttools.tuner.cost import MULTIPROCESSORS as _COUNTS
 from ttools.tuner.problem import Problem
 
-#: The key under which the dtypes of a launch's tensors are kept, and its device.
-DTYPES, DEVICE = "dtypes", "device"
+#: The key under which the dtypes of a launch's tensors are kept, its device, and how many
+#: multiprocessors that has; this one is missing where it is unknown.
+DTYPES, DEVICE, MULTIPROCESSORS = "dtypes", "device", "multiprocessors"
+#: Tiles have at most so many dimensions.
+_MOST_SIDES = 3
+#: Words in the names of parameters that are no sides of tiles, though they name a number.
+_NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
+#: Parameters that are the side of a tile of the only number that no other names.
+_LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -24,13 +33,15 @@ class Feature:
     """A question with a number for an answer; 1 and 0 for yes and no.
 
     Attributes:
-        kind: `number`, the value of an argument; `product`, of several; `equals`, whether an
-            argument, a dtype (`dtypes[0]`) or the device has a value.
+        kind: `number`, the value of an argument; `product`, of several; `waves`, how often the
+            busiest multiprocessor takes a tile of the numbers; `fill`, the share of all those
+            turns that have a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
+            device has a value.
         names: of the arguments.
-        value: of `equals`.
+        value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
     """
 
-    kind: Literal["number", "product", "equals"]
+    kind: Literal["number", "product", "waves", "fill", "equals"]
     names: tuple[str, ...]
     value: Any = None
 
@@ -38,7 +49,14 @@ class Feature:
         """Of a launch, by the names of `facts_of` or `facts_of_arguments`."""
         if self.kind == "equals":
             return float(facts.get(self.names[0]) == self.value)
-        return float(math.prod(facts[name] for name in self.names))
+        if self.kind in ("number", "product"):
+            return float(math.prod(facts[name] for name in self.names))
+        sides = zip(self.names, self.value, strict=True)
+        tiles = math.prod(math.ceil(facts[name] / side) for name, side in sides)
+        waves = math.ceil(tiles / facts[MULTIPROCESSORS])
+        if self.kind == "waves":
+            return float(waves)
+        return float(tiles / (max(1, waves) * facts[MULTIPROCESSORS]))
 
 
 def facts_of(problem: Problem) -> dict[str, Any]:
@@ -46,16 +64,22 @@ def facts_of(problem: Problem) -> dict[str, Any]:
     facts = dict(problem.key_values)
     for place, dtype in enumerate(facts.pop(DTYPES, ())):
         facts[f"{DTYPES}[{place}]"] = dtype
-    return {**facts, DEVICE: device_name(problem.device)}
+    name = device_name(problem.device)
+    device = device_called(name)
+    count = {} if device is None else {MULTIPROCESSORS: _COUNTS[device.name]}
+    return {**facts, DEVICE: name, **count}
 
 
-def facts_of_arguments(arguments: Mapping[str, Any], device: str) -> dict[str, Any]:
+def facts_of_arguments(
+    arguments: Mapping[str, Any], device: str, multiprocessors: int | None = None
+) -> dict[str, Any]:
     """The same of a launch."""
     facts = {name: value for name, value in arguments.items() if not hasattr(value, "dtype")}
     tensors = [value for value in arguments.values() if hasattr(value, "dtype")]
     for place, tensor in enumerate(tensors):
         facts[f"{DTYPES}[{place}]"] = str(tensor.dtype).removeprefix("torch.")
-    return {**facts, DEVICE: device}
+    count = {} if multiprocessors is None else {MULTIPROCESSORS: multiprocessors}
+    return {**facts, DEVICE: device, **count}
 
 
 def device_name(device: str) -> str:
@@ -67,20 +91,81 @@ def device_name(device: str) -> str:
 
 
 def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
-    """The questions whose answers differ among launches."""
-    names = dict.fromkeys(name for each in facts for name in each)
-    numbers = [n for n in names if all(_is_number(each.get(n)) for each in facts)]
+    """The questions about numbers, dtypes and devices whose answers differ among launches."""
+    names = dict.fromkeys(name for each in facts for name in each if name != MULTIPROCESSORS)
+    numbers = _numbers(facts)
     found = [Feature("number", (name,)) for name in numbers]
     if len(numbers) > 1:
         found.append(Feature("product", tuple(numbers)))
-    differing = [n for n in numbers if len({each[n] for each in facts}) > 1]
+    differing = _differing(numbers, facts)
     if len(differing) > 2:
         found += [Feature("product", pair) for pair in itertools.combinations(differing, 2)]
     for name in names:
         if name not in numbers:
             values = _distinct(each.get(name) for each in facts)
             found += [Feature("equals", (name,), value) for value in values[1:]]
-    return [each for each in found if len({each.answer(own) for own in facts}) > 1]
+    return _differing_features(found, facts)
+
+
+def tile_features_of(
+    facts: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]
+) -> list[Feature]:
+    """The questions how tiles of configurations fill the device whose answers differ.
+
+    Args:
+        facts: of launches; there are no such questions unless all tell the multiprocessors.
+        configs: whose sides of tiles are asked about, see `tile_sides`.
+    """
+    if not all(MULTIPROCESSORS in each for each in facts):
+        return []
+    sides = tile_sides(_differing(_numbers(facts), facts), configs[0])
+    found: dict[Feature, None] = {}
+    for count in range(min(2, len(sides)), min(_MOST_SIDES, len(sides)) + 1):
+        for names in itertools.combinations(sides, count):
+            for config in configs:
+                tile = tuple(config.get(sides[name]) for name in names)
+                if all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}:
+                    found[Feature("waves", names, tile)] = None
+                    found[Feature("fill", names, tile)] = None
+    return _differing_features(found, facts)
+
+
+def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
+    """The parameter that is the side of a tile of each number, as far as names tell.
+
+    Args:
+        numbers: names of numbers among the arguments: `M`, `rows`.
+        values: names of the parameters: `BLOCK_M` and `BLOCK_SIZE_M` are sides of `M`, `ROWS` of
+            `rows`, and `BLOCK` of the only number without another one.
+    """
+    own = [name for name in values if not _NO_SIDES.intersection(_words(name))]
+    found = {}
+    for number in numbers:
+        side = next((name for name in own if number.lower() in _words(name)), None)
+        if side is not None:
+            found[number] = side
+    others = [number for number in numbers if number not in found]
+    lone = [name for name in own if name in _LONE_SIDES]
+    return found | ({others[0]: lone[0]} if len(others) == 1 and lone else {})
+
+
+def _words(name: str) -> list[str]:
+    return name.lower().split("_")
+
+
+def _numbers(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for each in facts for name in each if name != MULTIPROCESSORS)
+    return [n for n in names if all(_is_number(each.get(n)) for each in facts)]
+
+
+def _differing(names: Iterable[str], facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [n for n in names if len({each[n] for each in facts}) > 1]
+
+
+def _differing_features(
+    features: Iterable[Feature], facts: Sequence[Mapping[str, Any]]
+) -> list[Feature]:
+    return [each for each in features if len({each.answer(own) for own in facts}) > 1]
 
 
 def _is_number(value: Any) -> bool:

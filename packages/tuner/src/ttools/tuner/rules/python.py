@@ -22,19 +22,54 @@ def _device():
 
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 '''
+_MULTIPROCESSORS_OF = '''
+def _multiprocessors():
+    """Of the GPU; without one as many as the measured one has."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {measured}
+    return torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+
+
+def _tiles(*sizes_and_sides):
+    return math.prod(math.ceil(size / side) for size, side in sizes_and_sides)
+'''
+_WAVES_OF = '''
+def _waves(*sizes_and_sides):
+    """How many tiles the busiest multiprocessor takes, one after the other."""
+    return math.ceil(_tiles(*sizes_and_sides) / _multiprocessors())
+'''
+_FILL_OF = '''
+def _fill(*sizes_and_sides):
+    """The share of the multiprocessors' turns, waves of tiles, that have a tile."""
+    tiles, count = _tiles(*sizes_and_sides), _multiprocessors()
+    return tiles / (max(1, math.ceil(tiles / count)) * count)
+'''
 
 
 def module_text(rules: Sequence[Rules]) -> str:
     """A module with a decorator for each kernel: `@KERNEL_heuristics` above `@triton.jit`."""
-    used = {name.partition("[")[0] for each in rules for f in _asked(each.tree) for name in f.names}
+    asked = [feature for each in rules for feature in _asked(each.tree)]
+    used = {name.partition("[")[0] for feature in asked for name in feature.names}
+    kinds = {feature.kind for feature in asked}
+    on_tiles = not kinds.isdisjoint({"waves", "fill"})
     parts = [
         '"""Configurations chosen by rules that `ttools tune rules` made of measurements."""\n',
-        "import triton\n",
+        "import math\n\nimport triton\n" if on_tiles else "import triton\n",
         _DTYPES_OF if DTYPES in used else "",
         _DEVICE_OF if DEVICE in used else "",
+        _MULTIPROCESSORS_OF.format(measured=_measured(rules)) if on_tiles else "",
+        _WAVES_OF if "waves" in kinds else "",
+        _FILL_OF if "fill" in kinds else "",
         *(_kernel(each) for each in rules),
     ]
     return "\n".join(filter(None, parts))
+
+
+def _measured(rules: Sequence[Rules]) -> int:
+    known = [each.multiprocessors for each in rules if each.multiprocessors is not None]
+    return known[0] if known else 1
 
 
 def _asked(tree: Tree) -> list[Feature]:
@@ -88,6 +123,11 @@ def _question(split: Split) -> str:
     feature = split.feature
     if feature.kind == "equals":
         return f"{_value(feature.names[0])} != {feature.value!r}"
+    if feature.kind in ("waves", "fill"):
+        pairs = zip(feature.names, feature.value, strict=True)
+        sides = ", ".join(f"({_value(name)}, {side})" for name, side in pairs)
+        limit = split.threshold if feature.kind == "fill" else int(split.threshold)
+        return f"_{feature.kind}({sides}) <= {limit}"
     text = " * ".join(_value(name) for name in feature.names)
     return f"{text} <= {int(split.threshold):_}"
 

@@ -1,28 +1,40 @@
 """Makes a rule of stored tunings: few configurations, and a tree that chooses among them.
 
-Owns which configurations are kept and what the regret of a rule is. The tree is scikit-learn's: a
-regression of each kept configuration's logarithmic slowdown, of which a leaf takes the least; how
-many leaves it has and what it asks is what is best for tunings left out. Must not know how a rule
-is written.
+Owns which configurations are kept and what the regret of a rule is. The tree is grown on each kept
+configuration's logarithmic slowdown, of which a leaf takes the least; how many leaves it has and
+what it asks is what is best for tunings left out. Must not know how a rule is written.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ttools.core.errors import UsageError
-from ttools.tuner.rules.features import Feature, facts_of, features_of
+from ttools.tuner.rules.features import (
+    MULTIPROCESSORS,
+    Feature,
+    facts_of,
+    features_of,
+    tile_features_of,
+)
+from ttools.tuner.rules.growth import Node, followed, grown
 from ttools.tuner.store import Entry
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: A rule chooses among at most so many, with at most so many leaves.
 MOST_CONFIGS, MOST_LEAVES = 6, 8
 #: Numbers of leaves that are tried, and how many parts of the tunings are left out for that.
-SIZES, MOST_FOLDS = (1, 2, 3, 4, MOST_LEAVES), 10
+SIZES, MOST_FOLDS = (1, 2, 3, 4, 5, 6, MOST_LEAVES), 10
+#: Regrets of tunings left out are equal up to so many decimals.
+EQUAL_DECIMALS = 3
 #: Of fewer tunings each is needed to know its own kind of shape.
 FEWEST_TO_LEAVE_OUT = 6
 #: One more configuration must lower the mean regret by as much.
@@ -79,6 +91,7 @@ class Rules:
         regret: measured.
         devices: that its tunings were made on.
         tunings: how many these are.
+        multiprocessors: of the first of the devices; None if it is unknown.
     """
 
     kernel: str
@@ -87,6 +100,7 @@ class Rules:
     regret: Regret
     devices: Sequence[str]
     tunings: int
+    multiprocessors: int | None = None
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         """The configuration for a launch."""
@@ -186,6 +200,7 @@ def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
         regret=Regret(mean=0.0, worst=0.0, held_out_mean=None, held_out_worst=None),
         devices=list(dict.fromkeys(str(each.facts["device"]) for each in tunings)),
         tunings=len(tunings),
+        multiprocessors=tunings[0].facts.get(MULTIPROCESSORS),
     )
 
 
@@ -210,24 +225,44 @@ def kept(tunings: Sequence[_Tuning]) -> list[str]:
 
 def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     """The tree over those features and of that size that are best for tunings left out."""
-    features = features_of([each.facts for each in tunings])
+    facts = [each.facts for each in tunings]
+    features = features_of(facts)
     if len(keys) == 1 or not features:
         return Leaf(0)
     if len(tunings) < FEWEST_TO_LEAVE_OUT:
         return _grown(tunings, keys, features, MOST_LEAVES)
+    values = {key: own for tuning in tunings for key, own in tuning.values.items()}
+    # How the device is filled is a cause, sizes are not: of equals it comes first.
+    both = [*tile_features_of(facts, [values[key] for key in keys]), *features]
+    ways = [*([each] for each in both), features, *([both] if len(both) > len(features) else [])]
     parts = [(others, kept(others), left_out) for others, left_out in _folds(tunings)]
 
-    def regret(chosen_features: Sequence[Feature], leaves: int) -> float:
-        total = 0.0
-        for others, own, left_out in parts:
-            tree = _grown(others, own, chosen_features, leaves)
-            total += sum(each.slowdown(own[chosen(tree, each.facts)]) for each in left_out)
-        return round(total / len(tunings), 4)
+    def rating(way: Sequence[Feature], leaves: int, total: float) -> tuple[float, ...]:
+        """Of equals the smaller tree, over fewer features, with fewer different answers."""
+        answers = {tuple(each.answer(own) for each in way) for own in facts}
+        return round(total / len(tunings), EQUAL_DECIMALS), leaves, len(way), len(answers)
 
-    ways = itertools.product([*([each] for each in features), features], SIZES)
-    # Of equals the smaller tree, over fewer features.
-    best = min(ways, key=lambda way: (regret(*way), way[1], len(way[0])))
-    return _grown(tunings, keys, *best)
+    rated = (
+        (rating(way, leaves, total), way, leaves)
+        for way in ways
+        for leaves, total in zip(SIZES, _left_out_regrets(parts, way), strict=True)
+    )
+    _, way, leaves = min(rated, key=lambda each: each[0])
+    return _grown(tunings, keys, way, leaves)
+
+
+def _left_out_regrets(
+    parts: Sequence[tuple[Sequence[_Tuning], Sequence[str], Sequence[_Tuning]]],
+    features: Sequence[Feature],
+) -> list[float]:
+    """Of trees of each size, the regrets of all that was left out together."""
+    totals = [0.0] * len(SIZES)
+    for others, keys, left_out in parts:
+        tree = _nodes(others, keys, features, MOST_LEAVES)
+        for each, answers in zip(left_out, _answers(left_out, features), strict=True):
+            for place, leaves in enumerate(SIZES):
+                totals[place] += each.slowdown(keys[followed(tree, answers, leaves)])
+    return totals
 
 
 def _folds(
@@ -243,27 +278,46 @@ def _folds(
 def _grown(
     tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
 ) -> Tree:
-    slowest = [sum(each.slowdown(key) for each in tunings) for key in keys]
-    if len(keys) == 1 or leaves == 1:
-        return Leaf(slowest.index(min(slowest)))
-    from sklearn.tree import DecisionTreeRegressor
-
-    # In logarithms, so that a threshold lies between sizes as one would draw it.
-    answers = [[math.log2(1 + f.answer(each.facts)) for f in features] for each in tunings]
-    slowdowns = [[each.slowdown(key) for key in keys] for each in tunings]
-    fitted = DecisionTreeRegressor(max_leaf_nodes=leaves, random_state=0)
-    return _read(fitted.fit(answers, slowdowns).tree_, 0, features)
+    return _read(_nodes(tunings, keys, features, leaves), features)
 
 
-def _read(tree: Any, node: int, features: Sequence[Feature]) -> Tree:
-    below, above = int(tree.children_left[node]), int(tree.children_right[node])
-    if below < 0:
-        means = [float(mean[0]) for mean in tree.value[node]]
-        return Leaf(means.index(min(means)))
-    first, second = _read(tree, below, features), _read(tree, above, features)
+def _nodes(
+    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
+) -> Node:
+    def limit(question: int, below: float, above: float) -> float:
+        return threshold(features[question], below, above)
+
+    return grown(_answers(tunings, features), _slowdowns(tunings, keys), leaves, limit)
+
+
+def _answers(tunings: Sequence[_Tuning], features: Sequence[Feature]) -> NDArray[np.float64]:
+    return np.array([[feature.answer(each.facts) for feature in features] for each in tunings])
+
+
+def _slowdowns(tunings: Sequence[_Tuning], keys: Sequence[str]) -> NDArray[np.float64]:
+    return np.array([[each.slowdown(key) for key in keys] for each in tunings])
+
+
+def _read(node: Node, features: Sequence[Feature]) -> Tree:
+    if node.below is None or node.above is None:
+        return Leaf(node.best)
+    first, second = _read(node.below, features), _read(node.above, features)
     if first == second:
         return first
-    feature = features[tree.feature[node]]
-    limit = 2 ** float(tree.threshold[node]) - 1
-    threshold = 0.5 if feature.kind == "equals" else float(math.floor(limit))
-    return Split(feature, threshold, first, second)
+    return Split(features[node.question], node.limit, first, second)
+
+
+def threshold(feature: Feature, below: float, above: float) -> float:
+    """Where answers that nobody has seen are parted: from the greatest below to the least above.
+
+    Sizes up to a factor of two apart are parted halfway, so that 3072 belongs to 2048 and not to
+    4096, whose tiles it would leave empty in part; others halfway of the factor.
+    """
+    if feature.kind == "equals":
+        return 0.5
+    if feature.kind == "fill":
+        short = round((below + above) / 2, 3)
+        return short if below <= short < above else below
+    if feature.kind == "number" and above <= 2 * below:
+        return float((below + above) // 2)
+    return float(max(below, math.floor(math.sqrt(below * above))))
