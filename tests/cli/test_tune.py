@@ -154,6 +154,42 @@ def test_the_sanitizer_rejects_what_gives_the_right_result_by_luck(
     assert "script.py:26:" in problem["trials"][1]["reason"]
 
 
+UNWRITTEN = """\
+import torch, triton, triton.language as tl
+
+
+@triton.autotune([triton.Config({"BLOCK": 64, "FROM": 0}), triton.Config({"BLOCK": 64, "FROM": 1})],
+                 key=["n"])
+@triton.jit
+def copy_kernel(x_ptr, scratch_ptr, out_ptr, n, BLOCK: tl.constexpr, FROM: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    if FROM == 1:
+        x += 0 * tl.load(scratch_ptr + offs, mask=offs < n)
+    tl.store(out_ptr + offs, x, mask=offs < n)
+
+
+n = 300_000
+x, scratch, out = torch.ones(n), torch.empty(n), torch.empty(n)
+scratch[: n // 2] = 0
+copy_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, scratch, out, n)
+assert (out == 1).all()
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_configuration_that_reads_unwritten_arguments_cannot_win(
+    ttools: Run, tmp_path: Path, workers: str
+) -> None:
+    (tmp_path / "script.py").write_text(UNWRITTEN)
+    done = ttools("tune", "--workers", workers, "--sanitize", "--format", "json", "script.py")
+    (problem,) = problems(done)
+    right, defect = problem["trials"]
+    assert (right["status"], defect["status"]) == ("ok", "defect")
+    assert defect["reason"].startswith("initcheck: elements that were never written are read")
+    assert "`scratch_ptr`" in defect["reason"]
+
+
 @pytest.mark.slow  # tests/tuner/workers plants them as well
 def test_planted_crashes_and_hangs_are_rejected_and_reported(ttools: Run, tmp_path: Path) -> None:
     planted = """\

@@ -16,7 +16,7 @@ import triton.language as tl
 from hypothesis import given, strategies
 
 from ttools.core.device_map import map_devices
-from ttools.sanitizer import sanitize, uninitialised
+from ttools.sanitizer import sanitize, unwritten_pattern
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 
@@ -181,6 +181,20 @@ def test_growing_leaves_the_rest_as_it_was(memory: UninitialisedMemory) -> None:
     assert unwritten(memory, fresh)[:3] == [True, False, True]
 
 
+def test_what_another_watch_left_unwritten_is_adopted(memory: UninitialisedMemory) -> None:
+    great = torch.empty(1 << 20)
+    great[:5] = 1
+    tensors = [great, torch.empty(1), torch.ones(9)]
+    other = UninitialisedMemory()
+    for each in tensors:
+        assert not any(unwritten(other, each)), "it did not see the allocation"
+        other.adopt(each)
+    assert unwritten(other, great) == unwritten(memory, great) == [n >= 5 for n in range(1 << 20)]
+    assert (unwritten(other, tensors[1]), any(unwritten(other, tensors[2]))) == ([True], False)
+    great.fill_(0)
+    assert not any(unwritten(other, great))
+
+
 def test_copies_stay_unwritten(memory: UninitialisedMemory) -> None:
     source, target = torch.empty(8), torch.empty(8)
     source[:3] = 1
@@ -259,22 +273,22 @@ def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> N
 def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> None:
     first = min(first, count)
     memory = np.zeros(count, np.uint8)
-    uninitialised._fill(memory, first)
+    unwritten_pattern.fill(memory, first)
     np.testing.assert_array_equal(memory[first:] != 0, True)
-    found = uninitialised._unwritten(memory)
+    found = unwritten_pattern.unwritten(memory)
     assert not found[:first].any()
     # All but what is too short to tell, at either end.
     assert found[(first + 3) // 4 * 4 : count // 4 * 4].all()
 
 
 def test_half_words_need_company_in_large_storages() -> None:
-    words = np.zeros((uninitialised._FEW_BYTES // 4 + 2, 2), np.uint32)
-    pattern = np.frombuffer(uninitialised._PATTERN, np.uint32)
+    words = np.zeros((unwritten_pattern.FEW_BYTES // 4 + 2, 2), np.uint32)
+    pattern = np.frombuffer(unwritten_pattern.PATTERN, np.uint32)
     words[5, 0] = pattern[0]
     memory = words.view(np.uint8).reshape(-1)
-    assert not uninitialised._unwritten(memory).any()
+    assert not unwritten_pattern.unwritten(memory).any()
     words[7:9, 1] = pattern[1]
-    assert uninitialised._unwritten(memory).sum() == 12
+    assert unwritten_pattern.unwritten(memory).sum() == 12
     assert sys.byteorder == "little"
 
 

@@ -27,7 +27,7 @@ class LaunchState:
     """
 
     def __init__(self, arguments: Iterable[Any], memory: UninitialisedMemory) -> None:
-        tensors = list(_tensors(arguments))
+        tensors = list(tensors_among(arguments))
         ranges = {extent for each in tensors for extent in _host_range(each)}
         self._ranges = sorted(ranges)
         self._device = [_bytes_of(storage) for storage in _device_storages(tensors)]
@@ -71,15 +71,15 @@ class LaunchState:
         self._memory.recall(self._knowledge)
 
 
-def _tensors(values: Iterable[Any]) -> Iterable[Any]:
+def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
     """All tensors, also those in tuples and behind descriptors and wrappers."""
     for value in values:
         if isinstance(value, (list, tuple)):
-            yield from _tensors(value)
+            yield from tensors_among(value)
         elif hasattr(value, "untyped_storage") or hasattr(value, "storage_extent"):
             yield value
         elif hasattr(value, "base"):
-            yield from _tensors([value.base])
+            yield from tensors_among([value.base])
 
 
 def _host_range(tensor: Any) -> Iterable[tuple[int, int]]:

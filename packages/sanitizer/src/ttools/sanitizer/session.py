@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.checked_launch import CheckedLaunch
+from ttools.sanitizer.launch_state import tensors_among
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.rewrites import Planner
@@ -91,6 +92,16 @@ class Session:
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in the configurations that the options ask for."""
         return (self._configs.tune if self.options.all_configs else run_first)(launch)
+
+    def adopt(self, arguments: Iterable[Any]) -> None:
+        """Takes for unwritten what another watch, also of another process, knows for that.
+
+        Args:
+            arguments: of launches, also those that are no tensors.
+        """
+        if "initcheck" in self.options.checks:
+            for each in tensors_among(arguments):
+                self._memory.adopt(each)
 
     # ---- what it leaves
     @property

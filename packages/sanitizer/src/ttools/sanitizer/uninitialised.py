@@ -21,23 +21,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ttools.sanitizer.unwritten_pattern import PATTERN, SHIFTED, WORD, fill, unwritten
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ttools.sanitizer.unwritten_pattern import Bytes
 
-    Bytes: TypeAlias = NDArray[np.uint8]
-
-#: Eight arbitrary bytes, all different; data are not expected to hold them by chance.
-_PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
-_WORD = len(_PATTERN)
-#: What a copy holds that begins in the middle of a word.
-_SHIFTED = _PATTERN[_WORD // 2 :] + _PATTERN[: _WORD // 2]
 #: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
 _SMALLEST, _LARGEST = 4, 1 << 30
 #: Storages from this size on are forgotten as soon as another such one is handed out.
 _GREAT = 1 << 20
-#: Half a word by itself is evidence where there are so few that none is expected by chance, or
-#: where there are several.
-_FEW_BYTES, _SEVERAL = 1 << 22, 3
 #: Larger storages that were handed out initialised are not searched for copies: it takes time.
 _LARGEST_COPY = 1 << 20
 
@@ -67,7 +59,7 @@ class _Storage:
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
-        np.bitwise_and(self.shadow, _unwritten(self.memory()), out=self.shadow)
+        np.bitwise_and(self.shadow, unwritten(self.memory()), out=self.shadow)
         return self.shadow
 
 
@@ -123,6 +115,18 @@ class UninitialisedMemory:
             del self._storages[start]
             return None
 
+    def adopt(self, tensor: Any) -> None:
+        """Watches a tensor's memory that another watch filled, also one of another process.
+
+        Nothing happens unless it holds the pattern.
+        """
+        storage = _plain_storage(tensor)
+        if storage is None or not _SMALLEST <= storage.nbytes() <= _LARGEST:
+            return
+        memory = _memory(int(storage.data_ptr()), int(storage.nbytes()))
+        if unwritten(memory).any():
+            self._remember(storage, 0)
+
     def is_watched(self, start: int) -> bool:
         """Whether a storage was handed out uninitialised and may still be so in part.
 
@@ -177,13 +181,16 @@ class UninitialisedMemory:
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         if not nbytes - first >= _SMALLEST or nbytes > _LARGEST or start == 0:
             return
+        fill(_memory(start, nbytes), first)
+        self._remember(storage, first)
+
+    def _remember(self, storage: Any, first: int) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
+        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-        watched = _Storage(reference, start, nbytes, first)
-        _fill(watched.memory(), first)
         with self._lock:
-            self._storages[start] = watched
+            self._storages[start] = _Storage(reference, start, nbytes, first)
             # What is left of a dead storage may keep the allocator from using its place again.
             if nbytes >= _GREAT or len(self._storages) > self._limit:
                 self._forget_dead()
@@ -230,62 +237,24 @@ def _memory(start: int, nbytes: int) -> Bytes:
 
 def _all_written(nbytes: int) -> Bytes:
     # Kernels address a shadow by words, as they do the storage.
-    return np.zeros((nbytes + _WORD - 1) // _WORD, np.uint64).view(np.uint8)[:nbytes]
+    return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]
 
 
 def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
     """The shadow of initialised memory of a tensor that holds copies of unwritten elements."""
-    if not _WORD <= nbytes <= _LARGEST_COPY:
+    if not WORD <= nbytes <= _LARGEST_COPY:
         return None
     storage = _plain_storage(tensor)
     if storage is None or (storage.data_ptr(), storage.nbytes()) != (start, nbytes):
         return None
     memory = _memory(start, nbytes)
-    words = memory[: nbytes // _WORD * _WORD].view(np.uint64)
-    for pattern in (_PATTERN, _SHIFTED):
+    words = memory[: nbytes // WORD * WORD].view(np.uint64)
+    for pattern in (PATTERN, SHIFTED):
         if (words == np.frombuffer(pattern, np.uint64)[0]).any():
             shadow = _all_written(nbytes)
-            shadow[:] = _unwritten(memory, pattern)
+            shadow[:] = unwritten(memory, pattern)
             return shadow
     return None
-
-
-def _fill(memory: Bytes, first: int) -> None:
-    """Writes the pattern from byte `first` on, in step with the words of the storage."""
-    aligned = min(len(memory), (first + _WORD - 1) // _WORD * _WORD)
-    memory[first:aligned] = np.frombuffer(_PATTERN, np.uint8)[first % _WORD :][: aligned - first]
-    words = (len(memory) - aligned) // _WORD
-    memory[aligned : aligned + words * _WORD].view(np.uint64)[:] = np.frombuffer(
-        _PATTERN, np.uint64
-    )[0]
-    rest = len(memory) - aligned - words * _WORD
-    if rest:
-        memory[-rest:] = np.frombuffer(_PATTERN, np.uint8)[:rest]
-
-
-def _unwritten(memory: Bytes, form: bytes = _PATTERN) -> Bytes:
-    """1 for each byte of the words, and halves of words, that hold the pattern.
-
-    A whole word never holds it by chance. A half may, once in four billion; see `_FEW_BYTES`.
-    """
-    whole = len(memory) // _WORD * _WORD
-    pattern = np.frombuffer(form, np.uint8)
-    result = np.zeros(len(memory), np.uint8)
-    words = memory[:whole].view(np.uint64) == pattern.view(np.uint64)[0]
-    result[:whole] = np.repeat(words, _WORD)
-    changed = np.flatnonzero(~words)
-    if len(changed):
-        halves = memory[:whole].view(np.uint32).reshape(-1, 2)[changed] == pattern.view(np.uint32)
-        if len(memory) <= _FEW_BYTES or halves.sum() >= _SEVERAL:
-            kept = np.repeat(halves, _WORD // 2, axis=1).astype(np.uint8)
-            result[:whole].reshape(-1, _WORD)[changed] = kept
-    rest = len(memory) - whole
-    if rest >= _SMALLEST and bytes(memory[whole : whole + 4]) == form[:4]:
-        result[whole : whole + 4] = 1
-    if rest % 4 and bytes(memory[whole:]) == form[:rest]:
-        # Too few bytes to tell by themselves: as those before them.
-        result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
-    return result
 
 
 # ---- torch's functions

@@ -6,7 +6,7 @@ The public face of tuning whole programs. Owns the life of files; tuning is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
+from ttools.sanitizer.uninitialised import UninitialisedMemory
 from ttools.tuner.cost import read_gpu
 from ttools.tuner.gpu_launch import tuning_on_gpu
 from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
@@ -81,6 +82,9 @@ class TuningRun:
             on_gpu,
             measures,
         )
+        # What the program allocates is marked, and the marks go where its launches are made again.
+        checks = (options or TuneOptions()).checks
+        self._unwritten = UninitialisedMemory() if checks.sanitize and not locked else nullcontext()
         self._interpretation: Interpretation | None = None
         self._tuning: AbstractContextManager[Any]
         if on_gpu:
@@ -99,6 +103,7 @@ class TuningRun:
         return [] if self._interpretation is None else self._interpretation.warnings
 
     def __enter__(self) -> TuningRun:
+        self._unwritten.__enter__()
         self._tuning.__enter__()
         self.session.start()
         return self
@@ -110,6 +115,7 @@ class TuningRun:
         traceback: TracebackType | None,
     ) -> None:
         self._tuning.__exit__(kind, error, traceback)
+        self._unwritten.__exit__(kind, error, traceback)
         self.session.close()
         if self._store is not None:
             self._store.close()
