@@ -123,3 +123,15 @@ def test_a_compiled_kernel_is_launched_with_other_arguments() -> None:
     assert texts(found) == [("x_ptr", line), ("n", line)]
     # Launched by name it is compiled anew, for what it gets.
     assert findings(lambda: doubled[(1,)](x[1:], o, 50, B=64)) == []
+
+
+@triton.jit
+def in_an_arm(x_ptr, stride, ALIGNED: tl.constexpr):
+    step = tl.multiple_of(stride, 16) if ALIGNED else stride
+    tl.store(x_ptr + tl.program_id(0) * step, 1.0)
+
+
+def test_a_hint_in_an_arm_that_is_not_taken() -> None:
+    with sanitize() as report:
+        in_an_arm[(3,)](torch.empty(40), 12, ALIGNED=False)
+    assert report.findings == []

@@ -13,6 +13,7 @@ import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
 import deadlock_cases  # noqa: F401
+import exchange_cases  # noqa: F401
 import form_cases  # noqa: F401
 import hint_cases  # noqa: F401
 import numeric_cases  # noqa: F401

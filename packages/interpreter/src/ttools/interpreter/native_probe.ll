@@ -618,12 +618,16 @@ define void @pass_barrier(ptr %probe) {
   ret void
 }
 
-; ---- a turn of a loop, in a launch that does not synchronise: the epoch counts turns there
-define void @pass_turn(ptr %probe) {
+; ---- a turn of a loop, in a launch that does not synchronise: the epoch counts turns there; one that
+; threads exchange values in fills the lower bits before
+define void @pass_turn(ptr %probe, i32 %fill) {
   call void @close(ptr %probe)
   %epoch.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
   %epoch = load i32, ptr %epoch.at
-  %next = add i32 %epoch, 1
+  %filled = or i32 %epoch, %fill
+  %full = icmp eq i32 %filled, 2147483647
+  %more = add i32 %filled, 1
+  %next = select i1 %full, i32 %filled, i32 %more
   store i32 %next, ptr %epoch.at
   ret void
 }

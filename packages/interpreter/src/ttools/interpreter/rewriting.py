@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import (
@@ -243,6 +244,13 @@ class Builder:
         return self.operation(op_name, [value], [type], attributes, [region]).result
 
 
+def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
+    """The same place without its variable: what is inserted there is not what it holds."""
+    if location is None or location.name is None:
+        return location
+    return replace(location, name=None)
+
+
 class Rewriter:
     """Collects insertions into a module and applies them together.
 
@@ -256,11 +264,11 @@ class Rewriter:
 
     def before(self, op: Operation) -> Builder:
         """A builder whose operations come right before `op`."""
-        return Builder(self._before[op], op.parent, op.location)
+        return Builder(self._before[op], op.parent, _unnamed(op.location))
 
     def after(self, op: Operation) -> Builder:
         """A builder whose operations come right after `op`."""
-        return Builder(self._after[op], op.parent, op.location)
+        return Builder(self._after[op], op.parent, _unnamed(op.location))
 
     def start(self, block: Block, location: SourceLocation | None = None) -> Builder:
         """A builder whose operations come first in `block`."""

@@ -77,10 +77,22 @@ def _from_source(
         unchanged -= _changed(statement)
 
 
-def _hints_in(statement: ast.stmt) -> Iterator[ast.Call]:
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and name_of(node.func) == _CALL and node.args:
-            yield node
+def _hints_in(node: ast.AST) -> Iterator[ast.Call]:
+    """The hints that are made whatever the conditions in a statement say."""
+    if isinstance(node, ast.Call) and name_of(node.func) == _CALL and node.args:
+        yield node
+    for part in _always(node):
+        yield from _hints_in(part)
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression that are evaluated whenever it is."""
+    if isinstance(node, ast.IfExp):
+        yield node.test
+    elif isinstance(node, ast.BoolOp):
+        yield node.values[0]
+    elif not isinstance(node, ast.Lambda):
+        yield from ast.iter_child_nodes(node)
 
 
 def _subject(call: ast.expr) -> str:

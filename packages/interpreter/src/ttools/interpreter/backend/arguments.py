@@ -197,11 +197,19 @@ def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, 
     """Name and type of each native parameter."""
     for name, type_name in parameters:
         if isinstance(type_name, tuple):
-            yield from _leaves((f"{name}[{i}]", inner) for i, inner in enumerate(type_name))
+            yield from _leaves(zip(_parts(name, type_name), type_name, strict=True))
         elif is_descriptor(type_name):
             yield from ((name, inner) for inner in descriptor_types(type_name))
         elif type_name != "constexpr":
             yield name, type_name
+
+
+def _parts(name: str, types: tuple[Any, ...]) -> list[str]:
+    """How a kernel reads each part of a tuple; Triton keeps the class of a named one."""
+    fields = getattr(types, "_fields", None)
+    if fields is None:
+        return [f"{name}[{index}]" for index in range(len(types))]
+    return [f"{name}.{field}" for field in fields]
 
 
 def _flatten(argument: Any, type_name: Signature, flat: list[Any]) -> None:

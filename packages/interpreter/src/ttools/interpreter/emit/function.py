@@ -115,6 +115,8 @@ class Emitter(SlotAccess):
         #: What the function observes of itself; its parameters, for reports, if it is the kernel.
         self.prober: Prober | None = None
         self.parameters: dict[Value, int] = {}
+        #: What is emitted right after some operations.
+        self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: type, counter, first value, step.
         self.turns: list[tuple[str, str, str, str]] = []
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
@@ -372,6 +374,9 @@ class Emitter(SlotAccess):
         """Emits the operations of a block in order."""
         for op in block.operations:
             self.operation(op)
+            afterwards = self.afterwards.get(op)
+            if afterwards is not None:
+                afterwards()
 
     def operation(self, op: Operation) -> None:
         """Emits one operation at its place."""

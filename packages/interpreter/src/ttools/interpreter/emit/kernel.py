@@ -33,6 +33,7 @@ from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
 from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
+from ttools.interpreter.emit.loop_turns import mark_exchanges
 from ttools.interpreter.emit.lower_control import region_blocks
 from ttools.interpreter.emit.module import (
     MONITOR,
@@ -234,6 +235,7 @@ def _function(
             arguments = region.entry.arguments
             pointers = [n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)]
             prober.bind(b, pointers, parameter_count + facts.translated)
+        mark_exchanges(e, function)
         region_blocks(e, region.blocks)
         body = "\n".join(lines)
     text = (

@@ -1,7 +1,9 @@
 """Races inside one program across the turns of a loop: what a turn stores, others load in a later.
 
 The load stands before the store in the kernel, so only the count of turns, the `epoch` of a launch
-that does not synchronise, tells which came first. Who is a thread is `threads`' rule.
+that does not synchronise, tells which came first. Where threads exchange values they wait for each
+other: there the count goes on to the next multiple of `STRETCH`. Who is a thread is `threads`'
+rule.
 """
 
 from collections.abc import Sequence
@@ -14,6 +16,9 @@ from ttools.sanitizer.races.overlap import Cells
 from ttools.sanitizer.races.records import Ints, Records, Site
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, Rows, join
 from ttools.sanitizer.races.threads import threads_of
+
+STRETCH = 1 << 16
+"""What the quotient of an epoch by is equal for if no exchange of values lies between."""
 
 
 def turn_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
@@ -57,12 +62,16 @@ def _pair(records: Records, sites: Sequence[Site], load: int, store: int) -> Row
 def _meet(
     records: Records, cell: Ints, index: Ints, who: Ints, is_store: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """A store, a load of another thread in a later turn, and their cell; one pair for each cell."""
+    """A store, a load of another thread in a later turn, and their cell; one pair for each cell.
+
+    Neither a barrier nor an exchange lies between the two.
+    """
     mine = records.take(index)
     order = order_by(cell, mine["program"], mine["barrier"], mine["epoch"], ~is_store[index])
     mine, cell, index = mine.take(order), cell[order], index[order]
     stores, by, turn = is_store[index], who[index], mine["epoch"]
-    heads = np.flatnonzero(changes(cell, mine["program"], mine["barrier"]))
+    stretch = turn // STRETCH
+    heads = np.flatnonzero(changes(cell, mine["program"], mine["barrier"], stretch))
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(cell))))
     nobody = len(cell)
     place = np.arange(nobody)
