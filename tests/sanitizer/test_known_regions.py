@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 import torch
 
 from ttools.interpreter.region import NOWHERE, region_of
+from ttools.sanitizer import addresses
+from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.known_regions import KnownRegions
 
 
@@ -71,3 +74,35 @@ def test_what_is_no_tensor_is_looked_up_each_time():
     for _ in range(2):
         known.regions(launch, lambda index: found.append(index) or NOWHERE)
     assert found == [0, 0]
+
+
+def test_the_address_book_knows_what_lives_and_what_was_freed():
+    book = AddressBook()
+    with book.watching():
+        kept, gone = torch.zeros(300), torch.zeros(700)
+        start, end = kept.data_ptr(), gone.data_ptr()
+        assert sorted(book.live()) == sorted([(start, start + 1200), (end, end + 2800)])
+        assert book.freed(end) is None
+        del gone
+        assert book.live() == [(start, start + 1200)]
+        assert book.freed(end + 2796) == "a tensor of 2,800 bytes"
+        assert book.freed(start) is None
+        # Memory of a freed storage that is another's by now.
+        shadowing = torch.frombuffer((ctypes.c_char * 40).from_address(end), dtype=torch.uint8)
+        shadowing.data_ptr()
+        assert book.freed(end + 8) is None
+        assert book.freed(end + 40) == "a tensor of 2,800 bytes"
+
+
+def test_the_address_book_does_not_keep_all_that_was_freed(monkeypatch):
+    monkeypatch.setattr(addresses, "_MOST_FREED", 8)
+    book = AddressBook()
+    kept = [torch.zeros(1) for _ in range(20)]
+    for tensor in kept:
+        book.note(tensor)
+    assert len(book.live()) == 20
+    del tensor
+    for n in range(200):
+        book.note(torch.zeros(n + 1))
+    assert len(book._known) <= 2 * 20 + 1
+    assert len(book.live()) == 20

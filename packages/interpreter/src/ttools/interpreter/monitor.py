@@ -164,9 +164,8 @@ class Monitor:
     ) -> None:
         self._emitted = emitted
         self._watch = watch
-        self._lock = threading.Lock()
         self._witnesses: dict[tuple[int, int], Witness] = {}
-        self._packed = PackedLog()
+        self._packed = PackedLog() if logs else _NO_LOG
         self._footprints: tuple[Footprints, NDArray[Any]] | None = None
         self._runs: NDArray[Any] | None = None
         self._log: NDArray[np.uint8] | None = None
@@ -245,7 +244,7 @@ class Monitor:
         """Takes note of a payload: no lower program has failed this test here so far."""
         probe = self._emitted.probes[site]
         data = ctypes.string_at(payload, probe.payload)
-        with self._lock:
+        with _witness_lock:
             for n in range(len(CLASSES)):
                 (bits,) = struct.unpack_from("<Q", data, 8 * n)
                 known = self._witnesses.get((probe.leader, n))
@@ -271,6 +270,11 @@ class Monitor:
             struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
 
     # ---- read after it
+    @property
+    def fails(self) -> bool:
+        """Whether any lane has failed a test."""
+        return bool(self._witnesses)
+
     def lanes(self, site: int) -> int:
         """How many lanes have failed the first test at a site, or were counted there."""
         return self._counter(site, 0)[0]
@@ -322,6 +326,10 @@ class Monitor:
         return self._emitted.probes
 
 
+#: Threads of a launch tell what failed one after another.
+_witness_lock = threading.Lock()
+#: The log of launches that keep none.
+_NO_LOG = PackedLog()
 #: Logs of launches that are gone: pages that were touched once need not be touched again.
 _spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
 

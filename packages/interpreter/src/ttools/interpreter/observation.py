@@ -78,6 +78,7 @@ class ObservedLaunch:
     host_line: str | None = None
     confined: bool = False
     monitor: Monitor | None = field(default=None, init=False)
+    _raw_parameters: list[int] | None = field(default=None, init=False)
 
     @property
     def written_storages(self) -> list[tuple[int, int]] | None:
@@ -105,10 +106,13 @@ class ObservedLaunch:
             for index, (argument, value) in enumerate(zip(self.arguments, self.values, strict=True))
         ]
 
-    @cached_property
+    @property
     def raw_parameters(self) -> list[int]:
         """The raw value of each parameter: an address, or a number's bits."""
-        return self.plan.pack(self.values, guarded=True)
+        # A cached property takes a lock, and there is one per launch.
+        if self._raw_parameters is None:
+            self._raw_parameters = self.plan.pack(self.values, guarded=True)
+        return self._raw_parameters
 
     def execute(
         self,

@@ -22,12 +22,17 @@ _NEAR = 1 << 20
 
 
 class AddressBook:
-    """Storages whose address a program has taken, as long as they live, and the last freed ones."""
+    """Storages whose address a program has taken, as long as they live, and the last freed ones.
+
+    Nobody is told when a storage is freed, which would cost as much as a small launch: it is seen
+    when its memory is looked at, or is another's.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._live: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
         self._freed: deque[tuple[int, int]] = deque(maxlen=_MOST_FREED)
+        self._most_known = _MOST_FREED
 
     def note(self, tensor: Any) -> None:
         """Remembers the storage of a tensor."""
@@ -36,35 +41,41 @@ class AddressBook:
         if not size:
             return
         with self._lock:
-            known = self._live.get(start)
-            if known is not None and known[0] == size and known[1]() is not None:
+            known = self._known.pop(start, None)
+            if known is not None and known[1]() is None:
+                self._freed.append((start, start + known[0]))
+            elif known is not None and known[0] == size:
+                self._known[start] = known
                 return
-            self._live[start] = (size, weakref.ref(storage, self._forget(start, size)))
+            self._known[start] = (size, weakref.ref(storage))
+            if len(self._known) > self._most_known:
+                self._forget_freed()
 
-    def _forget(self, start: int, size: int) -> Any:
-        def forget(reference: object) -> None:
-            with self._lock:
-                known = self._live.get(start)
-                if known is not None and known[1] is reference:
-                    del self._live[start]
-                    self._freed.append((start, start + size))
-
-        return forget
+    def _forget_freed(self) -> None:
+        """Keeps storages that live, and of the others the latest."""
+        for start, (size, alive) in list(self._known.items()):
+            if alive() is None:
+                del self._known[start]
+                self._freed.append((start, start + size))
+        self._most_known = max(_MOST_FREED, 2 * len(self._known))
 
     def live(self) -> list[tuple[int, int]]:
         """First address and end of each live storage."""
         with self._lock:
-            return [(start, start + size) for start, (size, _) in self._live.items()]
+            rows = list(self._known.items())
+        return [(start, start + size) for start, (size, alive) in rows if alive() is not None]
 
     def on_host(self) -> list[tuple[int, int, Any]]:
         """First address and end of each live storage in the host's memory, and the storage."""
         with self._lock:
-            held = [(start, start + size, alive()) for start, (size, alive) in self._live.items()]
+            rows = list(self._known.items())
+        held = [(start, start + size, alive()) for start, (size, alive) in rows]
         return [row for row in held if row[2] is not None and row[2].device.type == "cpu"]
 
     def freed(self, address: int) -> str | None:
         """What was at an address that is freed now."""
         with self._lock:
+            self._forget_freed()
             if any(start <= address < end for start, end in self.live()):
                 return None
             for start, end in reversed(self._freed):
@@ -77,11 +88,14 @@ class AddressBook:
         """Notes every tensor whose `data_ptr()` is called."""
         import torch
 
-        original, live, note = torch.Tensor.data_ptr, self._live, self.note
+        original, note = torch.Tensor.data_ptr, self.note
+        find = self._known.get
 
         def data_ptr(tensor: Any) -> int:
             address = original(tensor)
-            if address not in live and type(tensor).__module__.startswith("torch"):
+            known = find(address)
+            is_known = known is not None and known[1]() is not None
+            if not is_known and type(tensor).__module__.startswith("torch"):
                 note(tensor)
             return address
 

@@ -85,6 +85,8 @@ class CheckedLaunch:
         self.rewrites = self.planner.plan(launch, checks, tracked, carriers)
         synchronised = races and launch.variants.synchronises
         self.instruments = _instruments(races, synchronised, self.rewrites.names)
+        #: Whether there may be findings although no access or check has failed.
+        self._judges_more = races or "hints" in checks or bool(self.rewrites.passes)
 
     def _region(self, index: int) -> Region:
         argument, value = self.launch.arguments[index], self.launch.values[index]
@@ -152,7 +154,8 @@ class CheckedLaunch:
         monitor = self.launch.monitor
         assert monitor is not None
         self.monitor = monitor
-        self.findings += self._judge(monitor)
+        if self._judges_more or monitor.fails:
+            self.findings += self._judge(monitor)
         if before is not None:
             other = replace(options, order="random", seed=self.options.seed)
             if hangs:

@@ -63,7 +63,9 @@ def _layout(argument: Any, value: Any) -> object:
         return _Unlike()
     try:
         storage = value.untyped_storage()
-        place = storage.data_ptr(), storage.nbytes(), value.storage_offset()
-        return *place, value.shape, value.stride(), value.dtype
+        place = storage.data_ptr(), storage.nbytes(), value.storage_offset(), value.dtype
+        if value.is_contiguous():
+            return *place, value.numel()
+        return *place, value.shape, value.stride()
     except (AttributeError, RuntimeError, TypeError):
         return _Unlike()

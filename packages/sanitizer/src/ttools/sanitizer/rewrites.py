@@ -8,6 +8,7 @@ the passes do.
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -83,6 +84,7 @@ class Planner:
 
     def __init__(self) -> None:
         self._kernels: WeakKeyDictionary[Variants, KnownKernel] = WeakKeyDictionary()
+        self._latest: tuple[weakref.ref[Variants], KnownKernel] | None = None
 
     def reads(self, launch: ObservedLaunch) -> frozenset[int]:
         """The parameters through which the launch's kernel may read memory."""
@@ -147,9 +149,13 @@ class Planner:
         return notes[rewrites.names]
 
     def _kernel(self, launch: ObservedLaunch) -> KnownKernel:
+        latest = self._latest
+        if latest is not None and latest[0]() is launch.variants:
+            return latest[1]
         kernel = self._kernels.get(launch.variants)
         if kernel is None:
             kernel = self._kernels[launch.variants] = KnownKernel(launch.variants.parse())
+        self._latest = weakref.ref(launch.variants), kernel
         return kernel
 
 
