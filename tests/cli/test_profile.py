@@ -140,8 +140,9 @@ def test_scopes_and_target_without_a_device(ttools: Run, tmp_path: Path) -> None
     assert "<module> (scoped.py:17)" in done.stdout
 
 
-def test_a_script_without_kernels(ttools: Run) -> None:
-    done = ttools("profile", "-c", "print('hello')")
+def test_a_script_without_kernels(ttools: Run, tmp_path: Path) -> None:
+    done = ttools("profile", "--output", "p.txt", "-c", "print('hello')")
+    assert "Kernels on the CPU" in (tmp_path / "p.txt").read_text("utf-8")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "no Triton kernel was launched, so nothing was profiled" in done.stderr
 
@@ -153,6 +154,7 @@ def test_a_script_without_kernels(ttools: Run) -> None:
         (("--target", "sm_1", "scale.py"), "there is no target `sm_1`"),
         (("gone.py",), "there is no file `gone.py`"),
         (("--output", "gone/p.txt", "scale.py"), "there is no folder `gone`"),
+        (("--output", ".", "scale.py"), "cannot write `.`: it is a folder"),
     ],
 )
 def test_wrong_use(ttools: Run, script: str, words: tuple[str, ...], sentence: str) -> None:

@@ -85,6 +85,19 @@ def test_wrong_use(ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence
     assert sentence in done.stderr
 
 
+def test_many_columns_fold_their_titles(ttools: Run, tmp_path: Path) -> None:
+    kernel = {"frame": {"name": "k"}, "metrics": {"time (ns)": 1234567, "count": 3}}
+    for name in ("a", "b"):
+        tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": [kernel]}
+        (tmp_path / f"{name}.hatchet").write_text(json.dumps([tree]))
+    metrics = "time/ns,time/us,avg_time/ns,avg_time/us,count"
+    done = ttools("profile", "view", "-m", metrics, "a.hatchet", "b.hatchet", COLUMNS="100")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "…" not in done.stdout
+    assert done.stdout.count(" 1,234,567 ") == 4
+    assert done.stdout.count(" 411,522 ") == 4
+
+
 def test_an_empty_profile(ttools: Run, tmp_path: Path) -> None:
     tree = {"frame": {"name": "ROOT"}, "metrics": {}, "children": []}
     (tmp_path / "empty.hatchet").write_text(json.dumps([tree]))

@@ -59,9 +59,9 @@ def test_utilisation_by_device_and_without_bytes(tmp_path: Path) -> None:
     strange = kernel("c", 1000, device="2", bytes=1e6, flops32=1e6)
     told = {"CUDA": {"0": H100, "1": H100, "2": {**H100, "arch": "999"}}}
     found = values(profile_of(tmp_path, node("ROOT", a, b, strange), devices=told), "util")
-    assert found["a"] == (pytest.approx(0.5),)
-    assert found["b"] == (pytest.approx(0.5),)
-    assert found["c"] == (None,)
+    assert found["a [CUDA 0]"] == (pytest.approx(0.5),)
+    assert found["b [CUDA 1]"] == (pytest.approx(0.5),)
+    assert found["c [CUDA 2]"] == (None,)
     assert found["ROOT"] == (None,)
 
 
@@ -175,7 +175,7 @@ def test_kernels_of_one_path_on_two_devices_have_a_row_each(tmp_path: Path) -> N
     )
     found = rows([profile], columns(["time/us"], [profile]), Selection())
     assert [(row.path[-1], row.values[0]) for row in found] == [
-        *(("ROOT", (4.0,)), ("a", (1.0,)), ("a", (3.0,)))
+        *(("ROOT", (4.0,)), ("a [CUDA 0]", (1.0,)), ("a [CUDA 1]", (3.0,)))
     ]
 
 

@@ -115,11 +115,17 @@ def require_folder(*outputs: Path | None) -> None:
     """Finds out before a long run that a report could not be written after it.
 
     Raises:
-        UsageError: The folder of one of the files is not there.
+        UsageError: One of the files is a folder or may not be written, or its folder is not there.
     """
     for output in outputs:
-        if output is not None and not output.parent.is_dir():
+        if output is None:
+            continue
+        if not output.parent.is_dir():
             raise UsageError(f"cannot write `{output}`: there is no folder `{output.parent}`")
+        if output.is_dir():
+            raise UsageError(f"cannot write `{output}`: it is a folder")
+        if not os.access(output if output.exists() else output.parent, os.W_OK):
+            raise UsageError(f"cannot write `{output}`: permission denied")
 
 
 @contextmanager

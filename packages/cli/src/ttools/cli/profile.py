@@ -72,7 +72,7 @@ def profile_command(
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
     if form is profile_options.ProfileFormat.TEXT:
-        if profiled.launches:
+        if profiled.launches or output is not None:
             profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
     else:
         profile_report.write(

@@ -170,10 +170,12 @@ def _table(profiles: list[ProtonProfile], names: list[str], found: list[Row]) ->
     title = ", ".join(profile.name for profile in profiles)
     table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
     table.add_column("name", overflow="fold")
-    for heading in _headings(profiles, names):
-        table.add_column(heading, justify="right")
-    for row in found:
-        cells = [_shown(value) for value in _cells(row, len(names))]
+    shown = [[_shown(value) for value in _cells(row, len(names))] for row in found]
+    for place, heading in enumerate(_headings(profiles, names)):
+        # Titles are folded where there is little room, numbers are not.
+        widest = max((len(cells[place]) for cells in shown), default=0)
+        table.add_column(heading, justify="right", overflow="fold", min_width=widest)
+    for row, cells in zip(found, shown, strict=True):
         table.add_row(Text("  " * (len(row.path) - 1) + row.path[-1]), *cells)
     return table
 

@@ -49,26 +49,32 @@ def rows(
 ) -> list[Row]:
     """The nodes of all profiles, each after its parent; those of one path are one row.
 
+    Where there are several devices, what ran on one is named with it: `kernel [CUDA 1]`.
+
     Raises:
         UsageError: a regular expression is none.
     """
     wanted, unwanted = _pattern(selection.include), _pattern(selection.exclude)
     found: dict[tuple[str, ...], list[list[tuple[Number | None, ...]]]] = {}
+    devices = {f.device for each in profiles for _, f in each.root.walk() if f.device}
     for index, profile in enumerate(profiles):
         whole = _first(profile.root, profile, columns)
-        for path, frame in profile.root.walk():
+        for place, frame in profile.root.walk():
+            path = place
             if not _is_chosen(path, frame, wanted, unwanted, selection.depth):
                 continue
             own = _first(frame, profile, columns)
             if selection.least and whole and (own or 0.0) < whole * selection.least / 100:
                 continue
             values = tuple(column.of(frame, profile) for column in columns)
+            if len(devices) > 1 and frame.device:
+                path = (*path[:-1], f"{path[-1]} [{' '.join(frame.device)}]")
             slots = found.setdefault(path, [[] for _ in profiles])
             slots[index].append(values)
     empty = tuple(None for _ in columns)
     result = []
     for path, slots in found.items():
-        # Of several nodes of one path (one per device) each has a row.
+        # Of several nodes of one path each has a row.
         for n in range(max(len(slot) for slot in slots)):
             result.append(Row(path, tuple(s[n] if n < len(s) else empty for s in slots)))
     return _nested(result)
