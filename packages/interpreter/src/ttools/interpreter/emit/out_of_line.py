@@ -20,7 +20,9 @@ _NAME = re.compile(r"%[\w.]+")
 _DEFINED = re.compile(r"^  (%[\w.]+) = ", re.MULTILINE)
 _LABEL = re.compile(r"^([\w.]+):", re.MULTILINE)
 #: Nothing of it is inlined where it is called, or looked at closely.
-_SELDOM = 'cold noinline nounwind optnone "prefer-vector-width"="512"'
+_SELDOM = 'cold noinline nounwind {}"prefer-vector-width"="512"'
+#: LLVM 22 aborts when it compiles this without optimising it.
+_MUST_BE_OPTIMISED = re.compile(r"insertelement <\d+ x half>")
 
 
 def out_of_line(e: Emitter, body: Callable[[], str], result: str) -> str:
@@ -75,7 +77,8 @@ def _function(
     symbol = b.seldom.get(key)
     if symbol is None:
         symbol = b.seldom[key] = b.label("ttools.seldom.")
-        head = f"define internal {type} @{symbol}({taken}) {_SELDOM}"
+        attributes = _SELDOM.format("" if _MUST_BE_OPTIMISED.search(body) else "optnone ")
+        head = f"define internal {type} @{symbol}({taken}) {attributes}"
         b.define(symbol, f"{head} {{\n{body}\n{end}\n}}")
     return symbol
 
