@@ -131,7 +131,7 @@ def judge(path: Path, device: str) -> None:
 def work_in(prof: Profile) -> Work:
     """Of the one launch of a profile."""
     (sample,) = prof.samples
-    ((_, _, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    ((_, inspection, accesses),) = qualities(prof.samples, prof.inspections)
     assert sample.counts is not None
     assert prof.device is not None
     return work_of(sample.counts, inspection, accesses, prof.device)

@@ -75,3 +75,14 @@ def test_without_a_target_there_is_no_advice(pairs: ModuleType) -> None:
     with profile() as prof:
         before.run()
     assert prof.advice == []
+
+
+def test_each_specialisation_is_looked_at(pairs: ModuleType) -> None:
+    before, after = pairs.PAIRS[0].make("cpu", True)
+    with profile(target="sm_90") as prof:
+        for launch in (after, before, after):
+            launch.run()
+    assert {hint.kind for hint in prof.advice} >= {"uncoalesced_access"}
+    # Both request the same, so accesses are those of the first, which moves no sectors in vain.
+    assert set(prof.accesses["efficiency"]) == {1.0}
+    assert len(prof.inspections) == 2

@@ -29,7 +29,7 @@ def work(n: int, programs: int, stride: int = 1, device: str = "h100") -> Work:
     x, out = torch.zeros(n * programs * stride), torch.zeros(n * programs)
     with profile(device=device) as prof:
         copy_kernel[(programs,)](x, out, n, stride, BLOCK=128)
-    ((_, _, inspection, accesses),) = qualities(prof.samples, prof.inspections)
+    ((_, inspection, accesses),) = qualities(prof.samples, prof.inspections)
     counts = prof.samples[0].counts
     assert counts is not None
     return work_of(counts, inspection, accesses, read_device(device))

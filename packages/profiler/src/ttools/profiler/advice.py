@@ -141,7 +141,8 @@ def _occupancy(evidence: Evidence) -> Found:
     if held and held.limited_by == "shared memory" and held.share < _OCCUPANCY:
         shared = evidence.inspection.resources.shared
         said = (
-            f"{shared:,} bytes of shared memory allow {held.blocks} blocks per multiprocessor, "
+            f"{shared:,} bytes of shared memory allow {held.blocks} "
+            f"{'block' if held.blocks == 1 else 'blocks'} per multiprocessor, "
             f"{held.warps} of {held.most_warps} warps ({held.share:.1%})"
         )
         yield None, held.share, said

@@ -18,7 +18,7 @@ from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.profiler.access.frame import access_frame, qualities, requested
+from ttools.profiler.access.frame import access_frame, qualities
 from ttools.profiler.advice import Evidence, Hint, advise
 from ttools.profiler.call_tree import Node, call_tree
 from ttools.profiler.configuration import config_text
@@ -87,7 +87,7 @@ class Profile:
     def _projected(self) -> dict[tuple[str, str], float]:
         assert self.device is not None
         found = {}
-        for each in self._evidence():
+        for each in self._largest():
             # Kernels for another target than the device's would be projected wrongly.
             if each.counts and each.inspection.target == self.device.target:
                 work = work_of(each.counts, each.inspection, each.accesses, self.device)
@@ -98,37 +98,59 @@ class Profile:
     def accesses(self) -> pd.DataFrame:
         """A row per access to tiles in memory, as the target's warps would make it.
 
-        See `access.frame.access_frame` for the columns; without a target or counts it is empty.
+        They are those of the launch that requests most. See `access.frame.access_frame` for the
+        columns; without a target or counts it is empty.
         """
-        return access_frame((e.kernel, e.config, e.accesses) for e in self._evidence())
+        return access_frame((e.kernel, e.config, e.accesses) for e in self._largest())
 
     @property
     def advice(self) -> list[Hint]:
-        """What costs time on the target, with evidence; empty without a target."""
-        return [hint for each in self._evidence() for hint in advise(each)]
+        """What costs time on the target, with evidence; empty without a target.
+
+        Each specialisation is looked at in its launch that requests most; of equal hints the one
+        for the larger launch is given.
+        """
+        found: dict[tuple[object, ...], Hint] = {}
+        for each in self._evidence():
+            for hint in advise(each):
+                found.setdefault((hint.kernel, hint.config, hint.kind, hint.location), hint)
+        return list(found.values())
+
+    def _largest(self) -> list[Evidence]:
+        """Of each kernel and configuration, what is known of the launch that requests most."""
+        found: dict[tuple[str, str], Evidence] = {}
+        for each in self._evidence():
+            found.setdefault((each.kernel, each.config), each)
+        return list(found.values())
 
     def _evidence(self) -> list[Evidence]:
-        """What is known of each kernel and configuration: of the launch that requests most."""
+        """What is known of each specialisation, see `access.frame.qualities`."""
         samples = self._session.samples
         known, evidence = self._known
         if known == len(samples):
             return evidence
-        counts = {
-            (each.kernel, config_text(each.config)): each.counts
-            for each in sorted(samples, key=requested)
-        }
         evidence = [
             Evidence(
-                kernel=kernel,
-                config=config,
+                kernel=sample.kernel,
+                config=config_text(sample.config),
                 inspection=inspection,
                 accesses=accesses,
-                counts=counts[kernel, config],
+                counts=sample.counts,
             )
-            for kernel, config, inspection, accesses in qualities(samples, self.inspections)
+            for sample, inspection, accesses in qualities(
+                samples, self.inspections, self._variants()
+            )
         ]
         self._known = (len(samples), evidence)
         return evidence
+
+    def _variants(self) -> dict[int, KernelSource]:
+        """The session's, as those that were compiled."""
+        found = self._session.variants
+        for number, source in found.items():
+            equal = (each for each in self._compiled if _is_same(each, source))
+            found[number] = next(equal, source)
+        return found
 
     @property
     def tree(self) -> Node:
@@ -187,8 +209,8 @@ class Profile:
         """
         if self.target is None:
             return []
-        for source in self._session.sources:
-            if source in self._compiled:
+        for source in self._session.variants.values():
+            if any(_is_same(each, source) for each in self._compiled):
                 continue
             self._compiled.append(source)
             try:
@@ -220,6 +242,10 @@ class Profile:
                 return function(*args, **kwargs)
 
         return profiled
+
+
+def _is_same(one: KernelSource, other: KernelSource) -> bool:
+    return one.function is other.function and repr(one) == repr(other)
 
 
 def profile(
@@ -302,7 +328,7 @@ def profile(
     session: Session
     if on == "cpu" or not has_gpu:
         given: dict[str, object] = {"data": data != "trace", "backend": backend, "mode": mode}
-        given |= {"hook": hook, "file": proton_file}
+        given |= {"hook": hook, "proton_file": proton_file}
         if wrong := [name for name, value in given.items() if value]:
             raise UsageError(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import launched, sources_of
+from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter import interpret
 from ttools.interpreter.emit.module import Instruments
@@ -49,6 +49,7 @@ class Sample:
         source: file and first line of the kernel; None where unknown.
         launches: how many launches these are together, where they were not timed apart.
         lines: by file and line the share of the time that was spent there, estimated.
+        variant: which of the session's `variants` it is; None where that is unknown.
     """
 
     kernel: str
@@ -63,6 +64,7 @@ class Sample:
     source: tuple[str, int] | None = None
     launches: int = 1
     lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
+    variant: int | None = field(default=None, compare=False)
 
 
 class Session(Protocol):
@@ -85,7 +87,7 @@ class Session(Protocol):
         """What could not be counted, by kernel; takes more."""
 
     @property
-    def sources(self) -> list[KernelSource]:
+    def variants(self) -> dict[int, KernelSource]:
         """The specialisations of kernels that were launched, in the order of first launches."""
 
     @property
@@ -161,10 +163,11 @@ class CpuSession:
         return self._calls.grouped(lambda compiled: self._keys.get(id(compiled.src)))
 
     @property
-    def sources(self) -> list[KernelSource]:
+    def variants(self) -> dict[int, KernelSource]:
         """The specialisations that were launched."""
         chosen = {sample.kernel for sample in self.samples}
-        return [each for each in sources_of(self._kernels) if each.name in chosen]
+        found = source_by_kernel(self._kernels)
+        return {number: each for number, each in found.items() if each.name in chosen}
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Counts a launch, then runs it; see `ttools.interpreter.observation`."""
@@ -221,6 +224,7 @@ class CpuSession:
             metrics=getattr(self._told, "metrics", {}),
             source=kernel_source(launch.function),
             lines=lines,
+            variant=None if launch.source is None else id(launch.source),
         )
         with self._lock:
             self.samples.append(sample)

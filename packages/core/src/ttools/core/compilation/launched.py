@@ -40,7 +40,13 @@ def launched() -> Iterator[list[Any]]:
 
 def sources_of(kernels: Iterable[Any]) -> list[KernelSource]:
     """What compiled kernels were compiled from, each once; those of no Python function left out."""
+    return list({id(each): each for each in source_by_kernel(kernels).values()}.values())
+
+
+def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:
+    """The same by the `id` of each kernel's `src`; equal ones are one object."""
     found: list[KernelSource] = []
+    by_kernel: dict[int, KernelSource] = {}
     for kernel in kernels:
         source = triton_versions.specialised_source(kernel)
         if source is None:
@@ -53,6 +59,9 @@ def sources_of(kernels: Iterable[Any]) -> list[KernelSource]:
             hints=source.hints,
             options=source.options,
         )
-        if not any(each.function is new.function and repr(each) == repr(new) for each in found):
-            found.append(new)
-    return found
+        alike = (e for e in found if e.function is new.function and repr(e) == repr(new))
+        known = next(alike, None)
+        if known is None:
+            found.append(known := new)
+        by_kernel[id(kernel.src)] = known
+    return by_kernel

@@ -5,12 +5,14 @@ Owns the names and order of columns. Must not know how a run was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.kernel_source import KernelSource
 from ttools.profiler.access.requests import AccessQuality, access_qualities
 from ttools.profiler.configuration import config_text
 from ttools.profiler.frames import is_of
@@ -18,27 +20,39 @@ from ttools.profiler.session import Sample
 
 
 def qualities(
-    samples: Sequence[Sample], compiled: Sequence[Inspection]
-) -> Iterator[tuple[str, str, Inspection, list[AccessQuality]]]:
-    """Kernel, configuration, what it was compiled to, and its accesses.
+    samples: Sequence[Sample],
+    compiled: Sequence[Inspection],
+    variants: Mapping[int, KernelSource] = MappingProxyType({}),
+) -> Iterator[tuple[Sample, Inspection, list[AccessQuality]]]:
+    """Of each specialisation the launch that requests most bytes, and its accesses.
 
-    They are those of the launch that requests most bytes.
+    Those of one kernel and configuration come with the one that requests most first.
+
+    Args:
+        samples: of a run.
+        compiled: what a compiler made of the specialisations.
+        variants: which of these each sample is; without, it is judged by its tiles.
     """
-    largest: dict[tuple[str, str], Sample] = {}
+    largest: dict[tuple[str, str], dict[int, Sample]] = {}
     for sample in samples:
         if sample.counts is None:
             continue
-        key = (sample.kernel, config_text(sample.config))
-        if key not in largest or requested(largest[key]) < requested(sample):
-            largest[key] = sample
-    for (kernel, config), sample in largest.items():
-        own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
-        assert sample.counts is not None
-        # Of several specialisations, the one whose tiles these are.
-        found = [(each, access_qualities(sample.counts.accesses, each)) for each in own]
-        if found:
-            inspection, accesses = max(found, key=lambda pair: len(pair[1]))
-            yield kernel, config, inspection, accesses
+        source = variants.get(sample.variant) if sample.variant is not None else None
+        own = largest.setdefault((sample.kernel, config_text(sample.config)), {})
+        known = own.get(id(source))
+        if known is None or requested(known) < requested(sample):
+            own[id(source)] = sample
+    for (kernel, config), by_source in largest.items():
+        named = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
+        for number in sorted(by_source, key=lambda number: -requested(by_source[number])):
+            sample = by_source[number]
+            exact = [each for each in named if id(each.source) == number]
+            assert sample.counts is not None
+            found = [
+                (each, access_qualities(sample.counts.accesses, each)) for each in exact or named
+            ]
+            if found:
+                yield sample, *max(found, key=lambda pair: len(pair[1]))
 
 
 def requested(sample: Sample) -> int:
@@ -59,7 +73,7 @@ def access_frame(
     touches it; `layout` of the tile; `sampled`, whether only some tiles were looked at.
 
     Args:
-        found: kernel, configuration and accesses, see `qualities`.
+        found: kernel, configuration and accesses.
     """
     rows = [_row(kernel, config, each) for kernel, config, accesses in found for each in accesses]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).sort_values(

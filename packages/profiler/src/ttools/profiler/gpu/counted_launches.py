@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.compilation.launched import sources_of
+from ttools.core.compilation.launched import source_by_kernel
 from ttools.interpreter.backend.tuned_config import is_trial
 from ttools.profiler import launch_metrics
 from ttools.profiler.call_times import CallTimes
@@ -164,12 +164,12 @@ class CountedLaunches:
         return len(self._made.launches)
 
     @property
-    def sources(self) -> list[KernelSource]:
+    def variants(self) -> dict[int, KernelSource]:
         """The specialisations launched, in the order of their first launches."""
         compiled = {
             id(k): k for k in (_complete(n)[0].kernel.compiled for n in self._made.launches)
         }
-        return sources_of(compiled.values())
+        return source_by_kernel(compiled.values())
 
     @contextmanager
     def watching(self) -> Iterator[None]:

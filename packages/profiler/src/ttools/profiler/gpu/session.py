@@ -91,9 +91,9 @@ class GpuSession:
         return self._watch.calls.grouped(lambda compiled: keys.get(id(compiled)))
 
     @property
-    def sources(self) -> list[KernelSource]:
+    def variants(self) -> dict[int, KernelSource]:
         """The specialisations that were launched."""
-        return self._watch.sources
+        return self._watch.variants
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -220,4 +220,5 @@ def _sample(time: KernelTime, made: MadeLaunch) -> Sample:
         metrics=made.metrics,
         source=made.launch.source,
         launches=time.launches,
+        variant=None if made.compiled is None else id(made.compiled.src),
     )
