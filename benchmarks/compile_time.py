@@ -8,6 +8,7 @@ and is reported apart.
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import subprocess
@@ -130,6 +131,15 @@ class _Recorder:
             setattr(owner, name, wrap(getattr(owner, name)))
 
 
+def _collect() -> None:
+    """Collects garbage between kernels, and so in none of them.
+
+    Collecting all of torch's and Triton's objects takes as long as compiling a kernel: which one it
+    would fall into is chance.
+    """
+    gc.collect()
+
+
 def child(only: str) -> None:
     """Launches the tiny kernel and every chosen workload once, and prints the phases as JSON."""
     import kernels
@@ -139,11 +149,13 @@ def child(only: str) -> None:
     torch.set_num_threads(1)
     recorder = _Recorder()
     recorder.install()
+    gc.disable()
     x = torch.ones(16)
     kernels.tiny_kernel[1,](x, torch.empty(16), 16, BLOCK=16)
     results = [{"workload": "", "title": "", **recorder.records.pop()}]
     for workload in chosen(only):
         call = workload.triton_call(*workload.make_inputs("ours"))
+        _collect()
         call()
         for record in recorder.records:
             results.append({"workload": workload.name, "title": workload.title, **record})
@@ -163,12 +175,14 @@ def checked_child(only: str, side: str) -> None:
     recorder = _Recorder()
     recorder.install()
     results = []
+    gc.disable()
     with sanitize(checks=CHECKED[side]) if side in CHECKED else nullcontext():
         x = torch.ones(16)
         kernels.tiny_kernel[1,](x, torch.empty(16), 16, BLOCK=16)
         for workload in chosen(only):
             recorder.records.clear()
             call = workload.triton_call(*workload.make_inputs("ours"))
+            _collect()
             call()
             first = recorder.records[:]
             call()
