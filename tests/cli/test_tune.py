@@ -237,6 +237,8 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
     finally:
         process.kill()
     assert process.returncode == 130, err
+    assert "note: interrupted\n" in err
+    assert "Traceback" not in err
     assert "(1 configurations tried, interrupted)" in out
     assert "winner" in out
     shown = ttools("tune", "show", "ttools-tunings.sqlite", "--format", "json")
@@ -293,6 +295,8 @@ def test_a_run_without_autotuned_kernels_says_so(ttools: Run, tmp_path: Path) ->
     done = ttools("tune", "-c", "print('hello')")
     assert (done.returncode, done.stdout) == (0, "hello\n")
     assert "no Triton kernel was launched" in done.stderr
+    done = ttools("tune", "--only", "other_kernel", "-c", "pass")
+    assert "no Triton kernel `other_kernel` was launched" in done.stderr
 
 
 # ---- a kernel of a file
@@ -335,8 +339,9 @@ def files(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
-    done = ttools(*files, "--format", "json")
+    done = ttools(*files, "--format", "json", "--scratch", "nothing")
     small, large = problems(done)
+    assert "warning: no tuned kernel has a parameter `nothing` (--scratch)\n" in done.stderr
     assert done.stderr.startswith(
         "note: space.toml: 8 of 12 combinations meet the conditions\nnote: add_kernel for n=1000"
     )
@@ -349,6 +354,23 @@ def test_a_kernel_over_a_space(ttools: Run, files: tuple[str, ...]) -> None:
             **{(block, shift): "ok" for block in (256, 512) for shift in (0, 1)},
             **{(block, 9): "wrong" for block in (256, 512)},
         }
+
+
+def test_where_nothing_can_win_and_the_lock_file_cannot_be_written(
+    ttools: Run, files: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    text = INPUTS.replace("torch.rand(n)", "torch.rand(9)").replace("(1000, 5000)", "(1000,)")
+    (tmp_path / "inputs.py").write_text(text + "\n__import__('os').rmdir('folder')\n")
+    options = ("--trials", "1", "--workers", "0", "--sanitize")
+    done = ttools(*files, *options)
+    assert done.returncode == 1, done.stderr
+    assert "no configuration can win; the launch is made in the first one" in done.stderr
+    (tmp_path / "folder").mkdir()
+    done = ttools(*files, *options, "--lock", "folder/lock.json")
+    assert done.returncode == 2
+    assert "error: cannot write the lock file `folder/lock.json`" in done.stderr
+    assert "defect: memcheck" in done.stdout, "the report is to be had all the same"
 
 
 def test_files_that_make_no_sense(ttools: Run, files: tuple[str, ...], tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_parameters_that_are_missing_or_unknown(
         ("def inputs(): return {}, 5", "must return"),
         ("def inputs(): return []", "returned no inputs"),
         ("def inputs(): yield 1 / 0", "fails: ZeroDivisionError"),
+        ("import sys; sys.exit(4)", "fails: SystemExit: 4"),
         ("import nothing_of_that_name", "fails: ModuleNotFoundError"),
         ("def inputs(:", "fails: SyntaxError"),
     ],

@@ -68,6 +68,11 @@ def test_functions_that_are_not_there(text: str, told: str) -> None:
         load_reference(text)
 
 
+def test_a_word_that_names_no_function_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UsageError, match="names no function: give MODULE:FUNCTION"):
+        TuneOptions(checks=Checks(reference="nothing"))
+
+
 def test_functions_that_fail_or_return_something_else() -> None:
     with pytest.raises(UsageError, match=r"must return \{name: tensor\}.*returned a int"):
         expected_outputs("m:f", lambda: 3, {})  # type: ignore[arg-type, return-value]

@@ -149,6 +149,40 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE trial SET samples = '[1,'", "UPDATE problem SET final = '{'", "DROP TABLE trial"],
+)
+def test_damage_that_only_reading_shows(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "store.sqlite"
+    store = Store(path)
+    store.add(problem(), trial(64, 1.0), PLACE)
+    store.close()
+    base = sqlite3.connect(path)
+    base.execute(damage)
+    base.commit()
+    base.close()
+    store = Store(path)
+    for read in (store.entries, lambda: store.entry(problem())):
+        with pytest.raises(UsageError, match=r"cannot be used as a store.*move it away"):
+            read()
+
+
+def test_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # SQLite says of a statement what it would say of a full disk.
+    monkeypatch.setattr("ttools.tuner.store._TABLES", "CREATE no such thing")
+    with pytest.raises(UsageError, match=r"cannot make the store `.*`: .*; make room"):
+        Store(tmp_path / "store.sqlite")
+
+
+def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.touch()
+    with pytest.raises(UsageError, match="is empty; it is no store"):
+        Store(path, create=False)
+    assert path.read_bytes() == b""
+
+
 def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     Store(path).close()
@@ -218,6 +252,16 @@ def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
 def test_what_a_lock_file_lacks_is_told(changes: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         lock_of([entry(64)]).find(problem(**changes))
+
+
+def test_everyone_who_reads_new_files_reads_a_lock_file(tmp_path: Path) -> None:
+    path, usual = tmp_path / "lock.json", tmp_path / "usual"
+    usual.touch()
+    write_lock(lock_of([entry(64)]), path)
+    assert path.stat().st_mode == usual.stat().st_mode
+    path.chmod(0o640)
+    write_lock(lock_of([entry(64)]), path)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_new_winners_replace_those_of_the_same_kernel_key_and_device() -> None:

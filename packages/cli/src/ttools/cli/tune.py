@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import options, tune_options, tune_report
+from ttools.cli import exit_codes, options, tune_options, tune_report
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
@@ -17,10 +20,11 @@ from ttools.cli.tune_kernel import read_configs, run_kernel
 from ttools.cli.tune_options import TuneFormat
 from ttools.cli.tune_store import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
-from ttools.core.errors import UsageError
+from ttools.core.errors import TtoolsError, UsageError
 
 if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
+    from ttools.tuner.tuning import Result
 
 STORE = Path("ttools-tunings.sqlite")
 
@@ -84,6 +88,7 @@ def tune_command(
     require_folder(output, store, lock)
     take_over_from_upstream("ttools tunes")
     from ttools.tuner.bench import Checks
+    from ttools.tuner.lock import LockError
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
 
@@ -114,18 +119,50 @@ def tune_command(
         measures=read_executor(gpus, ray, workers),
         announce=lambda text: say("note", text),
     )
-    failure = None
-    with progress(lambda: _state(run)), run:
-        if work is not None:
-            status = run_work(work, device_map, quiet=True)
-        else:
-            assert words  # see `named`
-            assert inputs is not None
-            status, failure = run_kernel(words[0], configs, inputs, device_map)
-    _report(run, form, output, str(work or (words or [""])[0]), status, store)
+    failure: TtoolsError | None = None
+    status = exit_codes.OK
+    try:
+        with progress(lambda: _state(run)), _interrupts_told(), run:
+            if work is not None:
+                status = run_work(work, device_map, quiet=True)
+            else:
+                assert words  # see `named`
+                assert inputs is not None
+                status, failure = run_kernel(words[0], configs, inputs, device_map)
+    except LockError as error:  # the report is to be had all the same
+        failure = failure or error
+    if work is None and status == exit_codes.OK and not all(map(_is_won, run.session.results)):
+        status = exit_codes.FINDINGS
+    try:
+        _report(run, form, output, str(work or (words or [""])[0]), status)
+    finally:
+        _tell(run, store, only or ())
     if failure is not None:
         raise failure
     raise typer.Exit(status)
+
+
+@contextmanager
+def _interrupts_told() -> Iterator[None]:
+    """Ctrl-C is how a tuning is ended early: no traceback of where it was met."""
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            say("note", "interrupted")
+        else:
+            shown(kind, error, trace)
+
+    sys.excepthook = hook
+    try:
+        yield
+    finally:
+        if sys.excepthook is hook:
+            sys.excepthook = shown
+
+
+def _is_won(result: Result) -> bool:
+    return result.winner is not None or not result.trials
 
 
 def _require_both(
@@ -162,7 +199,6 @@ def _report(
     output: Path | None,
     target: str,
     status: int,
-    store: Path,
 ) -> None:
     session = run.session
     entries = [result.entry() for result in session.results]
@@ -171,6 +207,9 @@ def _report(
             say("warning", f"{result.problem}: {note}")
     for note in [*session.notes, *run.warnings]:
         say("warning", note)
+    if session.results and not session.locked:
+        for name in session.unknown_scratch:
+            say("warning", f"no tuned kernel has a parameter `{name}` (--scratch)")
     if form is TuneFormat.JSON:
         tune_report.write_as_json(
             entries,
@@ -183,10 +222,9 @@ def _report(
         tune_report.write_as_html(entries, output)
     elif entries:
         tune_report.write_as_text(entries, output)
-    _tell(run, store)
 
 
-def _tell(run: TuningRun, store: Path) -> None:
+def _tell(run: TuningRun, store: Path, only: Sequence[str]) -> None:
     session = run.session
     for kernel in session.single:
         say("note", f"`{kernel}` has a single configuration, so there was nothing to tune")
@@ -195,6 +233,7 @@ def _tell(run: TuningRun, store: Path) -> None:
         new = sum(len(result.new) for result in session.results)
         say("note", f"{tried} configurations, {new} of them tried now; see {store}")
     elif not session.clock.launches:
-        say("note", "no Triton kernel was launched, so nothing was tuned")
+        which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
+        say("note", f"no Triton kernel{which} was launched, so nothing was tuned")
     elif not session.single and not session.locked:
         say("note", "no autotuned kernel was launched, so nothing was tuned")

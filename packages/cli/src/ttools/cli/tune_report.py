@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def write_as_text(entries: Sequence[Entry], output: Path | None) -> None:
     """A table per kernel and key: the configurations that can win by time, then the others."""
-    write_tables([_table(entry) for entry in entries], output, stdout())
+    write_tables([_table(entry) for entry in entries if entry.trials], output, stdout())
 
 
 def write_as_json(

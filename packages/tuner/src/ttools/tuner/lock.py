@@ -21,6 +21,10 @@ from ttools.tuner.store import Entry
 SCHEMA = "ttools.tuned/1"
 
 
+class LockError(UsageError):
+    """The lock file cannot be written; the one that was there still is."""
+
+
 class Lock:
     """Winners by problem.
 
@@ -101,11 +105,20 @@ def lock_text(lock: Lock) -> str:
     return json.dumps({"schema": SCHEMA, "winners": rows}, indent=2) + "\n"
 
 
+def _mode(path: Path) -> int:
+    """As of the file that it replaces, else as new files have it: all ranks read it."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
 def write_lock(lock: Lock, path: Path) -> None:
     """Replaces the lock file as a whole; a reader sees the old one or the new one.
 
     Raises:
-        UsageError: it cannot be written; the old one is still there.
+        LockError: it cannot be written; the old one is still there.
     """
     temporary = None
     try:
@@ -114,8 +127,9 @@ def write_lock(lock: Lock, path: Path) -> None:
         ) as file:
             temporary = file.name
             file.write(lock_text(lock))
+        Path(temporary).chmod(_mode(path))
         os.replace(temporary, path)  # noqa: PTH105 - both are plain strings
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise UsageError(f"cannot write the lock file `{path}`: {error.strerror}") from error
+        raise LockError(f"cannot write the lock file `{path}`: {error.strerror}") from error

@@ -56,7 +56,7 @@ def load_inputs(path: Path) -> list[Inputs]:
         several = list(returned) if isgenerator(returned) or isinstance(returned, list) else None
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"`{path}` fails: {type(error).__name__}: {error}") from error
     found = [_pair(path, each) for each in ([returned] if several is None else several)]
     if not found:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
 from ttools.tuner.bench import Checks
+from ttools.tuner.references import split_reference
 from ttools.tuner.search import read_strategy
 
 DEFAULT_SEARCH = "guided"
@@ -51,6 +52,8 @@ class TuneOptions:
 
     def __post_init__(self) -> None:
         read_strategy(self.search)
+        if self.checks.reference:
+            split_reference(self.checks.reference)
         if self.trials is not None and self.trials < 1:
             raise UsageError(f"trials={self.trials}: at least one configuration must be tried")
         if self.within is not None and self.within <= 0:

@@ -20,18 +20,28 @@ from ttools.core.errors import UsageError
 Reference = Callable[..., "Mapping[str, Any] | None"]
 
 
+def split_reference(text: str) -> tuple[str, str]:
+    """Module and name of a function.
+
+    Raises:
+        UsageError: the text has not both.
+    """
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise UsageError(f"`{text}` names no function: give MODULE:FUNCTION")
+    return place, name
+
+
 def load_reference(text: str) -> Reference:
     """The function that `MODULE:FUNCTION` or `FILE.py:FUNCTION` names.
 
     Raises:
         UsageError: there is none.
     """
-    place, _, name = text.rpartition(":")
-    if not place or not name:
-        raise UsageError(f"`{text}` names no function: give MODULE:FUNCTION")
+    place, name = split_reference(text)
     try:
         module = _file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"`{text}`: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):

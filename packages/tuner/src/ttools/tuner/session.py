@@ -30,6 +30,7 @@ from ttools.tuner.problem import (
     problem_of,
     where,
 )
+from ttools.tuner.references import load_reference
 from ttools.tuner.store import Entry, Store, StoreError
 from ttools.tuner.surrogate import load_model
 from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
@@ -84,7 +85,13 @@ class Session:
         self.notes: list[str] = []
         self.single: dict[str, None] = {}
         self._winners: dict[Problem, str | None] = {}
+        self._parameters: set[str] = set()
         self._one_at_a_time = threading.RLock()
+
+    @property
+    def unknown_scratch(self) -> list[str]:
+        """Names of scratch memory that no kernel which was tuned has."""
+        return [n for n in self._options.checks.scratch if n not in self._parameters]
 
     @property
     def locked(self) -> bool:
@@ -144,6 +151,9 @@ class Session:
         told = where(launch)
         result = Result(problem=problem, space=len(space), place=(told["file"], told["line"]))
         self.results.append(result)
+        self._parameters.update(launch.tuner.arg_names)
+        if self._options.checks.reference:
+            load_reference(self._options.checks.reference)  # before a worker fails to
         known = self._store.entry(problem) if self._store else Entry(problem=problem)
         self._announce(f"{problem}: {_plan(self._options, len(space))}")
         bench = self._bench(launch, result, [] if _is_done(known) else space)
@@ -163,6 +173,8 @@ class Session:
                 self._decide(result)
         if result.winner is None and bench.first_error is not None:
             raise bench.first_error
+        if result.trials and result.winner is None:
+            result.notes.append("no configuration can win; the launch is made in the first one")
         return result.winner.key if result.winner else None
 
     def _experience(self, problem: Problem) -> list[Known]:

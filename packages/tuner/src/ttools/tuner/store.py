@@ -100,15 +100,13 @@ class Store:
             raise UsageError(f"there is no store `{path}`")
         if not path.parent.is_dir():
             raise UsageError(f"cannot make `{path}`: there is no folder `{path.parent}`")
-        try:
+        with self._reading():
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
             )
-            self._prepare()
-        except sqlite3.DatabaseError as error:
-            raise UsageError(_unusable(path, error)) from error
+            self._prepare(create)
 
-    def _prepare(self) -> None:
+    def _prepare(self, create: bool) -> None:
         (application,) = self._base.execute("PRAGMA application_id").fetchone()
         (schema,) = self._base.execute("PRAGMA user_version").fetchone()
         (tables,) = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -123,9 +121,18 @@ class Store:
             )
         damage = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
-            raise sqlite3.DatabaseError(damage.splitlines()[0])
+            # The first line names the database of several, which is of no interest.
+            raise sqlite3.DatabaseError(damage.splitlines()[-1])
+        if not tables and not create:
+            raise UsageError(f"`{self.path}` is empty; it is no store of tunings")
         if not tables:
-            self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
+            try:
+                self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
+            except StoreError as error:
+                raise UsageError(
+                    f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
+                    "another one"
+                ) from error
         else:
             for older in range(schema, SCHEMA):
                 self._execute(_MIGRATIONS[older])
@@ -142,19 +149,37 @@ class Store:
         self._base.close()
 
     # ---- reading
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is not as we write it is damage."""
+        try:
+            yield
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            raise UsageError(_unusable(self.path, error)) from error
+
     def entry(self, problem: Problem) -> Entry:
-        """What is known of a problem; empty if nothing is."""
-        row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", _identity(problem))
-        found = row.fetchone()
-        return Entry(problem=problem) if found is None else self._entry(found)
+        """What is known of a problem; empty if nothing is.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        with self._reading():
+            row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", _identity(problem))
+            found = row.fetchone()
+            return Entry(problem=problem) if found is None else self._entry(found)
 
     def entries(self, kernel: str | None = None) -> list[Entry]:
-        """All problems, or those of a kernel, in the order they were first tuned."""
-        rows = self._base.execute(
-            "SELECT * FROM problem WHERE :kernel IS NULL OR kernel = :kernel ORDER BY id",
-            {"kernel": kernel},
-        ).fetchall()
-        return [self._entry(row) for row in rows]
+        """All problems, or those of a kernel, in the order they were first tuned.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        with self._reading():
+            rows = self._base.execute(
+                "SELECT * FROM problem WHERE :kernel IS NULL OR kernel = :kernel ORDER BY id",
+                {"kernel": kernel},
+            ).fetchall()
+            return [self._entry(row) for row in rows]
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         number, kernel, source, key, device, versions, file, line, winner, final, complete = row[
@@ -277,7 +302,7 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _unusable(path: Path, error: sqlite3.Error) -> str:
+def _unusable(path: Path, error: Exception) -> str:
     return (
         f"`{path}` cannot be used as a store: {error}; nothing was changed: move it away to begin "
         "a new one, or name another store"
