@@ -52,6 +52,21 @@ def test_tiles_of_a_matrix_are_apart(rows, columns, run, gap, random):
     assert len(crowd([*tiles, tiles[0]])) >= 2
 
 
+tiles = st.tuples(st.integers(0, 90), st.integers(1, 4), st.just(16), st.sampled_from([1, 4, 4]))
+
+
+@given(st.lists(tiles, min_size=2, max_size=8), st.integers(1, 2))
+def test_tiles_of_one_stride(records, least):
+    records = [(start, max(count, least), *rest) for start, count, *rest in records]
+    kept = set(crowd(records))
+    covered = [bytes_of(*record) for record in records]
+    alone = [
+        not any(mine & other for m, other in enumerate(covered) if m != n)
+        for n, mine in enumerate(covered)
+    ]
+    assert all(n in kept for n in range(len(records)) if not alone[n])
+
+
 runs = st.tuples(st.integers(0, 60), st.sampled_from([1, 1, 1, 2, 3, 9]))
 
 
