@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -86,3 +87,93 @@ def test_what_an_address_is_made_of(kernel: str, name: str, variables: dict[str,
     assert found.argument is not None
     assert found.argument.name == name
     assert dict(found.variables) == {**variables, "mask": "none"}
+
+
+@triton.jit
+def looked_up(index_ptr, w_ptr, o_ptr, N: tl.constexpr, D: tl.constexpr):
+    row, d = tl.load(index_ptr + tl.arange(0, N)), tl.arange(0, D)
+    w = tl.load(w_ptr + row[:, None] * D + d[None, :])
+    tl.store(o_ptr + tl.arange(0, N)[:, None] * D + d[None, :], w)
+
+
+@triton.jit
+def boxed(x_ptr, o_ptr, rows, N: tl.constexpr):
+    box = tl.make_tensor_descriptor(x_ptr, [rows, N], [N, 1], [4, N])
+    first = tl.program_id(0) * 4
+    o = tl.arange(0, 4)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(o_ptr + first * N + o, box.load([first, 0]))
+
+
+@triton.jit
+def strided(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    before = i - 2
+    tl.store(o_ptr + i, tl.load(x_ptr + before, mask=i < n, other=0.0), mask=i < n)
+
+
+@pytest.mark.parametrize(
+    ("launch", "advice"),
+    [
+        (
+            lambda: looked_up[(1,)](
+                torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8
+            ),
+            "mask the load where the index from `index_ptr` is outside, or correct `index_ptr`",
+        ),
+        (
+            lambda: boxed[(2,)](torch.ones(6, 8), torch.ones(8, 8), 8, N=8),
+            "a descriptor leaves out what is outside its own shape: give it the tensor's",
+        ),
+        (
+            lambda: strided[(1,)](torch.ones(1).expand(8), torch.ones(8), 8, B=8),
+            "`x_ptr` has strides (0): use them, or pass `x_ptr.contiguous()`",
+        ),
+        (
+            lambda: shifted[(1,)](torch.ones(8), torch.ones(8), 8, B=8),
+            "mask what lies before the first element, too, for example with `before >= 0`",
+        ),
+    ],
+    ids=["index", "descriptor", "strides", "negative"],
+)
+def test_what_would_help(launch: Callable[[], object], advice: str) -> None:
+    with sanitize() as report:
+        launch()
+    (found,) = report.findings
+    assert (found.kind, found.help) == ("oob_load", advice)
+
+
+def test_where_an_index_comes_from() -> None:
+    with sanitize() as report:
+        looked_up[(1,)](torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8)
+    (found,) = report.findings
+    (source,) = found.related
+    assert source.message == "a number that the address is made of is loaded here from `index_ptr`"
+    assert source.location is not None
+    assert found.location is not None
+    assert source.location.line == found.location.line - 1
+
+
+@triton.jit
+def last_one(part_ptr, count_ptr, o_ptr, P: tl.constexpr, SEM: tl.constexpr):
+    tl.store(part_ptr + tl.program_id(0), 1.0)
+    tl.debug_barrier()
+    if tl.atomic_add(count_ptr, 1, sem=SEM) == P - 1:
+        tl.store(o_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, P)), 0))
+
+
+@pytest.mark.parametrize(
+    ("order", "lacks"), [("relaxed", "acquire and release"), ("release", "acquire")]
+)
+def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> None:
+    count = torch.zeros(1, dtype=torch.int32)
+    with sanitize() as report:
+        last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
+    (found,) = report.findings
+    message = f'with sem="{order}" this gives no order: it would have to {lacks}'
+    assert [related.message for related in found.related][1:] == [message]

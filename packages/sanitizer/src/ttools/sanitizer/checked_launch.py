@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding
@@ -195,6 +195,7 @@ class CheckedLaunch:
                 self.addresses,
                 self.options.view_bounds,
                 self._table_of,
+                partial(self.planner.index_of, self.launch),
             )
         if counts:
             yield from check_findings(counts, self.subject)
@@ -213,7 +214,8 @@ class CheckedLaunch:
             yield from self._races(monitor)
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:
-        found = list(race_findings(monitor, self.subject, self.addresses, self._table_of))
+        weak = partial(self.planner.weak_atomics, self.launch)
+        found = list(race_findings(monitor, self.subject, self.addresses, self._table_of, weak))
         # Stores that conflict with loads too depend on the order, whatever they store.
         racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
         changing: Records | None = None

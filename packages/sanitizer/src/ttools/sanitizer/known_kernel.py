@@ -13,9 +13,11 @@ from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
+from ttools.sanitizer.index_loads import IndexLoad, index_loads
 from ttools.sanitizer.known_regions import KnownRegions
 from ttools.sanitizer.passes import hints, overflow, undefined
 from ttools.sanitizer.pointer_tables import Place, pointer_tables
+from ttools.sanitizer.weak_atomics import WeakAtomic, weak_atomics
 
 if TYPE_CHECKING:
     from ttools.sanitizer.rewrites import Rewrites, Unjudged
@@ -69,6 +71,16 @@ class KnownKernel:
     def tables(self) -> Mapping[Place, int]:
         """See `pointer_tables`."""
         return pointer_tables(self.module)
+
+    @cached_property
+    def index_loads(self) -> Mapping[Place, IndexLoad]:
+        """See `index_loads`."""
+        return index_loads(self.module)
+
+    @cached_property
+    def weak_atomics(self) -> Sequence[WeakAtomic]:
+        """See `weak_atomics`."""
+        return weak_atomics(self.module)
 
     def promises(
         self, names: Sequence[str], around: Mapping[str, object]

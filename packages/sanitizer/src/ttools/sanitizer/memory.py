@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from ttools.core.findings import Argument, Finding, Severity
+from ttools.core.findings import Argument, Finding, Related, Severity
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.monitor import Count, Witness
 from ttools.interpreter.region import Region
 from ttools.sanitizer.addresses import Addresses
+from ttools.sanitizer.index_loads import IndexLoad
+from ttools.sanitizer.memory_advice import Outside, advice
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
 _HELP = {
-    "unmasked": "mask the {access}, for example with `mask={variable} < n`",
-    "masked": "the mask lets lanes through that are outside; compare with the bound of this tensor",
     "view": "use the strides and the extent of the tensor that is passed",
     "misaligned": "the address must be a multiple of {size} bytes",
     "freed": "keep the tensor alive until the kernel has run",
@@ -35,6 +35,7 @@ def memory_findings(
     addresses: Addresses,
     view_bounds: Literal["error", "warning", "off"],
     table_of: Callable[[SourceLocation | None], int],
+    index_of: Callable[[SourceLocation | None], IndexLoad | None],
 ) -> Iterator[Finding]:
     """The findings of one launch.
 
@@ -45,6 +46,7 @@ def memory_findings(
         addresses: the memory known to the run.
         view_bounds: severity of leaving a view inside its storage.
         table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
+        index_of: the load of numbers that the address of an access at some place is made of.
     """
     for count in counts:
         if count.witness.site.kind == "check" or count.witness.test == "overwritten":
@@ -54,6 +56,7 @@ def memory_findings(
         teller = _Teller(count, subject, regions, addresses)
         if teller.region is None:
             teller.table = table_of(count.witness.site.location)
+        teller.index = index_of(count.witness.site.location)
         yield teller.finding("warning" if view_bounds == "off" else view_bounds)
 
 
@@ -69,9 +72,10 @@ class _Teller:
         known = 0 <= self.site.parameter < len(regions)
         self.region = regions[self.site.parameter] if known else None
         self.table = -1
+        self.index: IndexLoad | None = None
 
     def finding(self, view: Severity) -> Finding:
-        kind, message, notes, advice = self._judgement()
+        kind, message, notes, help_line = self._judgement()
         argument = self.subject.argument(self.site.parameter)
         where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
         if argument and self.site.kind != "load":
@@ -96,10 +100,24 @@ class _Teller:
             notes=notes,
             count=self.count.lanes,
             programs=self.count.programs,
+            related=self._related(),
             launch=self.subject.host_line,
             config=self.subject.config,
-            help=advice,
+            help=help_line,
         )
+
+    def _related(self) -> tuple[Related, ...]:
+        """Where an index comes from, if it is loaded and the access does not say so itself."""
+        if self.index is None or self.index.location == self.site.location:
+            return ()
+        table = self._index_table()
+        source = f" from `{table}`" if table else ""
+        message = f"a number that the address is made of is loaded here{source}"
+        return (Related(message=message, location=self.index.location),)
+
+    def _index_table(self) -> str | None:
+        argument = None if self.index is None else self.subject.argument(self.index.parameter)
+        return argument.name if argument else None
 
     def _one_of_several(self) -> tuple[Argument | None, str]:
         """The argument that the access misses, where its pointer is one of several; and words."""
@@ -130,9 +148,8 @@ class _Teller:
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
-        advice = self._mask_advice()
         notes: tuple[str, ...] = tuple(filter(None, (self._distance(), self._neighbour())))
-        return kind, f"out-of-bounds {noun}", notes, advice
+        return kind, f"out-of-bounds {noun}", notes, self._advice()
 
     def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str]:
         address = self.witness.address
@@ -143,12 +160,20 @@ class _Teller:
         near = self.addresses.near(address) or "belongs to no tensor that this run has seen"
         notes = (f"address {address:#x} {near}",)
         kind = f"oob_{self.site.kind}"
-        advice = self._mask_advice() if self.site.choices else _HELP["unknown"]
-        return kind, f"out-of-bounds {noun} by a computed pointer", notes, advice
+        help_line = self._advice() if self.site.choices else _HELP["unknown"]
+        return kind, f"out-of-bounds {noun} by a computed pointer", notes, help_line
 
-    def _mask_advice(self) -> str:
-        advice = _HELP["masked"] if self.site.masked else _HELP["unmasked"]
-        return advice.format(access=self.site.kind, variable=self._index_name())
+    def _advice(self) -> str:
+        return advice(
+            Outside(
+                site=self.site,
+                address=self.witness.address,
+                values=self.witness.values,
+                region=self.region,
+                argument=self.subject.argument(self.site.parameter),
+                table=self._index_table(),
+            )
+        )
 
     def _distance(self) -> str:
         assert self.region is not None
@@ -185,11 +210,6 @@ class _Teller:
 
     def _variables(self) -> tuple[tuple[str, str], ...]:
         return (*self.subject.variables(self.witness.values), *self._mask())
-
-    def _index_name(self) -> str:
-        """The variable to bound: the first that is an index per lane."""
-        wide = [s.name for s in self.site.shown if s.width > 1 and s.element.startswith("i")]
-        return next((name for name in wide if not name.startswith("%")), "offsets")
 
 
 def _bytes(number: int) -> str:

@@ -18,6 +18,7 @@ from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import AccessRef, Conflict, Site, crowded, find_conflicts, seen_apart
 from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
+from ttools.sanitizer.weak_atomics import WeakAtomic
 
 _VERBS = {"load": "loads", "store": "stores", "atomic": "accesses atomically"}
 _HELP = {
@@ -53,6 +54,7 @@ def race_findings(
     subject: Subject,
     addresses: Addresses,
     table_of: Callable[[SourceLocation | None], int],
+    weak_atomics: Callable[[], Sequence[WeakAtomic]],
 ) -> Iterator[tuple[Conflict, Finding]]:
     """The findings of one launch, each with the conflict it tells of.
 
@@ -61,6 +63,7 @@ def race_findings(
         subject: what to call things by.
         addresses: what memory is known.
         table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
+        weak_atomics: of the kernel.
     """
     if _seen_apart(monitor):
         return
@@ -78,6 +81,7 @@ def race_findings(
     united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
     for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
         finding = _finding(conflict, monitor.sites, subject, addresses, table_of)
+        finding = _with_weak(conflict, finding, monitor.sites, weak_atomics)
         # The copies of one operation are one place to the user.
         key = (conflict.kind, finding.location, *(r.location for r in finding.related))
         known = united.get(key)
@@ -180,6 +184,26 @@ def _finding(
         config=subject.config,
         help=_HELP_LOCAL if both_atomic else _HELP[conflict.kind],
     )
+
+
+def _with_weak(
+    conflict: Conflict,
+    finding: Finding,
+    sites: Sequence[ProbeSite],
+    weak_atomics: Callable[[], Sequence[WeakAtomic]],
+) -> Finding:
+    """Names the atomics that would order plain accesses if they were stronger."""
+    kinds = {sites[access.site].kind for access in (conflict.first, conflict.second)}
+    if conflict.kind == "intra_program_race" or "atomic" in kinds:
+        return finding
+    weak = tuple(
+        Related(
+            message=f'with sem="{each.order}" this gives no order: it would have to {each.lacks}',
+            location=each.location,
+        )
+        for each in weak_atomics()
+    )
+    return replace(finding, related=(*finding.related, *weak)) if weak else finding
 
 
 def _bytes(storage: tuple[int, int]) -> str:

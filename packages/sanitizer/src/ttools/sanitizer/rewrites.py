@@ -23,11 +23,13 @@ from ttools.interpreter.ir import Module
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
 from ttools.sanitizer.argument_promises import ArgumentPromise
+from ttools.sanitizer.index_loads import IndexLoad
 from ttools.sanitizer.known_kernel import KnownKernel
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 from ttools.sanitizer.pointer_tables import place_of
+from ttools.sanitizer.weak_atomics import WeakAtomic
 
 #: The name of a check, and what it has left out.
 Unjudged: TypeAlias = "tuple[str, Note]"
@@ -107,6 +109,15 @@ class Planner:
         """The parameter that an access at some place loads its pointer from; -1 if unknown."""
         place = place_of(location)
         return -1 if place is None else self._kernel(launch).tables.get(place, -1)
+
+    def index_of(self, launch: ObservedLaunch, location: SourceLocation | None) -> IndexLoad | None:
+        """The load of numbers that the address of an access at some place is made of."""
+        place = place_of(location)
+        return None if place is None else self._kernel(launch).index_loads.get(place)
+
+    def weak_atomics(self, launch: ObservedLaunch) -> Sequence[WeakAtomic]:
+        """The atomics of the launch's kernel that order less than it seems."""
+        return self._kernel(launch).weak_atomics
 
     def plan(
         self,

@@ -59,7 +59,8 @@ class Subject:
 
     def variables(self, values: Sequence[tuple[str, Any]]) -> tuple[tuple[str, str], ...]:
         """Names and values as text; `%3` becomes the name of parameter 3."""
-        return tuple((self._variable(name), _text(value)) for name, value in values)
+        # Several numbers of a descriptor may be one parameter.
+        return tuple(dict.fromkeys((self._variable(name), _text(value)) for name, value in values))
 
     def _variable(self, name: str) -> str:
         if name.startswith("%") and name[1:].isdigit() and int(name[1:]) < len(self.names):

@@ -164,7 +164,11 @@ def _name(e: Emitter, value: Value) -> str:
         return ""
     if value.defining_op is None:
         index = e.parameters.get(value)
-        return argument_name(value) if index is None else f"%{index}"
+        if index is None:
+            return argument_name(value)
+        # A descriptor is several parameters, which only the compiler tells apart.
+        given = value.location.name if value.location is not None else None
+        return given if given and "." in given else f"%{index}"
     return variable_name(value)
 
 
@@ -216,6 +220,8 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
         axis = op.attributes["axis"]
         assert isinstance(axis, int)
         return [(first, (at[:axis] + at[axis + 1 :]) or origin(0, at[0].width))]
+    if op.name == "tt.reshape" and first is not None:
+        return _unfolded(first, shape_of(op.result.type), at)
     if op.name == "tt.broadcast" and first is not None:
         (still,) = origin(1, at[0].width)
         extents = zip(shape_of(first.type), at, strict=True)
@@ -223,6 +229,14 @@ def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
     if op.name == "tt.addptr" or elementwise.is_elementwise(op.name):
         return [(v, at if v.is_tensor else ()) for v in op.operands]
     return []
+
+
+def _unfolded(value: Value, shape: Sequence[int], at: Coords) -> list[tuple[Value, Coords]]:
+    """A value that was only given axes of extent 1, with the coordinates of the same lanes."""
+    kept = [axis for axis, extent in enumerate(shape) if extent > 1]
+    if list(shape_of(value.type)) != [shape[axis] for axis in kept]:
+        return []
+    return [(value, tuple(at[axis] for axis in kept) or origin(0, at[0].width))]
 
 
 _MASKS = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
