@@ -94,10 +94,9 @@ def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
     for column in columns:
         chosen = np.flatnonzero(place == column)
         first, last = start[chosen], end[chosen]
-        if np.any(first[1:] < last[:-1]):
-            order = np.argsort(first)
-            if np.any(first[order][1:] < last[order][:-1]):
-                return False
+        # Where each next start comes after as many ends, no two records have begun and not ended.
+        if np.any(first[1:] < last[:-1]) and np.any(np.sort(first)[1:] < np.sort(last)[:-1]):
+            return False
     return True
 
 
