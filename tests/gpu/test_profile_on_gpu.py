@@ -184,6 +184,32 @@ def test_what_kernels_tell(hook: Any, tmp_path: Path) -> None:
     assert ("flops32" in (tmp_path / "kept").read_text()) == (hook == "triton")
 
 
+def naming(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"name": f"fill [n={arguments['n']}]", "bytes": 4.0 * arguments["n"]}
+
+
+@triton.jit(launch_metadata=naming)
+def named_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, 1.0, mask=offs < n)
+
+
+@pytest.mark.parametrize("data", ["trace", "tree"])
+def test_launches_that_kernels_name(data: Any, tmp_path: Path) -> None:
+    import triton.profiler as proton
+
+    x = torch.empty(4096, device="cuda")
+    with profile(data=data) as prof:
+        proton.start(str(tmp_path / "mine"), hook="triton")
+        for _ in range(2):
+            named_kernel[(4,)](x, 4096, BLOCK=1024)
+        proton.finalize()
+    row = prof.frame.set_index("kernel").loc["named_kernel"]
+    assert (row["launches"], row["bytes"], row["told_by"]) == (2, 4 * 4096, "kernel")
+    assert "fill [n=4096]" in (tmp_path / "mine.hatchet").read_text()
+    assert prof.notes == {}
+
+
 def test_graphs_are_the_launches_that_they_hold() -> None:
     n = 1 << 16
     x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -202,20 +202,32 @@ def test_what_is_known_of_a_launch_without_its_time() -> None:
     assert len(watch.launches) == count
 
 
+@pytest.fixture
+def proton_writes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets a file with some kernels stand for what Proton would write."""
+
+    def write(*kernels: str) -> None:
+        events = [
+            {"ph": "X", "cat": "kernel", "name": name, "ts": n, "dur": 2}
+            for n, name in enumerate(kernels)
+        ]
+
+        @contextmanager
+        def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                options.file(stem).write_text(json.dumps({"traceEvents": events}))
+
+        monkeypatch.setattr("ttools.profiler.gpu.proton.session", session)
+
+    return write
+
+
 def test_what_ran_before_the_program_failed_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    proton_writes: Callable[..., None], tmp_path: Path
 ) -> None:
-    """Proton is stood for by what writes the file that it would write."""
-    events = [{"ph": "X", "cat": "kernel", "name": "plain_kernel", "ts": n, "dur": 2} for n in "12"]
-
-    @contextmanager
-    def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            options.file(stem).write_text(json.dumps({"traceEvents": events}))
-
-    monkeypatch.setattr("ttools.profiler.gpu.proton.session", session)
+    proton_writes("plain_kernel", "plain_kernel")
     x, own = torch.zeros(16), GpuSession(None, keep=tmp_path / "kept")
 
     def fail() -> None:
@@ -233,7 +245,38 @@ def test_what_ran_before_the_program_failed_is_told(
     assert [s.grid for s in samples] == [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1)]
     assert [s.counts.total.stored for s in samples if s.counts] == [64, 64, 128, 128]
     assert (own.notes, len(own.samples)) == ({}, 4)
-    assert json.loads((tmp_path / "kept").read_text())["traceEvents"] == events
+    assert len(json.loads((tmp_path / "kept").read_text())["traceEvents"]) == 2
+
+
+def calling_it(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"name": f"launch of {grid[0]}", "bytes": 5.0}
+
+
+@triton.jit(launch_metadata=calling_it)
+def called_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+@triton.jit(repr=lambda specialisation: "compiled_as")
+def renamed_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+@pytest.mark.parametrize("only", [None, ["called_kernel", "renamed_kernel"]])
+def test_launches_and_kernels_under_other_names(
+    proton_writes: Callable[..., None], only: list[str] | None
+) -> None:
+    proton_writes("launch of 1", "compiled_as", "library", "launch of 2")
+    x, own = torch.zeros(16), GpuSession(only)
+    with own.running():
+        called_kernel[(1,)](x, BLOCK=16)
+        renamed_kernel[(3,)](x, BLOCK=16)
+        called_kernel[(2,)](x, BLOCK=16)
+    found = [(s.kernel, s.grid[:1]) for s in own.samples if s.kernel != "library"]
+    assert found == [("called_kernel", (1,)), ("renamed_kernel", (3,)), ("called_kernel", (2,))]
+    assert all(s.counts for s in own.samples if s.kernel != "library")
+    assert [s.metrics for s in own.samples if s.metrics] == [{"bytes": 5.0}] * 2
+    assert (len(own.samples), own.notes) == (4 if only is None else 3, {})
 
 
 @triton.jit

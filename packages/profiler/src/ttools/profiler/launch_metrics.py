@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.proton_scopes import numbers
@@ -34,9 +35,22 @@ def told(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
         hooks.remove(enter)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a kernel says of a launch.
+
+    Attributes:
+        metrics: its numbers.
+        name: what Proton's hook calls the launch; empty where that is the kernel's own name.
+    """
+
+    metrics: Mapping[str, float]
+    name: str = ""
+
+
 def of_launch(
     compiled: Any, metadata: Any, grid: tuple[int, ...], arguments: Sequence[Any]
-) -> dict[str, float]:
+) -> Told:
     """What the kernel says of a launch.
 
     Args:
@@ -45,13 +59,16 @@ def of_launch(
         grid: of the launch.
         arguments: of the launch, constants included.
     """
-    if metadata is not None:
-        return _known(metadata.get())
     function = compiled.src.fn
-    if function.launch_metadata is None:
-        return {}
-    named = dict(zip(function.arg_names, arguments, strict=False))
-    return _known(function.launch_metadata(grid, compiled.metadata, named))
+    if metadata is not None:
+        said = metadata.get()
+    elif function.launch_metadata is None:
+        return Told({})
+    else:
+        named = dict(zip(function.arg_names, arguments, strict=False))
+        said = function.launch_metadata(grid, compiled.metadata, named)
+    name = str(said.get("name") or "")
+    return Told(_known(said), name if name != function.__name__ else "")
 
 
 def _known(said: Mapping[str, Any]) -> dict[str, float]:

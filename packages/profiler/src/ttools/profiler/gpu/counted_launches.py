@@ -36,6 +36,7 @@ from ttools.profiler.gpu.launched_kernel import (
 from ttools.profiler.gpu.repeated import repeated
 from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
+from ttools.profiler.launch_metrics import Told
 from ttools.profiler.origin import Origin
 from ttools.profiler.repetition import ONCE, Repetition
 
@@ -67,6 +68,7 @@ class MadeLaunch(NamedTuple):
         stack: scopes around it, where these were asked for.
         metrics: what its kernel tells of it.
         warmup: whether it only warms up.
+        alias: what Proton's hook calls it, if not by its kernel's name.
     """
 
     launch: GpuLaunch
@@ -75,6 +77,7 @@ class MadeLaunch(NamedTuple):
     stack: tuple[str, ...] = ()
     metrics: Mapping[str, float] = MappingProxyType({})
     warmup: bool = False
+    alias: str = ""
 
 
 class _Alike:
@@ -100,8 +103,10 @@ class _Alike:
         self.first = self.later
 
 
-#: A launch as it is noted: with configuration, scopes and the kernel's own numbers if it has any.
-_Noted = _Alike | tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Mapping[str, float]]
+#: With configuration, scopes and what the kernel says.
+_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Told]
+#: A launch as it is noted: whole where it has any of these.
+_Noted = _Alike | _Whole
 
 
 class CountedLaunches:
@@ -151,11 +156,13 @@ class CountedLaunches:
         seen: Counter[_Alike] = Counter()
         found = []
         for noted in self._made.launches:
-            alike, config, stack, metrics = _complete(noted)
+            alike, config, stack, told = _complete(noted)
             seen[alike] += 1
             launch = alike.first if seen[alike] == 1 else alike.later
             compiled, warmup = alike.kernel.compiled, seen[alike] <= self._repetition.warmup
-            found.append(MadeLaunch(launch, compiled, config, stack, metrics, warmup))
+            found.append(
+                MadeLaunch(launch, compiled, config, stack, told.metrics, warmup, told.name)
+            )
         return found
 
     @property
@@ -280,9 +287,9 @@ class CountedLaunches:
         def launch(*words: Any) -> Any:
             new = key(*words) not in known
             alike = self._first(kernel, known, key, words)
-            told = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
-            metrics = launch_metrics.of_launch(kernel.compiled, *told)
-            noted = alike, self._configs.current(), self._stack(), metrics
+            given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
+            told = launch_metrics.of_launch(kernel.compiled, *given)
+            noted = alike, self._configs.current(), self._stack(), told
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
@@ -361,13 +368,11 @@ def _alone(watch: CountedLaunches) -> Iterator[None]:
 
 #: Of compiled kernels: what launches them.
 _RUN = "run"
-_NOTHING: Mapping[str, float] = MappingProxyType({})
+_NOTHING = Told(MappingProxyType({}))
 _CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
 
 
-def _complete(
-    noted: _Noted,
-) -> tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Mapping[str, float]]:
+def _complete(noted: _Noted) -> _Whole:
     return noted if isinstance(noted, tuple) else (noted, None, (), _NOTHING)
 
 

@@ -121,17 +121,38 @@ class GpuSession:
         notes = self._watch.notes
         if self._options.context == "python":
             times = [replace(each, stack=frames_of_proton(each.stack)) for each in times]
-        if self._only is not None:
-            times = [each for each in times if each.kernel in self._only]
         self._watch.count()
         made = self._watch.launches[self._seen : until]
         self._seen = until
+        times = under_own_names(times, made)
+        if self._only is not None:
+            times = [each for each in times if each.kernel in self._only]
         join_all = join if self._options.data == "trace" else join_sums
         found = join_all(times, made, notes)
         self._samples += found
         for kernel in {m.launch.kernel for m in made} - {s.kernel for s in self._samples}:
             if any(each.kernel == kernel for each in times):
                 notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+
+
+def under_own_names(
+    times: Sequence[KernelTime], launches: Sequence[MadeLaunch]
+) -> list[KernelTime]:
+    """Times with the names of functions, where kernels or their launches are called otherwise.
+
+    `@triton.jit(repr=...)` names what is compiled. What `launch_metadata` names a launch is in
+    Proton's files where a session has the hook, be it one of the program's: all sessions hear it.
+    """
+    own = {made.launch.kernel for made in launches}
+    aliases: dict[str, str] = {}
+    for made in launches:
+        for name in (made.alias, getattr(made.compiled, "name", "")):
+            if name and name not in own:
+                aliases.setdefault(name, made.launch.kernel)
+    return [
+        replace(each, kernel=aliases[each.kernel]) if each.kernel in aliases else each
+        for each in times
+    ]
 
 
 def join(
