@@ -159,6 +159,13 @@ def test_equal_medians_go_to_the_first() -> None:
     assert winner([(second, [1.0, 1.0, 9.0]), (first, [1.02] * 3)]) is second
 
 
+def test_equals_with_fewer_warps_and_stages_win() -> None:
+    options = ((8, 2), (4, 3), (4, 2), (2, 3))
+    space = candidates([triton.Config({}, num_warps=w, num_stages=s) for w, s in options])
+    times = [[1.0] * 3, [1.0] * 3, [1.005] * 3, [1.1] * 3]
+    assert winner(list(zip(space, times, strict=True))) is space[2]
+
+
 def test_of_many_samples_only_the_size_of_the_difference_counts() -> None:
     first, second = candidates([triton.Config({"A": 1}), triton.Config({"A": 2})])
     near, far = [1.0, 1.0, 1.1] * 2, [1.02, 1.02, 0.99] * 2

@@ -28,7 +28,7 @@ class Candidate:
     """A configuration to try.
 
     Attributes:
-        place: in the order of the space; decides between equals.
+        place: in the order of the space.
         values: of its parameters and launch options.
         config: the `triton.Config`.
     """
@@ -41,6 +41,12 @@ class Candidate:
     def key(self) -> str:
         """Equal for equal configurations, also of other runs."""
         return config_key(self.values)
+
+    @property
+    def thrift(self) -> tuple[int, int, int]:
+        """Decides between equals: the fewest warps, then stages, then the first of the space."""
+        warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
+        return warps, stages, self.place
 
     @property
     def work(self) -> float:
