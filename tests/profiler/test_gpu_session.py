@@ -240,6 +240,7 @@ def test_what_ran_before_the_program_failed_is_told(
         fail()
     with own.running():
         plain_kernel[(2,)](x, BLOCK=16)
+        assert own.seen == 3
         plain_kernel[(2,)](x, BLOCK=16)
     samples = own.samples
     assert [s.grid for s in samples] == [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1)]

@@ -66,7 +66,7 @@ def profile_command(
         hook=hook.value if hook else None,
         proton_file=proton_file,
     )
-    with progress(lambda: f"profiled {profiled.launches:,} launches"), profiled:
+    with progress(lambda: f"profiled {profiled.seen:,} launches"), profiled:
         status = run_work(work, device_map, quiet=True)
     if not profiled.launches and not profiled.notes:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"

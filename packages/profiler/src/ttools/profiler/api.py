@@ -198,8 +198,13 @@ class Profile:
 
     @property
     def launches(self) -> int:
-        """How many kernels were launched so far."""
+        """How many kernels were launched in runs that have ended."""
         return sum(sample.launches for sample in self._session.samples)
+
+    @property
+    def seen(self) -> int:
+        """How many of Triton's kernels were launched so far, also while the run lasts."""
+        return self._session.seen
 
     @property
     def inspections(self) -> list[Inspection]:

@@ -83,6 +83,10 @@ class Session(Protocol):
         """In the order of the launches."""
 
     @property
+    def seen(self) -> int:
+        """How many launches were made so far, also while the run lasts."""
+
+    @property
     def notes(self) -> dict[str, str]:
         """What could not be counted, by kernel; takes more."""
 
@@ -156,6 +160,11 @@ class CpuSession:
             yield
         for kernel in {name for name, _ in self._keys.values()} - {s.kernel for s in self.samples}:
             self.notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+
+    @property
+    def seen(self) -> int:
+        """How many launches were made so far."""
+        return len(self.samples)
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:

@@ -76,6 +76,11 @@ class GpuSession:
         return self._samples
 
     @property
+    def seen(self) -> int:
+        """How many launches of Triton's were made so far, also while the run lasts."""
+        return self._watch.made
+
+    @property
     def notes(self) -> dict[str, str]:
         """What could not be counted or joined, by kernel."""
         self._settle()
