@@ -436,6 +436,11 @@ def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
     wrong = ttools("tune", "diff", "old.sqlite")
     assert wrong.returncode == 2
     assert "takes two stores: ttools tune diff OLD NEW" in wrong.stderr
+    # ---- a kernel that is not in it
+    for word in ("show", "rules"):
+        unknown = ttools("tune", word, "--only", "some_kernel", "old.sqlite")
+        assert unknown.returncode == 2
+        assert "has no tuning of `some_kernel`, only of sum_kernel" in unknown.stderr
     # ---- rules
     rules = ttools("tune", "rules", "old.sqlite")
     assert rules.returncode == 0, rules.stderr

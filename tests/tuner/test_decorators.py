@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -144,3 +145,17 @@ def test_what_cannot_be_tuned_warns_and_runs(tmp_path: Path) -> None:
 def test_unknown_arguments_are_named() -> None:
     with pytest.raises(UsageError, match="no argument `configz`"):
         ttools.tuner.tune([], [], configz=[])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"configs": 3}, "configs must be a list of triton.Config"),
+        ({"configs": [{"BLOCK": 3}]}, "configs must be a list of triton.Config"),
+        ({"configs": [], "options": 3}, "options must be TuneOptions, not a int"),
+        ({"configs": [], "on": "tpu"}, "on='tpu': must be cpu or gpu"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        ttools.tuner.tune(key=[], **arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def test_nothing_to_show_is_no_failure() -> None:
     assert parallel_coordinates(nothing) is None
     assert heat_map([nothing]) is None
     assert "1 cannot win" in write_page([nothing], "Nothing right")
+
+
+def test_times_that_were_predicted_are_called_so() -> None:
+    measured = entry(5, 1.0, 2.0)
+    trials = [replace(trial, samples=(), predicted=trial.cost) for trial in measured.trials]
+    text = write_page([replace(measured, trials=trials)], "Predicted")
+    assert "<th>predicted</th><th>ratio</th>" in text
+    assert "<th>median</th>" not in text
+    assert "<th>median</th><th>95% interval</th>" in write_page([measured], "Measured")
 
 
 def test_the_line_of_the_best_never_rises() -> None:

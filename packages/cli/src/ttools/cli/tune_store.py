@@ -105,4 +105,8 @@ def _entries(file: Path, only: Sequence[str]) -> list[Entry]:
         store.close()
     if not entries:
         say("note", f"{file} holds no tuning yet")
+    kernels = dict.fromkeys(entry.problem.kernel for entry in entries)
+    unknown = [name for name in only if name not in kernels]
+    if entries and unknown:
+        raise UsageError(f"`{file}` has no tuning of `{unknown[0]}`, only of {', '.join(kernels)}")
     return [entry for entry in entries if not only or entry.problem.kernel in only]

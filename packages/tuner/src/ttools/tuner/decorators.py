@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -88,7 +88,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
 
 
 def tune(
-    configs: Sequence[Any],
+    configs: Iterable[Any],
     key: Sequence[str],
     prune_configs_by: Mapping[str, Any] | None = None,
     reset_to_zero: Sequence[str] | None = None,
@@ -125,11 +125,18 @@ def tune(
             `triton.autotune`, which say how it times and remembers; accepted and not used.
 
     Raises:
-        UsageError: an argument is unknown.
+        UsageError: an argument is unknown, or is something else than it must be.
     """
     unknown = sorted(set(replaced) - _REPLACED)
     if unknown:
         raise UsageError(f"tune() has no argument `{unknown[0]}`")
+    if on not in (None, "cpu", "gpu"):
+        raise UsageError(f"on={on!r}: must be cpu or gpu")
+    if not isinstance(options or TuneOptions(), TuneOptions):
+        raise UsageError(f"options must be TuneOptions, not a {type(options).__name__}")
+    chosen = list(configs) if isinstance(configs, Iterable) else [configs]
+    if not all(hasattr(each, "all_kwargs") for each in chosen):
+        raise UsageError("configs must be a list of triton.Config")
     settings = TuneSettings(
         options=options or TuneOptions(),
         store=None if store is None else Path(store),
@@ -142,7 +149,7 @@ def tune(
         tuned = Tuned(
             kernel,
             kernel.arg_names,
-            list(configs),
+            chosen,
             list(key),
             reset_to_zero,
             restore_value,

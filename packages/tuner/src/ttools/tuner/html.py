@@ -56,6 +56,7 @@ def _problem(entry: Entry) -> dict[str, Any]:
         "complete": entry.complete,
         "progress": progress(entry),
         "axes": parallel_coordinates(entry),
+        "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
         "rows": [_row(entry, trial, best) for trial in ordered[:_LISTED]],
         "left_out": max(0, len(ordered) - _LISTED),
         "reasons": [

@@ -61,6 +61,8 @@ class TuningRun:
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
+        if on not in (None, "cpu", "gpu"):
+            raise UsageError(f"on={on!r}: must be cpu or gpu")
         if on == "gpu" and (device is not None or not gpu_usable()):
             raise UsageError(
                 "there is no GPU that could time"
