@@ -66,7 +66,7 @@ def profile_compare_command(
         write_tables([_table(changes)], output, stdout())
     slower = ["/".join((*c.scope, c.kernel)) for c in changes if c.verdict == "slower"]
     if slower:
-        say("error", f"slower by more than {threshold:.3g}: {', '.join(slower)}")
+        say("error", f"slower by more than {threshold * 100:.3g}%: {', '.join(slower)}")
         raise typer.Exit(exit_codes.FINDINGS)
 
 
