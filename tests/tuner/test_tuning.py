@@ -93,6 +93,18 @@ def test_the_first_exception_is_raised_if_nothing_runs() -> None:
     assert result.winner is None
 
 
+def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
+    path, kernel = tmp_path / "store.sqlite", kernel_of(config(16), config(32))
+    x, total = torch.zeros(10), torch.zeros(10)
+    with TuningRun(HERE, store=path), pytest.raises(ZeroDivisionError):
+        kernel[lambda meta: (1 // 0,)](x, total, 10)
+    with TuningRun(HERE, store=path) as run:
+        kernel[lambda meta: (1,)](x, total, 10)
+    (result,) = run.session.results
+    assert [each.status for each in result.trials.values()] == ["ok", "ok"]
+    assert result.winner is not None
+
+
 def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
     @triton.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=[])
     @triton.jit

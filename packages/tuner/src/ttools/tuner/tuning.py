@@ -177,10 +177,15 @@ class Tuning:
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: Entry) -> dict[str, Trial]:
-        """Stored trials that were judged as they would be now, or more strictly."""
+        """Stored trials that were judged as they would be now, or more strictly.
+
+        None of them where nothing could win: the fault may have been the launch's, which is not
+        part of the problem, as a grid that raised.
+        """
         checks = self._options.checks
         accepted = {str(checks), str(replace(checks, sanitize=True))}
-        return {each.key: each for each in known.trials if each.checks in accepted}
+        found = {each.key: each for each in known.trials if each.checks in accepted}
+        return found if any(each.status == "ok" for each in found.values()) else {}
 
     # ---- the best of them
     def _timed(self) -> list[tuple[Candidate, float]]:
