@@ -9,6 +9,7 @@ import call_cases  # noqa: F401
 import catalogue
 import clean_atomics  # noqa: F401
 import clean_forms  # noqa: F401
+import clean_library  # noqa: F401
 import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
@@ -16,6 +17,7 @@ import deadlock_cases  # noqa: F401
 import exchange_cases  # noqa: F401
 import form_cases  # noqa: F401
 import hint_cases  # noqa: F401
+import library_cases  # noqa: F401
 import numeric_cases  # noqa: F401
 import order_cases  # noqa: F401
 import overflow_cases  # noqa: F401

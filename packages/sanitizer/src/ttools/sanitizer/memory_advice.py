@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import prod
 
 from ttools.core.findings import Argument
-from ttools.core.location import SourceLocation, source_lines
+from ttools.core.location import source_lines
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.region import Region
 
-#: A method of a descriptor, and no function of `triton.language`: it is given coordinates.
-_OF_DESCRIPTOR = re.compile(r"[\w.\[\]]+\.(load|store|gather|scatter|atomic_\w+)\(\s*\[")
+#: The functions that make an access, in `triton.language` or of a descriptor.
+_CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor leaves out what is outside its own shape: give it the tensor's"
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
 _NEGATIVE = "mask what lies before the first element, too, for example with `{variable} >= 0`"
@@ -65,7 +65,7 @@ def advice(outside: Outside) -> str:
 
 def _form(outside: Outside) -> str:
     site, region = outside.site, outside.region
-    if _is_descriptor(site.location):
+    if _is_descriptor(site):
         return _DESCRIPTOR
     if region is not None and _is_inside_if_dense(outside, region):
         return _STRIDES
@@ -79,11 +79,18 @@ def _form(outside: Outside) -> str:
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 
 
-def _is_descriptor(location: SourceLocation | None) -> bool:
-    if location is None:
+def _is_descriptor(site: ProbeSite) -> bool:
+    """Whether an access is made by a method that is given a list of coordinates.
+
+    Versions of Triton place an access at the beginning of its call or somewhere in it.
+    """
+    place = site.location
+    if place is None or site.kind not in _CALLED:
         return False
-    line = "".join(source_lines(location.file)[location.line - 1 : location.line])
-    return _OF_DESCRIPTOR.match(line[location.column - 1 :]) is not None
+    line = "".join(source_lines(place.file)[place.line - 1 : place.line])
+    calls = re.finditer(rf"[\w.\[\]]+\.(?:{_CALLED[site.kind]})\(\s*(\[)?", line)
+    before = [call for call in calls if call.start() < place.column]
+    return bool(before) and before[-1][1] is not None
 
 
 def _is_inside_if_dense(outside: Outside, region: Region) -> bool:

@@ -56,10 +56,14 @@ class _Storage:
 
     def refresh(self) -> Bytes:
         """The shadow, less what was written since."""
+        kept = unwritten(self.memory())
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
-        np.bitwise_and(self.shadow, unwritten(self.memory()), out=self.shadow)
+        elif np.greater(self.shadow, kept).any():
+            # What a kernel has copied here may begin in the middle of a word.
+            kept |= unwritten(self.memory(), SHIFTED)
+        np.bitwise_and(self.shadow, kept, out=self.shadow)
         return self.shadow
 
 
