@@ -78,6 +78,11 @@ def test_times_that_were_predicted_are_called_so() -> None:
     assert "<th>median</th><th>95% interval</th>" in write_page([measured], "Measured")
 
 
+def test_launches_without_programs_take_no_time() -> None:
+    entries = [entry(0, 0.0, 0.0), entry(5, 1.0, 2.0)]
+    assert write_page(entries, "Nothing").count(">1.00</td>") >= 3
+
+
 def test_the_line_of_the_best_never_rises() -> None:
     chart = progress(entry(1, 3.0, 5.0, 2.0, None, 4.0, 1.0))
     assert chart is not None

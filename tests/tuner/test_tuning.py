@@ -105,6 +105,16 @@ def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
     assert result.winner is not None
 
 
+def test_a_launch_without_programs_is_searched_as_any(tmp_path: Path) -> None:
+    kernel = kernel_of(*(config(1 << power) for power in range(4, 10)))
+    x, total = torch.zeros(10), torch.zeros(10)
+    with TuningRun(HERE) as run:
+        kernel[(0,)](x, total, 10)
+    (result,) = run.session.results
+    assert len(result.trials) == 6
+    assert result.winner is not None
+
+
 def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
     @triton.autotune([triton.Config({"BLOCK": 8}), triton.Config({"BLOCK": 16})], key=[])
     @triton.jit

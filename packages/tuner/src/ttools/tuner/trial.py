@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from ttools.tuner.confidence import median_interval
 
+#: A launch without programs takes no time at all; ratios of costs need some.
+LEAST_SECONDS = 1e-9
 #: `over_limit`: does not fit on the target; `failed`: does not compile or run; `defect`: the
 #: sanitizer found an error; `wrong`: other outputs than the reference; `crashed`: it ended the
 #: process that ran it; `timed_out`: it did not end in time. Only `ok` can win.
@@ -129,4 +131,5 @@ class Trial:
         """What is to be small: measured seconds, else predicted ones; None if it cannot win."""
         if self.status != "ok":
             return None
-        return self.predicted if self.seconds is None else self.seconds
+        cost = self.predicted if self.seconds is None else self.seconds
+        return None if cost is None else max(cost, LEAST_SECONDS)
