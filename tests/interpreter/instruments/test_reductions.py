@@ -43,7 +43,7 @@ def expected(result: str, x: np.ndarray) -> np.ndarray:
     return x.sum(axis=1) + (x.max(axis=1) if result == "sum_and_max" else 0)
 
 
-@pytest.mark.parametrize(("mask", "lanes"), zip(_MASKS, (16, 8, 4), strict=True))
+@pytest.mark.parametrize(("mask", "lanes"), list(zip(_MASKS, (16, 8, 4), strict=True)))
 @pytest.mark.parametrize("result", _RESULTS)
 def test_lanes_outside_are_counted_once(result: str, mask: str, lanes: int) -> None:
     kernel = kernel_text.kernel(_KERNEL.format(mask=mask, result=_RESULTS[result]))
