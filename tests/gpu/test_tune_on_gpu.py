@@ -92,6 +92,7 @@ def test_graphs_and_events_agree_on_work_that_is_not_short() -> None:
     assert graph is not None, "elementwise work can be captured"
     assert 0.7 < sorted(graph)[4] / events < 1.4
     assert timer.seconds_in_graph(lambda: None, lambda: x.sum().item(), 2) is None
+    assert torch.rand(2, device="cuda").max() < 1, "torch has left the capture"
 
 
 def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def test_files_that_are_no_trace(tmp_path: Path, text: str) -> None:
         kernel_times(path.read_bytes())
 
 
+@pytest.mark.parametrize("written", [b"", b"\n"])
+def test_a_trace_without_launches_is_an_empty_file(written: bytes) -> None:
+    assert kernel_times(written) == []
+
+
 def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
     notes: dict[str, str] = {}
     launches = [launch("a", 1), launch("b", 7), launch("a", 2)]

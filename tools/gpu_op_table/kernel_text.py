@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,10 @@ def load(group: Group, folder: Path) -> Any:
     text = source(group)
     name = "rows_" + hashlib.sha256(text.encode()).hexdigest()[:16]
     path = folder / f"{name}.py"
-    path.write_text(text, encoding="utf-8")
+    # Other processes load the same rows from the same folder.
+    written = folder / f"{name}.{os.getpid()}"
+    written.write_text(text, encoding="utf-8")
+    written.replace(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

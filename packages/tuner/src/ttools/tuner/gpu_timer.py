@@ -5,6 +5,7 @@ Owns how one piece of work is timed. Must not know what it is.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,7 @@ class GpuTimer:
             found = [start.elapsed_time(end) * 1e-3 for start, end in pairs]
         except (RuntimeError, TypeError):  # what it does cannot be captured, or torch is too old
             cuda.synchronize()
+            _leave_capture()
             return None
         self.graphs += 1
         return found
@@ -87,6 +89,15 @@ class GpuTimer:
     def warm_up(self, prepare: Work, work: Work) -> None:
         """Runs work so that its first time is not among those that count."""
         self.seconds(prepare, work, _WARM_UPS)
+
+
+def _leave_capture() -> None:
+    """After a capture that failed, torch refuses random numbers until another one succeeds."""
+    cuda = _cuda()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing is captured
+        with cuda.graph(cuda.CUDAGraph()):
+            pass
 
 
 def _cuda() -> Any:

@@ -42,11 +42,13 @@ def kernel_times(raw: bytes) -> list[KernelTime]:
     """The launches in a trace in the order in which they began, or the kernels of a tree.
 
     Args:
-        raw: what Proton wrote.
+        raw: what Proton wrote: nothing, if it traced and nothing was launched.
 
     Raises:
         UsageError: it is neither.
     """
+    if not raw.strip():
+        return []
     try:
         data = documents(raw.decode("utf-8"))
     except ValueError as error:
