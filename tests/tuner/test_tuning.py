@@ -193,6 +193,8 @@ def test_of_many_samples_only_the_size_of_the_difference_counts() -> None:
     near, far = [1.0, 1.0, 1.1] * 2, [1.02, 1.02, 0.99] * 2
     assert winner([(second, near), (first, far)]) is first, "it may be by chance"
     assert winner([(second, near * 10), (first, far * 10)]) is second
+    noisy = [1.0, 1.0, 1.6, 1.6, 1.7, 1.7]
+    assert winner([(second, [1.0] * 5 + [1.1]), (first, noisy)]) is second, "too far to be chance"
     assert winner([(second, near * 10), (first, [1.009] * 60)]) is first
 
 

@@ -338,7 +338,7 @@ def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
     """The configuration with the least median; of equals the thriftiest.
 
     Equal are medians within `TIE` of the least, and those of fewer than `MANY_SAMPLES` samples
-    whose interval overlaps with its own.
+    whose interval overlaps with its own, unless they are too far from it for a finalist.
     """
     medians = [(each, statistics.median(samples), samples) for each, samples in timed]
     _, best, samples = min(medians, key=lambda row: row[1])
@@ -347,7 +347,8 @@ def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
         (
             each
             for each, median, own in medians
-            if median <= best * (1 + TIE) or (interval and _begins_below(own, interval[1]))
+            if median <= best * (1 + TIE)
+            or (interval and median <= best * FINALIST_RATIO and _begins_below(own, interval[1]))
         ),
         key=lambda each: each.thrift,
     )
