@@ -47,6 +47,23 @@ def test_unchanged_pairs_raise_no_alarm() -> None:
     assert quiet.count("same") == 200
 
 
+def test_a_slowdown_of_the_threshold_is_caught() -> None:
+    generator = np.random.default_rng(3)
+    times = launches(generator)
+    (same,) = compare({KEY: times}, {KEY: [1.05 * each for each in times]}, 0.05)
+    assert same.verdict == "slower"
+    verdicts = [
+        compare({KEY: launches(generator)}, {KEY: launches(generator, 1.05)}, 0.05)[0].verdict
+        for _ in range(200)
+    ]
+    assert verdicts.count("slower") >= 196
+    less = [
+        compare({KEY: launches(generator)}, {KEY: launches(generator, 1.02)}, 0.05)[0].verdict
+        for _ in range(200)
+    ]
+    assert less.count("slower") <= 2
+
+
 def test_kernels_that_cannot_be_compared() -> None:
     base: dict[Key, list[float]] = {((), "gone", ""): [1e-3] * 9, ((), "few", "B=1"): [1e-3] * 4}
     new: dict[Key, list[float]] = {((), "few", "B=1"): [2e-3] * 9, ((), "fresh", ""): [1e-3]}

@@ -24,7 +24,7 @@ RegressionOption = Annotated[
     typer.Option(
         "--fail-on-regression",
         metavar="SHARE",
-        help="Exit with 1 if a kernel is slower by more than this, as 5%.",
+        help="Exit with 1 if a kernel is slower by so much, as 5%.",
     ),
 ]
 
@@ -48,7 +48,8 @@ def profile_compare_command(
     """Compare two profiles, written by `ttools profile --format json --output FILE`.
 
     Kernels are matched by scope, name and configuration. A kernel counts as slower if the 99%
-    interval of the ratio of its medians lies beyond the share. The exit status is 1 if one is.
+    interval of the ratio of its medians lies above 1 and reaches the share. The exit status is 1 if
+    one is.
     """
     from ttools.profiler.comparison import compare_profiles, read_profile
 
@@ -66,7 +67,7 @@ def profile_compare_command(
         write_tables([_table(changes)], output, stdout())
     slower = ["/".join((*c.scope, c.kernel)) for c in changes if c.verdict == "slower"]
     if slower:
-        say("error", f"slower by more than {threshold * 100:.3g}%: {', '.join(slower)}")
+        say("error", f"slower by {threshold * 100:.3g}% or more: {', '.join(slower)}")
         raise typer.Exit(exit_codes.FINDINGS)
 
 

@@ -24,6 +24,8 @@ SCHEMA = "ttools.profile/1"
 FEWEST = 5
 _RESAMPLES = 2000
 _CONFIDENCE = 0.99
+#: Of times, so that one of exactly 1 + threshold times another is recognised.
+_ROUNDING = 1e-9
 #: Of a function in Python's stack: lines move when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
 
@@ -45,7 +47,8 @@ class Change:
         ratio: of the medians, second to first.
         low: end of the ratio's interval.
         high: its other end.
-        verdict: slower or faster where the interval lies beyond the threshold.
+        verdict: slower or faster where the interval excludes an equal time and reaches the
+            threshold.
     """
 
     scope: tuple[str, ...]
@@ -126,8 +129,9 @@ def compare(
     Args:
         base: seconds of launches, see `read_profile`.
         new: the same of the second run.
-        threshold: a kernel counts as slower if the whole interval of its ratio lies beyond
-            1 + threshold, and as faster if it lies below 1 / (1 + threshold).
+        threshold: a kernel counts as slower if the interval of its ratio lies above 1 and
+            reaches 1 + threshold: it did become slower, and so much for all that was measured. It
+            counts as faster if the interval lies below 1 and reaches 1 / (1 + threshold).
     """
     return [_change(key, base.get(key, []), new.get(key, []), threshold) for key in {**base, **new}]
 
@@ -153,9 +157,9 @@ def _change(key: Key, base: list[float], new: list[float], threshold: float) -> 
         )
     low, high = _interval(np.array(base), np.array(new))
     verdict = "same"
-    if low > 1 + threshold:
+    if low > 1 and high >= (1 + threshold) * (1 - _ROUNDING):
         verdict = "slower"
-    elif high < 1 / (1 + threshold):
+    elif high < 1 and low <= (1 + _ROUNDING) / (1 + threshold):
         verdict = "faster"
     return Change(
         scope=scope,
