@@ -158,3 +158,16 @@ def test_scatters_against_sets_of_offsets(view: View, seed: int, share: float) -
         scatters[(PROGRAMS,)](x, torch.tensor(index), torch.tensor(keep.astype(np.int8)), B=R * C)
     found = {finding.kind: finding.count for finding in report.findings}
     assert found == expected(view, offsets, "store")
+
+
+def test_programs_on_other_threads_are_no_lanes_of_a_store() -> None:
+    """Each program stores to all elements, each of its lanes to one of its own."""
+    programs, block = 64, 1024
+    index = torch.stack([torch.randperm(block) for _ in range(programs)])
+    keep = torch.ones(programs, block, dtype=torch.int8)
+    for _ in range(5):
+        with sanitize(checks="racecheck") as report:
+            scatters[(programs,)](torch.zeros(block), index, keep, B=block)
+        (finding,) = report.findings
+        assert "several programs" in finding.message
+        assert finding.count == block

@@ -114,8 +114,8 @@ def threads_meet(one: Played, other: Played, a: Site, b: Site, byte: int) -> boo
     overtakes = a.kind == "atomic" and a.numel > 1 and b.kind == "load" and not b.volatile
     if not overtakes and (a.kind != "store" or max(a.numel, b.numel) == 1):
         return False
-    form_a, form_b = ([n for n in site.shape if n > 1] for site in (a, b))
-    same = (form_a, a.size, one.elements[byte]) == (form_b, b.size, other.elements[byte])
+    # Dimensions of one count: such a tile is there to be broadcast, and lies in other threads.
+    same = (a.shape, a.size, one.elements[byte]) == (b.shape, b.size, other.elements[byte])
     return not same
 
 

@@ -5,7 +5,7 @@ Must not know what came of other launches, nor how findings are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
@@ -15,7 +15,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.monitor import Count, Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.interpreter.snapshot import Bytes
@@ -26,7 +26,13 @@ from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
 from ttools.sanitizer.races import Records
-from ttools.sanitizer.replay import changing_stores, in_another_order, snapshot_before, touches
+from ttools.sanitizer.replay import (
+    changing_stores,
+    in_another_order,
+    on_one_thread,
+    snapshot_before,
+    touches,
+)
 from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
@@ -208,10 +214,17 @@ class CheckedLaunch:
         notes = self.planner.notes(self.launch, self.rewrites)
         yield from unjudged(notes, self.subject)
         if "racecheck" in self.options.checks:
-            yield from overwritten_findings(counts, self.subject)
+            yield from overwritten_findings(self._undisturbed(counts), self.subject)
             if "deadlock" in self.options.checks and self.instruments.synchronised:
                 yield from lock_order_findings(monitor, self.subject, self.launch, self.addresses)
             yield from self._races(monitor)
+
+    def _undisturbed(self, counts: Sequence[Count]) -> Sequence[Count]:
+        """The same, with lanes that overwrite each other as no other program disturbs them."""
+        if all(count.witness.test != "overwritten" for count in counts):
+            return counts
+        alone = on_one_thread(self.launch, self._execute)
+        return counts if alone is None else alone.counts()
 
     def _races(self, monitor: Monitor) -> Iterator[Finding]:
         weak = partial(self.planner.weak_atomics, self.launch)

@@ -1,12 +1,14 @@
 """Runs a launch again to learn what its records do not tell.
 
-Two questions: do programs that store to the same bytes store the same values there, and does
-another order of the programs show other races. Memory is as the launch left it afterwards.
+Three questions: do programs that store to the same bytes store the same values there, which lanes
+of one store overwrite each other, and does another order of the programs show other races. Memory
+is as the launch left it afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -77,6 +79,35 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
     place = np.searchsorted(ranges[:, 1], records["start"], side="right")
     inside = place < len(ranges)
     return bool((ranges[place[inside], 0] < records["end"][inside]).any())
+
+
+def on_one_thread(
+    launch: ObservedLaunch, execute: Callable[[LaunchOptions], None]
+) -> Monitor | None:
+    """Runs the launch again with its programs one after the other.
+
+    Lanes look at what they have stored once all have. A program on another thread that stores to
+    the same elements meanwhile, which is another defect, looks like a lane that did.
+
+    Args:
+        launch: it has run once.
+        execute: runs it with these options.
+
+    Returns:
+        What that run observed; None if there can be none.
+    """
+    written = launch.written_storages
+    if written is None or launch.variants.synchronises:
+        return None
+    after, own = Snapshot(written), launch.monitor
+    try:
+        execute(replace(launch.run.launch_options, threads=1))
+        return launch.monitor
+    except TtoolsError:
+        return None
+    finally:
+        launch.monitor = own
+        after.restore()
 
 
 def in_another_order(
