@@ -154,16 +154,20 @@ def _product(
     dtype: torch.dtype,
     precision: str,
     blocks: tuple[int, ...],
+    depth: int | None = None,
     **options: int,
 ) -> Launch:
+    """A product of matrices of `size` rows and columns over `depth`, `size` by default."""
     torch.manual_seed(0)
-    a, b = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
+    depth = depth or size
+    a = torch.rand(size, depth, device=device).to(dtype)
+    b = torch.rand(depth, size, device=device).to(dtype)
     c = torch.zeros(size, size, device=device)
     m, n, k = blocks
 
     def run() -> Any:
         return product_kernel[(size // m, size // n)](
-            *(a, b, c, size, size, size, precision), BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **options
+            *(a, b, c, size, size, depth, precision), BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, **options
         )
 
     return Launch(run, c)
@@ -178,10 +182,11 @@ def _spilling(device: str, small: bool) -> tuple[Launch, Launch]:
 
 
 def _occupancy(device: str, small: bool) -> tuple[Launch, Launch]:
-    size, blocks = 256 if small else 4096, (64, 64, 128)
+    # Over so few turns of the loop, more stages than there are turns only keep blocks out.
+    size, blocks, fewer = 256 if small else 8192, (64, 64, 128), (64, 64, 64)
     return (
-        _product(device, size, torch.float16, "tf32", blocks, num_warps=4, num_stages=6),
-        _product(device, size, torch.float16, "tf32", (64, 64, 64), num_warps=4, num_stages=3),
+        _product(device, size, torch.float16, "tf32", blocks, 256, num_warps=4, num_stages=6),
+        _product(device, size, torch.float16, "tf32", fewer, 256, num_warps=4, num_stages=3),
     )
 
 

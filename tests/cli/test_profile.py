@@ -164,6 +164,15 @@ def test_wrong_use(ttools: Run, script: str, words: tuple[str, ...], sentence: s
     assert "right" not in done.stdout
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_a_report_that_the_disk_has_no_room_for_is_printed(ttools: Run, script: str) -> None:
+    done = ttools("profile", "--format", "json", "--output", "/dev/full", "scale.py")
+    assert done.returncode == 2
+    assert "cannot write `/dev/full`: No space left on device; the report is on" in done.stderr
+    report = done.stdout[done.stdout.index("{\n") :]
+    assert json.loads(report)["kernels"]
+
+
 def test_the_scripts_status_is_ours(ttools: Run) -> None:
     done = ttools("profile", "-c", "raise SystemExit(7)")
     assert done.returncode == 7

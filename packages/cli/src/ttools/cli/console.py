@@ -6,6 +6,7 @@ error. rich honours `NO_COLOR` and pipes; no text that arrives here holds colour
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -130,9 +131,17 @@ def require_folder(*outputs: Path | None) -> None:
 
 @contextmanager
 def _opened(output: Path) -> Iterator[TextIO]:
-    """A file to write a report to; what the system refuses is the user's to know."""
+    """A file to write a report to.
+
+    What the system refuses is the user's to know; the report then goes to standard output, for the
+    run that it tells of may have been long.
+    """
+    report = io.StringIO()
+    yield report
     try:
-        with output.open("w", encoding="utf-8") as file:
-            yield file
+        output.write_text(report.getvalue(), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write `{output}`: {error.strerror}") from error
+        write_text(report.getvalue(), None)
+        raise UsageError(
+            f"cannot write `{output}`: {error.strerror}; the report is on standard output"
+        ) from error
