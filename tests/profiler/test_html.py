@@ -150,7 +150,9 @@ def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) ->
     for line, share in frame["time_share"].dropna().items():
         assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)
     facts = [text for text in page.texts("facts") if text]
-    assert all(re.match(r"about \d+\.\d% of the time; ", text) for text in facts)
+    # A line may be too short for any sample.
+    timed = [text for text in facts if re.match(r"about \d+\.\d% of the time\b", text)]
+    assert len(timed) == (frame["time_share"] > 0).sum()
     assert "projected" in page.words
     assert any(word.endswith("whatever takes longest hides the rest.") for word in page.words)
 
