@@ -44,7 +44,7 @@ class Interpretation:
     @property
     def stats(self) -> list[KernelStats]:
         """Launches, programs and times of each kernel, in the order they were first seen."""
-        return self._run.stats
+        return self._run.statistics.kernels
 
     @property
     def warnings(self) -> list[str]:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.stats import KernelStats
+from ttools.interpreter.stats import Statistics
 
 if TYPE_CHECKING:
     from ttools.interpreter.observation import Observer
@@ -32,7 +32,7 @@ class Run:
         engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
 
     Attributes:
-        stats: one entry per kernel, in the order of first launch or compilation.
+        statistics: what its kernels did.
         warnings: what the user should know of the launches, without repetition.
     """
 
@@ -54,42 +54,9 @@ class Run:
         self.first_config = first_config
         self.observer = observer
         self.tune = tune
-        self.stats: list[KernelStats] = []
+        self.statistics = Statistics()
         self.warnings: list[str] = []
-        self._by_kernel: dict[str, KernelStats] = {}
         self._lock = threading.Lock()
-
-    def kernel_stats(self, kernel: str) -> KernelStats:
-        """The entry of a kernel, made at its first use."""
-        found = self._by_kernel.get(kernel)
-        if found is None:
-            with self._lock:
-                found = self._by_kernel.get(kernel)
-                if found is None:
-                    found = self._by_kernel[kernel] = KernelStats(kernel)
-                    self.stats.append(found)
-        return found
-
-    def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
-        """Adds a launch to the statistics; any thread may."""
-        stats = self.kernel_stats(kernel)
-        with self._lock:
-            stats.launches += 1
-            stats.programs += programs
-            stats.run_s += seconds
-
-    def count_front_end(self, kernel: str, seconds: float) -> None:
-        """Adds a pass through Triton's front end to the statistics."""
-        stats = self.kernel_stats(kernel)
-        with self._lock:
-            stats.front_end_s += seconds
-
-    def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
-        """Adds a native variant, compiled or found in the object cache, to the statistics."""
-        stats = self.kernel_stats(kernel)
-        with self._lock:
-            stats.compile_s += seconds
-            stats.cache_hits += hit
 
     def warn(self, text: str) -> None:
         """Adds a warning unless it was given before."""

@@ -143,7 +143,9 @@ class ObservedLaunch:
         if self.confined:
             instruments = replace(instruments, guards=True)
             regions = regions or self.regions
-        kernel = self.variants.observed(self.facts, self.options, instruments, self.run, rewrite)
+        kernel = self.variants.observed(
+            self.facts, self.options, instruments, self.run.statistics, rewrite
+        )
         if not instruments.guards:
             self.plan.require_memory(self.values)
         params = [*self.raw_parameters, *hidden]

@@ -143,7 +143,7 @@ def _make(
             f"{path}: the kernel `{launch.kernel}` is not as Triton writes them "
             f"({type(error).__name__}: {error})"
         ) from error
-    run.count_launch(launch.kernel, report.programs, report.seconds)
+    run.statistics.count_launch(launch.kernel, report.programs, report.seconds)
     for warning in report.warnings:
         run.warn(str(warning))
     tensors = {

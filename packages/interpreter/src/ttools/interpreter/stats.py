@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 
@@ -26,3 +27,48 @@ class KernelStats:
     compile_s: float = 0.0
     run_s: float = 0.0
     cache_hits: int = 0
+
+
+class Statistics:
+    """What the kernels of a run did; any thread may add to it.
+
+    Attributes:
+        kernels: one entry per kernel, in the order of first launch or compilation.
+    """
+
+    def __init__(self) -> None:
+        self.kernels: list[KernelStats] = []
+        self._by_name: dict[str, KernelStats] = {}
+        self._lock = threading.Lock()
+
+    def of(self, kernel: str) -> KernelStats:
+        """The entry of a kernel, made at its first use."""
+        found = self._by_name.get(kernel)
+        if found is None:
+            with self._lock:
+                found = self._by_name.get(kernel)
+                if found is None:
+                    found = self._by_name[kernel] = KernelStats(kernel)
+                    self.kernels.append(found)
+        return found
+
+    def count_launch(self, kernel: str, programs: int, seconds: float) -> None:
+        """Adds a launch."""
+        entry = self.of(kernel)
+        with self._lock:
+            entry.launches += 1
+            entry.programs += programs
+            entry.run_s += seconds
+
+    def count_front_end(self, kernel: str, seconds: float) -> None:
+        """Adds a pass through Triton's front end."""
+        entry = self.of(kernel)
+        with self._lock:
+            entry.front_end_s += seconds
+
+    def count_compilation(self, kernel: str, seconds: float, hit: bool) -> None:
+        """Adds a native variant, compiled or found in the object cache."""
+        entry = self.of(kernel)
+        with self._lock:
+            entry.compile_s += seconds
+            entry.cache_hits += hit

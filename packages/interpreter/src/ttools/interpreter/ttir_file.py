@@ -107,7 +107,7 @@ def run_ttir_file(
     options = emit_options(schedule=schedule, fp_fusion=True, debug=True)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
         if run is None:
-            launch.run(variants.kernel(facts, options, run), plan.pack(values), grid)
+            launch.run(variants.kernel(facts, options, None), plan.pack(values), grid)
         else:
             if run.observer is not None:
                 report = run.observer.launch(
@@ -125,9 +125,9 @@ def run_ttir_file(
                     )
                 )
             else:
-                kernel = variants.kernel(facts, options, run)
+                kernel = variants.kernel(facts, options, run.statistics)
                 report = launch.run(kernel, plan.pack(values), grid, run.launch_options)
-            run.count_launch(name, report.programs, report.seconds)
+            run.statistics.count_launch(name, report.programs, report.seconds)
             for warning in report.warnings:
                 run.warn(str(warning))
     return {

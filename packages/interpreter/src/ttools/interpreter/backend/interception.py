@@ -158,7 +158,7 @@ def _timed_compile(original: Callable[..., Any]) -> Callable[..., Any]:
             name = self.fn.__name__
             run = selecting_run(name)
             if run is not None:
-                run.count_front_end(name, time.perf_counter() - start)
+                run.statistics.count_front_end(name, time.perf_counter() - start)
 
     return _do_compile
 

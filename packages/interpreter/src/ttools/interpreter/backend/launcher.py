@@ -118,7 +118,7 @@ class CPULauncher:
                     )
                 )
             else:
-                kernel = variants.kernel(facts, options, run)
+                kernel = variants.kernel(facts, options, run.statistics if run else None)
                 params = self._plan.pack(values)
                 report = launch.run(kernel, params, grid, run.launch_options if run else _DEFAULT)
         except TtoolsError as error:
@@ -129,7 +129,7 @@ class CPULauncher:
                 copies.write_back(variants.effects)
         note_launch(report.seconds)
         if run is not None:
-            run.count_launch(self._name, report.programs, report.seconds)
+            run.statistics.count_launch(self._name, report.programs, report.seconds)
             for warning in report.warnings:
                 run.warn(str(warning))
 

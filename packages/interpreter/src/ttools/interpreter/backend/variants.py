@@ -27,10 +27,10 @@ from ttools.interpreter.emit.module import (
     MemoryEffects,
 )
 from ttools.interpreter.emit.synchronisation import synchronises_programs
-from ttools.interpreter.interpretation import Run
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import Kernel
 from ttools.interpreter.parser import parse_module
+from ttools.interpreter.stats import Statistics
 
 
 class Variants:
@@ -65,7 +65,7 @@ class Variants:
         self,
         facts: Facts,
         options: EmitOptions,
-        run: Run | None,
+        statistics: Statistics | None,
         rewrite: Callable[[Module], None] | None = None,
     ) -> Kernel:
         """The variant for these facts and options, compiled if need be.
@@ -73,7 +73,7 @@ class Variants:
         Args:
             facts: what the launch's arguments decide.
             options: how to emit.
-            run: whose statistics take the time.
+            statistics: take the time.
             rewrite: applies the rewrites that the options' instruments name.
         """
         found = self._kernels.get((facts, options))
@@ -85,9 +85,9 @@ class Variants:
                 start = time.perf_counter()
                 compilation = self._compile(facts, options, rewrite)
                 found = self._kernels[facts, options] = compilation.kernel
-                if run is not None:
+                if statistics is not None:
                     seconds = time.perf_counter() - start + self._read_s
-                    run.count_compilation(self._name, seconds, compilation.hit)
+                    statistics.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
         return found
 
@@ -96,7 +96,7 @@ class Variants:
         facts: Facts,
         options: EmitOptions,
         instruments: Instruments,
-        run: Run | None,
+        statistics: Statistics | None,
         rewrite: Callable[[Module], None] | None = None,
     ) -> Kernel:
         """The variant with instruments; see `kernel`.
@@ -107,7 +107,7 @@ class Variants:
         latest = self._latest
         if latest is not None and all(map(is_, latest, (facts, options, instruments))):
             return latest[3]
-        kernel = self.kernel(facts, replace(options, instruments=instruments), run, rewrite)
+        kernel = self.kernel(facts, replace(options, instruments=instruments), statistics, rewrite)
         self._latest = facts, options, instruments, kernel
         return kernel
 

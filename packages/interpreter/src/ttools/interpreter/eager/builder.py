@@ -59,7 +59,7 @@ class EagerBuilder:
             "create_print": self._print,
             "create_assert": self._assert,
             **dict.fromkeys(_NOTHING, lambda *_: None),
-            **descriptors.methods(self),
+            **descriptors.METHODS,
         }
         for name, verb in _ACCESSES.items():
             self._methods[name] = self._access(name, verb)
@@ -169,9 +169,9 @@ class EagerBuilder:
         def access(*arguments: Any) -> Any:
             mask = arguments[mask_at] if mask_at is not None else None
             pointer = arguments[pointer_at]
-            self._session.memory.check(verb, pointer, mask)
+            self._session.memory.check(verb, pointer, mask, self._session.place)
             result = self.native(name, arguments)
-            self._session.memory.watch(name, pointer, result)
+            self._session.memory.watch(name, pointer, result, self._session.place)
             return result
 
         return access

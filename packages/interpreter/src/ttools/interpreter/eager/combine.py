@@ -111,9 +111,7 @@ class _Results:
 
 
 def _call(function: Any, arguments: Any) -> Any:
-    from ttools.interpreter.eager.functions import function_for
-
-    return function_for(function)(*arguments)
+    return current().language.wrap(function)(*arguments)
 
 
 def _as_tuple(results: Any) -> tuple[Any, ...]:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.mlir import ValueType, language_type
 from ttools.interpreter.eager.session import current
-
-if TYPE_CHECKING:
-    from ttools.interpreter.eager.builder import EagerBuilder
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +91,6 @@ class Descriptor:
         """Pointers and mask of a block of chosen rows."""
         columns = int(column.data) + np.arange(self.block[-1], dtype=np.int64)
         return self.access([rows.data.astype(np.int64)[:, None], columns[None, :]])
-
-
-def methods(builder: EagerBuilder) -> dict[str, Callable[..., Any]]:
-    """The builder's methods about descriptors."""
-    return {
-        **_BLOCK_POINTERS,
-        "create_make_tensor_descriptor": _make,
-        "create_descriptor_load": _load,
-        "create_descriptor_store": _store,
-        "create_descriptor_reduce": _reduce,
-        "create_descriptor_gather": _gather,
-        "create_descriptor_scatter": _scatter,
-    }
 
 
 def _make(
@@ -224,7 +208,14 @@ def _store_block(pointer: BlockPointer, value: Handle, checked: Sequence[int], *
     tl.store(where, _value(pointer.tensor, value), mask=mask, _semantic=current().semantic)
 
 
-_BLOCK_POINTERS: dict[str, Callable[..., Any]] = {
+#: The builder's methods about descriptors and block pointers.
+METHODS: dict[str, Callable[..., Any]] = {
+    "create_make_tensor_descriptor": _make,
+    "create_descriptor_load": _load,
+    "create_descriptor_store": _store,
+    "create_descriptor_reduce": _reduce,
+    "create_descriptor_gather": _gather,
+    "create_descriptor_scatter": _scatter,
     "create_make_block_ptr": _make_block_pointer,
     "create_advance": _advance,
     "create_tensor_pointer_load": _load_block,

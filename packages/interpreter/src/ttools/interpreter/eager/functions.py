@@ -15,9 +15,11 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
+from ttools.interpreter.eager.debugger import breakpoint_function
 from ttools.interpreter.eager.frames import MARK, location
 from ttools.interpreter.eager.recorded import listener, tell_assignments
 from ttools.interpreter.eager.rewrite import rewrite
+from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
 
 _DEF = re.compile(r"\s*def\s")
@@ -88,16 +90,14 @@ class EagerFunction:
 
     def _refresh(self) -> None:
         """Takes over what changed in the globals that the function was defined in."""
-        from ttools.interpreter.eager.debugger import breakpoint_function
-        from ttools.interpreter.eager.language import python_builtins, wrap
-
+        language = current().language
         if not self._globals:
             self._globals[MARK] = control
         for name, value in self.jit_function.get_capture_scope().items():
             if name not in self._seen or self._seen[name] is not value:
                 self._seen[name] = value
-                self._globals[name] = value if name.startswith("__") else wrap(value)
-        self._globals["__builtins__"] = python_builtins(breakpoint_function())
+                self._globals[name] = value if name.startswith("__") else language.wrap(value)
+        self._globals["__builtins__"] = language.python_builtins(breakpoint_function())
 
     def _compile(self, tells: bool) -> FunctionType:
         function = self.jit_function

@@ -19,6 +19,7 @@ from triton.language import core
 
 from ttools.core.triton_versions import jit_function_class, libdevice_module
 from ttools.interpreter.eager import combine, control
+from ttools.interpreter.eager.functions import function_for
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import (
     GENERATOR,
@@ -75,8 +76,6 @@ def wrap(value: Any) -> Any:
     if type(value) is tl.constexpr:
         return EagerConstexpr(value)
     if isinstance(value, jit_function_class()):
-        from ttools.interpreter.eager.functions import function_for
-
         return function_for(value)
     if hasattr(type(value), "cache_key") and callable(value):
         return _constexpr_function(value)

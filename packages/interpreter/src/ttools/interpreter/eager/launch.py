@@ -27,6 +27,7 @@ from ttools.interpreter.backend.options import (
     codegen_implementation,
     parse_options,
 )
+from ttools.interpreter.eager import language
 from ttools.interpreter.eager.builder import EagerBuilder
 from ttools.interpreter.eager.combine import eager_semantic_class
 from ttools.interpreter.eager.descriptors import Descriptor
@@ -131,7 +132,7 @@ class EagerKernel:
             values = copies.replace(given)
             copies.keep(_ANY_EFFECT)
         if run is not None:
-            run.kernel_stats(self.name)  # it was launched, whatever becomes of it
+            run.statistics.of(self.name)  # it was launched, whatever becomes of it
         started = time.perf_counter()
         options = run.launch_options if run is not None else _DEFAULT
         try:
@@ -140,7 +141,7 @@ class EagerKernel:
             if copies is not None:
                 copies.write_back(_ANY_EFFECT)
         if run is not None:
-            run.count_launch(self.name, count, time.perf_counter() - started)
+            run.statistics.count_launch(self.name, count, time.perf_counter() - started)
 
     def run_programs(
         self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any], programs: str
@@ -199,7 +200,7 @@ class EagerKernel:
         order = arrange(session.grid, options.order, options.seed, options.programs)
         chosen = range(total) if order is None else order.tolist()
         programs = ((n % x, n // x % y, n // (x * y)) for n in chosen)
-        turns = session.memory.turns = Turns(session, programs, lambda: function(*arguments))
+        turns = session.memory.others = Turns(session, programs, lambda: function(*arguments))
         turns.run()
         return len(chosen)
 
@@ -227,7 +228,7 @@ def new_session(
     name: str, grid: tuple[int, int, int], memory: Memory, options: Any, codegen: Any
 ) -> Session:
     """A launch in which programs can run."""
-    session = Session(name, grid, memory, options, codegen)
+    session = Session(name, grid, memory, options, codegen, language)
     session.semantic = eager_semantic_class()(EagerBuilder(session))
     return session
 

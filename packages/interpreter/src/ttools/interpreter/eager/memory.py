@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,7 @@ from ttools.core.errors import KernelError
 from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import location
-from ttools.interpreter.eager.session import current
 from ttools.interpreter.facts import storage_extent
-
-if TYPE_CHECKING:
-    from ttools.interpreter.eager.turns import Turns
 
 #: So many equal accesses in a row are a wait that nothing will end.
 _PATIENCE = 20_000
@@ -57,12 +53,23 @@ class Storage:
     item: int = 1
 
 
+class Others(Protocol):
+    """The other programs of a launch."""
+
+    @property
+    def waiting(self) -> list[tuple[int, int, int]]:
+        """The programs that wait as well."""
+
+    def wait(self, address: int, seen: bytes) -> bool:
+        """Lets them run while memory holds what was seen there; whether any did."""
+
+
 class Memory:
     """The storages that a launch may access."""
 
     def __init__(self) -> None:
         self.storages: list[Storage] = []
-        self.turns: Turns | None = None
+        self.others: Others | None = None
         self._latest: tuple[object, ...] = ()
         self._repeated = 0
 
@@ -92,18 +99,19 @@ class Memory:
                 return storage
         return None
 
-    def check(self, verb: str, pointer: Handle, mask: Handle | None) -> None:
+    def check(self, verb: str, pointer: Handle, mask: Handle | None, place: str) -> None:
         """Judges an access.
 
         Args:
             verb: what is done, as in `load`.
             pointer: where.
             mask: which lanes take part.
+            place: the program, for messages.
 
         Raises:
             KernelError: a lane that takes part is outside of all storages.
         """
-        size = pointer.element.pointee.size if pointer.element.pointee else 1
+        size = _accessed_bytes(pointer)
         addresses = pointer.data
         lanes = addresses.reshape(-1)
         if mask is not None:
@@ -117,15 +125,16 @@ class Memory:
         bad = self._outside(lanes, size)
         for address in np.unique(lanes[bad]).tolist():
             if self.holding(address, size) is None and not self._discover(address, size):
-                self._refuse(verb, pointer, mask, address, size)
+                self._refuse(verb, pointer, address, f"{place}{_lane(pointer, mask, address)}")
 
-    def watch(self, name: str, pointer: Handle, result: Handle | None) -> None:
+    def watch(self, name: str, pointer: Handle, result: Handle | None, place: str) -> None:
         """Notices a program that waits for another, and lets that one run.
 
         Args:
             name: the operation.
             pointer: where it was done.
             result: what it gave.
+            place: the program, for messages.
 
         Raises:
             KernelError: the same access gave the same result very often, nothing else was
@@ -139,11 +148,11 @@ class Memory:
         self._repeated = self._repeated + 1 if access == self._latest else 0
         self._latest = access
         is_patient = self._repeated and self._repeated % _POLITENESS == 0
-        if is_patient and self.turns is not None and self.turns.wait(access[1], found):
+        if is_patient and self.others is not None and self.others.wait(access[1], found):
             self._latest, self._repeated = (), 0
         if self._repeated >= _PATIENCE:
             raise KernelError(
-                f"{current().place} waits for memory that only another program can change, and "
+                f"{place} waits for memory that only another program can change, and "
                 f"no other program can go on{self._others()}",
                 location(),
                 help="with --programs, choose those it waits for as well",
@@ -151,7 +160,7 @@ class Memory:
             )
 
     def _others(self) -> str:
-        waiting = [] if self.turns is None else self.turns.waiting
+        waiting = [] if self.others is None else self.others.waiting
         if not waiting:
             return ""
         listed = ", ".join(map(str, waiting[:_MOST_NAMED]))
@@ -172,18 +181,12 @@ class Memory:
                 return True
         return False
 
-    def _refuse(
-        self, verb: str, pointer: Handle, mask: Handle | None, address: int, size: int
-    ) -> None:
-        taking_part = np.ones(pointer.data.shape, np.bool_)
-        if mask is not None:
-            taking_part = np.broadcast_to(mask.data, pointer.data.shape)
-        where = np.argwhere((pointer.data == address) & taking_part)[0].tolist()
-        storage = self.storage_named(pointer.origin)
+    def _refuse(self, verb: str, pointer: Handle, address: int, place: str) -> None:
+        size = _accessed_bytes(pointer)
         target = f" through `{pointer.origin}`" if pointer.origin else ""
-        lane = f", lane {where} of {list(pointer.data.shape)}" if where else ""
-        message = f"out-of-bounds {verb} of {size} bytes{target} in {current().place}{lane}: "
-        raise KernelError(message + _explain(storage, address, size), location())
+        why = _explain(self.storage_named(pointer.origin), address, size)
+        message = f"out-of-bounds {verb} of {size} bytes{target} in {place}: {why}"
+        raise KernelError(message, location())
 
     def storage_named(self, name: str | None) -> Storage | None:
         """The storage behind an argument."""
@@ -211,6 +214,19 @@ class Memory:
             return f"{address:#x}"
         offset, rest = divmod(address - storage.first, storage.item)
         return f"{address:#x}" if rest else f"{storage.name} + {offset}"
+
+
+def _accessed_bytes(pointer: Handle) -> int:
+    return pointer.element.pointee.size if pointer.element.pointee else 1
+
+
+def _lane(pointer: Handle, mask: Handle | None, address: int) -> str:
+    """The first lane that takes part and accesses the address, for messages."""
+    here = pointer.data == address
+    if mask is not None:
+        here = here & np.broadcast_to(mask.data, here.shape)
+    lane = np.argwhere(here)[0].tolist()
+    return f", lane {lane} of {list(pointer.data.shape)}" if lane else ""
 
 
 def _explain(storage: Storage | None, address: int, size: int) -> str:

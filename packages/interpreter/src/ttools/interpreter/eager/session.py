@@ -6,18 +6,26 @@ what operations do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ttools.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from ttools.interpreter.eager.memory import Memory
+from ttools.interpreter.eager.memory import Memory
 
 Program = tuple[int, int, int]
+
+
+class Language(Protocol):
+    """What the names of kernels stand for; the values themselves ask for it too."""
+
+    def wrap(self, value: Any, /) -> Any:
+        """What an eager kernel gets for something that its code names."""
+
+    def python_builtins(self, breakpoint: Callable[..., Any], /) -> dict[str, Any]:
+        """Python's own builtins as a kernel finds them."""
 
 
 @dataclass
@@ -30,6 +38,7 @@ class Session:
         memory: what they may access.
         options: the launch options, as the backend parsed them.
         codegen: what the front end leaves to the backend.
+        language: what names stand for.
         program: the ids of the program that runs.
         semantic: Triton's semantic layer over the eager builder, or over MLIR's own while a
             combine function is written down.
@@ -40,6 +49,7 @@ class Session:
     memory: Memory
     options: Any
     codegen: Any
+    language: Language
     program: Program = (0, 0, 0)
     semantic: Any = None
 

@@ -46,9 +46,7 @@ class EagerConstexpr(tl.constexpr):  # type: ignore[misc]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the constant, which may be a jit function."""
-        from ttools.interpreter.eager.language import wrap
-
-        return wrap(self.value)(*arguments, **named)
+        return current().language.wrap(self.value)(*arguments, **named)
 
     def __hash__(self) -> int:
         return hash(self.value)
@@ -207,9 +205,8 @@ class _Generator:
         self, function: Any, arguments: Any, kwargs: Any = None, **_: Any
     ) -> Any:
         """Calls a jit function on lowered values."""
-        from ttools.interpreter.eager.functions import function_for
-
-        result = function_for(function)(*(lift(a) for a in arguments), **(kwargs or {}))
+        twin = current().language.wrap(function)
+        result = twin(*(lift(a) for a in arguments), **(kwargs or {}))
         return lower(result)
 
 
@@ -225,9 +222,7 @@ def extra(function: Any) -> dict[str, Any]:
 
 def _jit_member(name: str, function: Any) -> Callable[..., Any]:
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        from ttools.interpreter.eager.functions import function_for
-
-        return function_for(function)(self, *arguments, **named)
+        return current().language.wrap(function)(self, *arguments, **named)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = function.__doc__
