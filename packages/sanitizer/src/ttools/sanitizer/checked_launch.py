@@ -24,6 +24,7 @@ from ttools.sanitizer.check_findings import argument_findings, check_findings, u
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding, lock_order_findings
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
+from ttools.sanitizer.planner import Planner
 from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
 from ttools.sanitizer.races import Records
 from ttools.sanitizer.replay import (
@@ -33,7 +34,6 @@ from ttools.sanitizer.replay import (
     snapshot_before,
     touches,
 )
-from ttools.sanitizer.rewrites import Planner
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
@@ -17,10 +16,8 @@ from ttools.sanitizer.index_loads import IndexLoad, index_loads
 from ttools.sanitizer.known_regions import KnownRegions
 from ttools.sanitizer.passes import hints, overflow, undefined
 from ttools.sanitizer.pointer_tables import Place, pointer_tables
+from ttools.sanitizer.rewrites import Rewrites, Unjudged
 from ttools.sanitizer.weak_atomics import WeakAtomic, weak_atomics
-
-if TYPE_CHECKING:
-    from ttools.sanitizer.rewrites import Rewrites, Unjudged
 
 
 class KnownKernel:

@@ -23,7 +23,7 @@ from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.launch_state import tensors_among
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.options import SanitizeOptions
-from ttools.sanitizer.rewrites import Planner
+from ttools.sanitizer.planner import Planner
 from ttools.sanitizer.subject import Subject
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 

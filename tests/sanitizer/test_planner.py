@@ -17,7 +17,7 @@ from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.options import CHECKS, DEFAULT_CHECKS
-from ttools.sanitizer.rewrites import Planner
+from ttools.sanitizer.planner import Planner
 
 
 @dataclass
