@@ -7,15 +7,7 @@ opposite coordinate.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
-
-from ttools.interpreter.emit.chunk import Axis, Chunk, Coords, Vector
-from ttools.interpreter.emit.llvm import register_type
 from ttools.interpreter.ir import Operation, Value, shape_of
-
-if TYPE_CHECKING:
-    from ttools.interpreter.emit.function import Emitter
 
 
 def exchanged(op: Operation) -> tuple[Value, int] | None:
@@ -88,43 +80,3 @@ def _is_xor_of_pairs(reduction: Operation) -> bool:
         and body.operations[0].name == "arith.xori"
         and {id(v) for v in body.operations[0].operands} == {id(v) for v in body.arguments}
     )
-
-
-def exchange(e: Emitter, op: Operation, at: Coords) -> Chunk:
-    """The neighbours of a chunk along an axis of extent 2.
-
-    Neighbours in the same chunk are a shuffle of it, which mostly is at hand: what swaps elements
-    compares them, too.
-    """
-    source, axis = e.plan.exchanges[op]
-    moving = at[axis].base.startswith("%")
-    if not moving:
-        partners = _partners(tuple(a.lanes for a in at), axis)
-        own = e.evaluate(source, at) if partners is not None else None
-        if isinstance(own, Vector) and partners is not None:
-            type = register_type(own.element)
-            return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
-    flip = e.b.emit(f"xor i32 {at[axis].base}, 1") if moving else at[axis].base
-    return e.evaluate(source, (*at[:axis], opposite(at[axis], flip), *at[axis + 1 :]))
-
-
-@lru_cache(maxsize=256)
-def _partners(lanes: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, ...] | None:
-    """The lane of each lane's neighbour along `axis`; None if some are in another chunk.
-
-    Args:
-        lanes: of each axis of a chunk, its lanes' offsets.
-        axis: of extent 2, and not moved by a loop.
-    """
-    elements = list(zip(*lanes, strict=True))
-    where = {element: lane for lane, element in enumerate(elements)}
-    found = [where.get((*x[:axis], 1 - x[axis], *x[axis + 1 :])) for x in elements]
-    inside = tuple(lane for lane in found if lane is not None)
-    return inside if len(inside) == len(found) else None
-
-
-def opposite(axis: Axis, flip: str) -> Axis:
-    """The other coordinate along an axis of extent 2; `flip` is the flipped base if it moves."""
-    if axis.base.startswith("%"):
-        return Axis(flip, axis.lanes, 1)
-    return Axis("0", tuple(1 - int(axis.base) - lane for lane in axis.lanes), axis.divisor)

@@ -25,7 +25,6 @@ from ttools.interpreter.emit.chunk import (
     Vector,
     uniform,
 )
-from ttools.interpreter.emit.exchange import exchange
 from ttools.interpreter.emit.literals import fold
 from ttools.interpreter.emit.llvm import (
     Builder,
@@ -35,8 +34,7 @@ from ttools.interpreter.emit.llvm import (
 )
 from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
 from ttools.interpreter.emit.module import EmitOptions, Site
-from ttools.interpreter.emit.register_block import compute_network
-from ttools.interpreter.emit.schedule import Plan
+from ttools.interpreter.emit.plan import Plan
 from ttools.interpreter.emit.slot import Slot
 from ttools.interpreter.emit.slot_access import SlotAccess
 from ttools.interpreter.emit.strides import memory_order, tile_order
@@ -61,6 +59,8 @@ RootRule = Callable[["Emitter", Operation], None]
 FUSED: dict[str, FusedRule] = {}
 #: How to execute an operation at its place.
 ROOTS: dict[str, RootRule] = {}
+#: What the plan sees in an operation and those before it, which has rules of its own.
+EXCHANGE, NETWORK = "ttools.exchange", "ttools.network"
 
 
 def fused(*names: str) -> Callable[[FusedRule], FusedRule]:
@@ -248,9 +248,7 @@ class Emitter(SlotAccess):
             return self.add_uniform(self.evaluate(initial, at), delta)
         op = value.defining_op
         assert op is not None, value
-        if op in self.plan.exchanges:
-            return exchange(self, op, at)
-        rule = FUSED.get(op.name)
+        rule = FUSED.get(EXCHANGE if op in self.plan.exchanges else op.name)
         if rule is not None:
             return rule(self, op, value.index, at)
         if elementwise.is_elementwise(op.name):
@@ -382,12 +380,9 @@ class Emitter(SlotAccess):
         """Emits one operation at its place."""
         self.evaluation += 1
         try:
-            rule = ROOTS.get(op.name)
             if op in self.plan.skipped:
                 return
-            if op in self.plan.networks:
-                compute_network(self, self.plan.networks[op])
-                return
+            rule = ROOTS.get(NETWORK if op in self.plan.networks else op.name)
             if rule is not None:
                 rule(self, op)
             elif op.results and all(v.is_tensor for v in op.results):

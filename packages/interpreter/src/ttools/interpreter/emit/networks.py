@@ -10,33 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.llvm import SIZES, register_type
 from ttools.interpreter.emit.loops import traversal
+from ttools.interpreter.emit.plan import Network, Plan
 from ttools.interpreter.emit.regularity import VIEWS
 from ttools.interpreter.emit.strides import tile_order
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
 
-if TYPE_CHECKING:
-    from ttools.interpreter.emit.schedule import Plan
-
 #: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
 _CHUNKS = 4
-
-
-@dataclass
-class Network:
-    """Tiles of one shape that are computed together, where the last of them is defined.
-
-    Attributes:
-        members: in the order of the program.
-        axes: of extent 2, along which a block holds both coordinates, apart from its lanes.
-    """
-
-    members: list[Value]
-    axes: frozenset[int]
 
 
 @dataclass

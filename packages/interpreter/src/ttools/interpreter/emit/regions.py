@@ -12,7 +12,7 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import origin
 from ttools.interpreter.emit.function import FUSED, Emitter
 from ttools.interpreter.emit.llvm import register_type, vector_type
-from ttools.interpreter.emit.schedule import Plan
+from ttools.interpreter.emit.plan import Plan
 from ttools.interpreter.ir import FloatType, Operation, Type, Value, element_type
 
 _F32 = FloatType("f32")

@@ -1,6 +1,6 @@
 """The schedule: which tensor values live in memory, and which are computed where they are used.
 
-A `Plan` is plain data decided before anything is emitted.  `materialised` is the oracle's
+It is decided before anything is emitted (`Plan`).  `materialised` is the oracle's
 schedule: every tensor value is stored when it is defined, in program order.  `fused` keeps a
 value as an expression unless something forces it into memory: an operation that needs the whole
 tile, a loop that carries it, a memory order that could be observed, or a cost that would be paid
@@ -11,7 +11,6 @@ never writes (`Facts.readonly`) count as expressions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.branches import (
@@ -29,7 +28,8 @@ from ttools.interpreter.emit.nesting import (
     inside_combine,
     loop_depth,
 )
-from ttools.interpreter.emit.networks import Network, plan_networks
+from ttools.interpreter.emit.networks import plan_networks
+from ttools.interpreter.emit.plan import Plan
 from ttools.interpreter.emit.regularity import (
     VIEWS,
     increments,
@@ -73,38 +73,6 @@ COSTLY = 8
 COSTLY_REPEATED = 3
 
 _ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
-
-
-@dataclass
-class Plan:
-    """Decisions about tensor values.
-
-    Attributes:
-        stored: values with a slot in the arena; True when narrow floats are held as f32 there.
-        increments: loop-carried tensors that are their initial value plus uniform increments;
-            maps the block argument to the addends of one iteration.
-        shares: values stored in the slot of another one (a yielded value in the slot of the
-            carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
-        exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
-            the axis.
-        skipped: what is not computed at its place: reductions that only served exchanges, what led
-            from them there, and members of a network but the last.
-        networks: tiles that are computed together, by the operation that defines the last.
-    """
-
-    stored: dict[Value, bool] = field(default_factory=dict)
-    increments: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
-    shares: dict[Value, Value] = field(default_factory=dict)
-    exchanges: dict[Operation, tuple[Value, int]] = field(default_factory=dict)
-    skipped: set[Operation] = field(default_factory=set)
-    networks: dict[Operation, Network] = field(default_factory=dict)
-
-    def store(self, value: Value, *, widened: bool = False) -> None:
-        if value.is_tensor:
-            self.stored[value] = self.stored.get(value, True) and widened
-
-    def is_stored(self, value: Value) -> bool:
-        return value in self.stored or value in self.shares
 
 
 def make_plan(

@@ -9,20 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
 
 from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.emit.function import NETWORK, Emitter, root
 from ttools.interpreter.emit.llvm import Builder
 from ttools.interpreter.emit.loops import Loop, Traversal
-from ttools.interpreter.ir import shape_of
-
-if TYPE_CHECKING:
-    from ttools.interpreter.emit.function import Emitter
-    from ttools.interpreter.emit.networks import Network
+from ttools.interpreter.ir import Operation, shape_of
 
 
-def compute_network(e: Emitter, network: Network) -> None:
-    """Computes all members of a network, and stores those that have a slot."""
+@root(NETWORK)
+def lower_network(e: Emitter, last: Operation) -> None:
+    """Computes all members of the network that ends here, and stores those that have a slot."""
+    network = e.plan.networks[last]
     walk = e.traversal(shape_of(network.members[0].type))
     moving = [
         k
