@@ -11,44 +11,8 @@ import torch
 import triton
 import triton.language as tl
 from hypothesis import given, settings, strategies
-from instrumented import Held, line_of
-
-from ttools.interpreter.ir import Module
-from ttools.interpreter.rewriting import Rewriter, set_operand
-from ttools.sanitizer.passes import overflow
-
-B = 8
-
-
-def scalars(kernel: Any, arguments: dict[str, Any]) -> dict[int, int]:
-    names = [name for name in kernel.arg_names if name != "B"]
-    return {n: arguments[name] for n, name in enumerate(names) if isinstance(arguments[name], int)}
-
-
-def candidates(kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any]) -> set[Any]:
-    module = instrumented.parsed(kernel, arguments, {"B": B})
-    return set(overflow.find(module, scalars(kernel, arguments), grid))
-
-
-def _disarm(module: Module) -> None:
-    """Lets no lane of a masked load through: its addresses may be anything."""
-    rewriter = Rewriter()
-    for op in list(module.kernel.walk()):
-        if op.name == "tt.load" and len(op.operands) > 1:
-            mask = rewriter.before(op).constant(op.operands[1].type, 0)
-            set_operand(op, 1, mask)
-    rewriter.apply()
-
-
-def run(
-    kernel: Any, grid: tuple[int, ...], arguments: dict[str, Any], **options: Any
-) -> list[Held]:
-    def rewrite(module: Module) -> None:
-        found = overflow.find(module, scalars(kernel, arguments), grid)
-        assert overflow.apply(module, found) == []
-        _disarm(module)
-
-    return instrumented.run(kernel, grid, arguments, {"B": B}, rewrite, **options)
+from instrumented import line_of
+from wrapping import B, bytes_of, candidates, run
 
 
 @triton.jit
@@ -146,6 +110,8 @@ _NODES = (
     *("({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} * {b})", "({a} << {k})"),
     *("({a} + 900)", "({a} * 1000)", "(5 - {a})"),
     *("tl.where({a} < {b}, {b}, {a})", "tl.minimum({a}, {b})", "tl.maximum({a}, {b})"),
+    *("tl.sum(i * 0 + {a}, 0)", "tl.max(i * 0 + {a}, 0)"),
+    *("tl.cumsum(i * 0 + {a}, 0)", "tl.cumsum(i * 0 + {a}, 0, reverse=True)"),
 )
 _TEXT = """
 @triton.jit
@@ -230,6 +196,23 @@ class _Language:
         return _Both(a)._with(b, np.minimum) if isinstance(a, int) else a._with(b, np.minimum)
 
     @staticmethod
+    def _along(values: _Both, compute: Any) -> _Both:
+        return _Both(compute(values.exact), compute(values.wrapped))
+
+    @staticmethod
+    def sum(a: _Both, axis: int) -> _Both:
+        return _Language._along(a, np.sum)
+
+    @staticmethod
+    def max(a: _Both, axis: int) -> _Both:
+        return _Language._along(a, np.max)
+
+    @staticmethod
+    def cumsum(a: _Both, axis: int, reverse: bool = False) -> _Both:
+        step = -1 if reverse else 1
+        return _Language._along(a, lambda values: np.cumsum(values[::step])[::step])
+
+    @staticmethod
     def maximum(a: Any, b: Any) -> _Both:
         return _Both(a)._with(b, np.maximum) if isinstance(a, int) else a._with(b, np.maximum)
 
@@ -299,11 +282,6 @@ def unsigned_hash(x_ptr, o_ptr, i_ptr, n, B: tl.constexpr):
     h = tl.load(i_ptr + i).to(tl.uint32) * 2654435761
     slot = (h >> 26) + (h ^ (h * 31)) % 8 + (h * 7 & 15)
     tl.store(o_ptr + i, tl.load(x_ptr + slot, mask=i < n))
-
-
-def bytes_of(*values: int) -> dict[str, Any]:
-    index = torch.tensor(values, dtype=torch.uint8)
-    return {"x_ptr": torch.zeros(512), "o_ptr": torch.zeros(64), "i_ptr": index, "n": B}
 
 
 @pytest.mark.parametrize("schedule", ["fused", "materialised"])

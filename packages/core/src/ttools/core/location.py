@@ -34,6 +34,26 @@ class SourceLocation:
         return ":".join([self.file, *(str(part) for part in (self.line, self.column) if part)])
 
 
+def chain_of(location: SourceLocation) -> list[SourceLocation]:
+    """A place and those of the calls that led there, each with the calls that led to it."""
+    bare = (location, *location.callers)
+    return [
+        SourceLocation(place.file, place.line, place.column, place.name, bare[n + 1 :])
+        for n, place in enumerate(bare)
+    ]
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is of Triton's own functions."""
+    return "/triton/language/" in file.replace("\\", "/")
+
+
+def users_place(location: SourceLocation | None) -> SourceLocation | None:
+    """The innermost place outside Triton's own functions; None if there is none."""
+    chain = chain_of(location) if location is not None else []
+    return next((place for place in chain if place.line and not is_library(place.file)), None)
+
+
 def excerpt(location: SourceLocation) -> str:
     """The source line of `location` with carets under the expression that starts there.
 

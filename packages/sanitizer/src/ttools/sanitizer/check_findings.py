@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ttools.core.findings import Finding, Severity
+from ttools.core.location import users_place
 from ttools.interpreter.monitor import Count
 from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
@@ -57,7 +58,7 @@ def check_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Findin
             message=told["message"] + (f" (`{argument.name}`)" if argument else ""),
             kernel=subject.kernel,
             argument=argument,
-            location=witness.site.location,
+            location=users_place(witness.site.location) or witness.site.location,
             program=subject.program(witness.program),
             lane=lane_indices(witness.lane, witness.site.shape),
             shape=witness.site.shape,
@@ -91,7 +92,7 @@ def _first_births(counts: Sequence[Count]) -> Iterator[Count]:
 
 
 def _birth(count: Count) -> tuple[int, int, int]:
-    location = count.witness.site.location
+    location = users_place(count.witness.site.location)
     line = (location.line, location.column) if location is not None else (0, 0)
     return (count.witness.program, *line)
 

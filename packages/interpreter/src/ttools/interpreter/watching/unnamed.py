@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, chain_of, is_library
 from ttools.interpreter.ir import Module, Operation
 from ttools.interpreter.watching.repeats import all_blocks, is_unrolled
 from ttools.interpreter.watching.source_names import (
@@ -27,9 +27,7 @@ from ttools.interpreter.watching.source_names import (
 from ttools.interpreter.watching.variables import (
     Named,
     Variable,
-    chain_of,
     find_named,
-    is_library,
     is_plain,
     variable_of,
 )

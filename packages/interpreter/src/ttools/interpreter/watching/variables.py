@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ttools.core.location import SourceLocation, source_lines
+from ttools.core.location import (
+    SourceLocation,
+    chain_of,
+    is_library,
+    source_lines,
+    users_place,
+)
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -128,7 +134,7 @@ def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterat
 
 
 def _stored(op: Operation, block: Block) -> Iterator[Variable]:
-    place = _users_place(op.location)
+    place = users_place(op.location)
     if place is None:
         return
     position = _STORE_MASKS.get(op.name, len(op.operands))
@@ -140,7 +146,7 @@ def _stored(op: Operation, block: Block) -> Iterator[Variable]:
 
 def _counter(loop: Operation) -> Iterator[Variable]:
     body = loop.regions[0].entry
-    place = _users_place(loop.location)
+    place = users_place(loop.location)
     name = _loop_variable(place.file, place.line) if place is not None else None
     if place is not None and name is not None:
         yield Variable(name, place, body.arguments[0], body, None)
@@ -211,26 +217,6 @@ def variable_of(name: str, place: SourceLocation, value: Value, block: Block) ->
     op = value.defining_op
     assert op is not None
     return Variable(name, place, value, block, op, _load_mask(op), is_filled=_is_filled(op))
-
-
-def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """A place and those of the calls that led there, each with the calls that led to it."""
-    bare = (location, *location.callers)
-    return [
-        SourceLocation(place.file, place.line, place.column, place.name, bare[n + 1 :])
-        for n, place in enumerate(bare)
-    ]
-
-
-def is_library(file: str) -> bool:
-    """Whether a file is of Triton's own functions."""
-    return "/triton/language/" in file.replace("\\", "/")
-
-
-def _users_place(location: SourceLocation | None) -> SourceLocation | None:
-    """The innermost place outside Triton's own functions."""
-    chain = chain_of(location) if location is not None else []
-    return next((place for place in chain if place.line and not is_library(place.file)), None)
 
 
 def is_plain(value: Value) -> bool:

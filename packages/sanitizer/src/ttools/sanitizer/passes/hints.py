@@ -38,7 +38,7 @@ from ttools.sanitizer.passes.undefined_lanes import (
     UndefinedLanes,
     mask_of,
 )
-from ttools.sanitizer.passes.witnesses import operands_shown, values_shown
+from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
 
 #: Operations through which a promise about an index tells of the result.
 _INDEXING = MOVES | {
@@ -107,7 +107,11 @@ def apply(module: Module) -> list[Note]:
 def _check_assumption(b: Builder, op: Operation) -> None:
     condition = b.negate(op.operands[0])
     compared = op.operands[0].defining_op
-    shown = [] if compared is None else operands_shown(compared, op, condition)
+    shown = (
+        []
+        if compared is None
+        else operands_shown(compared, Stand(b, op, op.operands[0], condition))
+    )
     scalar = next(_scalars(op.operands[0]), None)
     argument = -1 if scalar is None else scalar.index
     defect = _defect(op.location, "a condition given to tl.assume is false", argument)
@@ -232,7 +236,9 @@ def _follow(
                 f", and the {_NOUNS[access.name]} at line {access.location.line} relies on it"
             )
         place = place_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
-        shown = values_shown([("value", key.promise.value)], hinted, sink.op, condition)
+        shown = values_shown(
+            [("value", key.promise.value)], hinted, Stand(b, sink.op, sink.value, condition)
+        )
         insert_check(b, condition, _defect(place, message, argument), list(shown))
 
 

@@ -19,10 +19,10 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
+from ttools.sanitizer.passes.combining import Interval, combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 from ttools.sanitizer.passes.tracking import CONTROL, Tracking, operations
 
-Interval: TypeAlias = "tuple[int, int]"
 #: After so many rounds a value that still grows is taken to be anything.
 _PATIENCE = 4
 
@@ -317,12 +317,15 @@ _EXTREMES = {"arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui"}
 
 
 def _combined(op: Operation, operands: list[Interval]) -> Interval | None:
-    """Minima and maxima stay among the elements."""
-    body = op.regions[0].entry
-    simple = len(operands) == 1 and len(body.operations) == 2
-    return operands[0] if simple and body.operations[0].name in _EXTREMES else None
+    """Minima and maxima stay among the elements; sums and products grow with their number."""
+    combine = combined_by(op)
+    if combine in _EXTREMES:
+        return operands[0]
+    grown = _GROWING.get(combine) if combine is not None else None
+    return grown(op, operands[0]) if grown is not None else None
 
 
+_GROWING = {"arith.addi": sum_of, "arith.muli": product_of}
 _LEAST, _MOST = _corners(min), _corners(max)
 _RULES: dict[str, _Rule] = {
     "arith.constant": _constant,

@@ -29,7 +29,7 @@ from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
 from ttools.sanitizer.passes.undefined_lanes import ACCESSES, Mark, UndefinedLanes
-from ttools.sanitizer.passes.witnesses import operands_shown
+from ttools.sanitizer.passes.witnesses import Stand, operands_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]
 _MESSAGES = {
@@ -120,7 +120,7 @@ def _check(
             location=birth.op.location,
             argument=-1 if root is None else root,
         ),
-        list(operands_shown(birth.op, sink.op, condition)),
+        list(operands_shown(birth.op, Stand(b, sink.op, sink.value, condition))),
     )
 
 

@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from ttools.interpreter.emit.event import variable_name
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
+from ttools.interpreter.rewriting import Builder, with_element
+from ttools.sanitizer.passes.lanes import is_lanewise
 
 _FALLBACK = ("left", "right")
 _MOST_SHOWN = 4
 _SPREADING = ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape")
+_EXTENDING = ("arith.extsi", "arith.extui")
 _COMPUTING = {
-    *_SPREADING,
-    *("arith.addi", "arith.subi", "arith.muli", "arith.extsi", "arith.extui", "arith.trunci"),
+    *(*_SPREADING, *_EXTENDING, "arith.trunci"),
+    *("arith.addi", "arith.subi", "arith.muli"),
 }
+#: Operations that move the lanes of one tensor to where a larger one has them.
+_MOVING = {"tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape"}
+#: More operations than this between a value and what is judged are not looked through.
+_FAR = 200
+#: The operations, first one first, that move lanes.
+_Way: TypeAlias = "tuple[Operation, ...]"
 
 
-def operands_shown(
-    culprit: Operation, at: Operation, condition: Value
-) -> Iterator[tuple[str, Value]]:
+@dataclass(frozen=True)
+class Stand:
+    """Where a check stands and what it judges.
+
+    Attributes:
+        b: makes operations right before it.
+        at: the operation before which it stands.
+        judged: the value whose lanes the condition is about.
+        condition: of the check.
+    """
+
+    b: Builder
+    at: Operation
+    judged: Value
+    condition: Value
+
+
+def operands_shown(culprit: Operation, stand: Stand) -> Iterator[tuple[str, Value]]:
     """The operands of an operation at fault.
 
     Args:
         culprit: the operation.
-        at: before which the check stands.
-        condition: of the check; what is shown has its shape, or is a scalar.
+        stand: of the check.
     """
     named = list(zip(_FALLBACK, culprit.operands, strict=False))
-    yield from values_shown(named, culprit, at, condition)
+    yield from values_shown(named, culprit, stand)
 
 
 def address_shown(
@@ -47,9 +72,11 @@ def address_shown(
     while pointer is not None and pointer.name in (*_SPREADING, "tt.addptr"):
         offsets += pointer.operands[1:]
         pointer = pointer.operands[0].defining_op
+    if not _is_visible(access, at):
+        return
     parts = [part for offset in offsets for part in _named(offset) if not part.is_tensor]
-    shown = {variable_name(part): part for part in parts}
-    yield from list(values_shown(list(shown.items()), access, at, condition))[:_MOST_SHOWN]
+    shown = {variable_name(part): part for part in parts if not _is_constant(part)}
+    yield from list(shown.items())[:_MOST_SHOWN]
 
 
 def _named(value: Value) -> Iterator[Value]:
@@ -63,26 +90,96 @@ def _named(value: Value) -> Iterator[Value]:
 
 
 def values_shown(
-    values: Sequence[tuple[str, Value]], culprit: Operation, at: Operation, condition: Value
+    values: Sequence[tuple[str, Value]], culprit: Operation, stand: Stand
 ) -> Iterator[tuple[str, Value]]:
     """Of some values, those that a check can show, under the names they have in the source.
 
     Args:
         values: each with a name for want of a better.
-        culprit: the operation that makes or uses them all.
-        at: before which the check stands.
-        condition: of the check.
+        culprit: the operation that makes or uses them all; it has a result.
+        stand: of the check.
     """
-    if not _is_visible(culprit, at):
+    if not _is_visible(culprit, stand.at):
         return
-    for fallback, value in values:
-        definition = value.defining_op
-        if definition is not None and definition.name == "arith.constant":
+    shape = shape_of(culprit.results[0].type)
+    way: _Way | None = ()
+    if shape != shape_of(stand.condition.type):
+        way = _way(stand.judged, culprit.results[0])
+    for fallback, repeated in values:
+        value = _unspread(repeated)
+        if _is_constant(value):
             continue  # it would go by the name of what is computed from it
         if isinstance(element_type(value.type), PointerType):
             continue
-        if shape_of(value.type) in ((), shape_of(condition.type)):
-            yield variable_name(value) or fallback, value
+        if shape_of(value.type) not in ((), shape):
+            continue  # what a reduction takes has no lane for each of its results
+        shown = _moved(stand.b, value, way, stand.condition)
+        if shown is not None:
+            yield _name(value) or fallback, shown
+
+
+def _is_constant(value: Value) -> bool:
+    return value.defining_op is not None and value.defining_op.name == "arith.constant"
+
+
+def _unspread(value: Value) -> Value:
+    """The scalar that a tensor repeats, or the value."""
+    definition = value.defining_op
+    return definition.operands[0] if definition and definition.name == "tt.splat" else value
+
+
+def _name(value: Value) -> str:
+    """The variable that holds a value, or what it was moved and extended from."""
+    definition = value.defining_op
+    while (
+        not variable_name(value)
+        and definition is not None
+        and definition.name in (*_SPREADING, *_EXTENDING)
+    ):
+        value = definition.operands[0]
+        definition = value.defining_op
+    return variable_name(value)
+
+
+# ---- from the lanes of a value to those of a check
+
+
+def _moved(b: Builder, value: Value, way: _Way | None, condition: Value) -> Value | None:
+    """A value with one element for each lane of a check; None where it is not known which."""
+    for op in way or ():
+        shape = shape_of(op.operands[0].type)
+        if shape_of(value.type) == shape:
+            type = with_element(op.result.type, element_type(value.type))
+            value = b.value(op.name, [value], type, op.attributes)
+    shape, wanted = shape_of(value.type), shape_of(condition.type)
+    if shape in ((), wanted):
+        return value
+    if len(shape) == len(wanted) and all(n in (1, m) for n, m in zip(shape, wanted, strict=True)):
+        return b.broadcast(value, wanted)
+    return None
+
+
+def _way(end: Value, start: Value) -> _Way | None:
+    """The one way on which lanes of `start` come to be lanes of `end`; None if there is no one."""
+    ways: dict[Value, set[_Way]] = {start: {()}}
+    left = _FAR
+
+    def find(value: Value) -> set[_Way]:
+        nonlocal left
+        op = value.defining_op
+        if value in ways or op is None or left == 0:
+            return ways.get(value, set())
+        left -= 1
+        found: set[_Way] = set()
+        if op.name in _MOVING:
+            found = {(*way, op) for way in find(op.operands[0])}
+        elif is_lanewise(op):
+            found = {way for operand in op.operands for way in find(operand)}
+        ways[value] = found
+        return found
+
+    found = find(end)
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def _is_visible(definition: Operation, use: Operation) -> bool:

@@ -1,0 +1,253 @@
+"""64-bit twins of narrow integers, and the lanes in which an operation has lost bits.
+
+The rules of tracking behind `overflow`: which values keep all bits of what they are computed from,
+how the twin of each is computed, and which lanes of an address are wrong because of which
+operation. Must not know which operations are asked about, nor what is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ttools.interpreter.ir import (
+    IntegerType,
+    Operation,
+    PointerType,
+    Type,
+    Value,
+    element_type,
+)
+from ttools.interpreter.rewriting import Builder, with_element
+from ttools.sanitizer.passes.combining import combined_by
+from ttools.sanitizer.passes.intervals import width_of
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmarked
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
+
+_LONG = IntegerType(64)
+#: Operations whose twin is the same operation on twins.
+_SAME_ON_TWINS = MOVES | {
+    *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.select"),
+    *("arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.minsi", "arith.maxsi"),
+}
+#: What may combine the elements of a reduction or scan whose twin is the same one on twins.
+_COMBINING = {"arith.addi", "arith.muli", "arith.minsi", "arith.maxsi"}
+#: Operations whose twin is that of their operand.
+_TRANSPARENT = {"arith.trunci", "arith.extsi", "arith.index_cast"}
+_EXTENSION = "arith.extui"
+#: The keys of an integer's twins.
+_TWIN, _UNSIGNED_TWIN = "twin", "unsigned twin"
+_TWINS = (_TWIN, _UNSIGNED_TWIN)
+
+
+_Reading: TypeAlias = Literal["signed", "unsigned", "extended"]
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """The key of lanes in which an operation has wrapped.
+
+    Attributes:
+        op: the operation.
+        reading: of its result; `extended` once an unsigned extension has settled it.
+    """
+
+    op: Operation
+    reading: _Reading
+
+    @property
+    def twin(self) -> str:
+        """Which twin of the operation's result tells."""
+        return _TWIN if self.reading == "signed" else _UNSIGNED_TWIN
+
+    @property
+    def counts(self) -> bool:
+        """Whether an address that it reaches is wrong."""
+        return self.reading != "unsigned"
+
+
+_EXTENDED: dict[_Reading, _Reading] = {"unsigned": "extended", "extended": "extended"}
+
+
+class Twins:
+    """The rules of tracking wrapped integers.
+
+    An integer has the keys of its twins, and keys for each operation that may have wrapped before;
+    a pointer only the latter, which then mark the lanes whose address is wrong because of it.
+    """
+
+    def __init__(self, culprits: frozenset[Operation], order: Sequence[Operation] = ()) -> None:
+        self._culprits = culprits
+        self._order = {op: n for n, op in enumerate(order)}
+
+    def flowing(self, op: Operation) -> list[Value]:
+        """The operands that reach the result with all their bits."""
+        if op.name == "arith.select":
+            return op.operands[1:]
+        if op.name in ("tt.gather", "tt.addptr", "tt.int_to_ptr", "tt.bitcast", _EXTENSION):
+            return op.operands if op.name == "tt.addptr" else op.operands[:1]
+        if combined_by(op) in _COMBINING:
+            return op.operands
+        return op.operands if op.name in _SAME_ON_TWINS | _TRANSPARENT else []
+
+    def transfer(self, op: Operation, index: int, known: Known) -> State:
+        found: dict[Key, None] = {}
+        if op in self._culprits:
+            found = dict.fromkeys((*_TWINS, Wrapped(op, "signed"), Wrapped(op, "unsigned")))
+        for value in self.flowing(op):
+            found |= dict.fromkeys(_handed_on(op, known.state(value)))
+        if _is_pointer(op.results[index]):
+            return {key: None for key in found if isinstance(key, Wrapped) and key.counts}
+        return found if width_of(op.results[index]) else {}
+
+    def join(self, first: object, second: object) -> None:
+        return None
+
+    def moved(self, target: Value, state: State) -> State:
+        return state
+
+    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
+        if isinstance(key, Wrapped) and key.op is op:
+            yield op.results[index], key.twin
+            return
+        makes_pointer = _is_pointer(op.results[index])
+        for value in self.flowing(op):
+            if makes_pointer and width_of(value):
+                yield value, _TWIN
+                yield from ((value, other) for other in self._before(value, key, known))
+            else:
+                yield from ((value, before) for before in _origins(op, key, known.state(value)))
+
+    def _before(self, value: Value, key: Key, known: Known) -> list[Wrapped]:
+        """The culprits up to `key` in an offset that has several; none if it is the only one."""
+        state = counting(known.state(value))
+        if key not in state or len(state) == 1:
+            return []
+        assert isinstance(key, Wrapped)
+        return [k for k in state if self._order[k.op] <= self._order[key.op]]
+
+    def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
+        result = op.results[index]
+        if key in _TWINS:
+            return self._build_twin(b, op, index, str(key), known)
+        assert isinstance(key, Wrapped)
+        if key.op is op:
+            return _differs(b, result, key.twin, known)
+        if _is_pointer(result) and op.name in ("tt.addptr", "tt.int_to_ptr"):
+            return self._build_address(b, op, key, known)
+        if op.name == _EXTENSION:
+            (value,) = self.flowing(op)
+            origins = _origins(op, key, known.state(value))
+            marks = [known.shadow(value, before) for before in origins]
+            return b.any_of([mark for mark in marks if mark is not None])
+        make = lane_builder(op)
+        assert make is not None
+        flowing = self.flowing(op)
+        parts = [known.shadow(v, key) if v in flowing else None for v in op.operands]
+        return make(b, op, index, parts)
+
+    def _build_twin(self, b: Builder, op: Operation, index: int, key: str, known: Known) -> Value:
+        flowing = self.flowing(op)
+        wanted = _UNSIGNED_TWIN if op.name == _EXTENSION else key
+        operands = [
+            (known.shadow(v, wanted) or self.default(b, v, wanted)) if v in flowing else v
+            for v in op.operands
+        ]
+        if op.name in _TRANSPARENT or op.name == _EXTENSION:
+            return operands[0]
+        combine = combined_by(op)
+        if combine is not None:
+            return _combination(b, op, operands[0], combine)
+        types = [with_element(result.type, _LONG) for result in op.results]
+        attributes = {k: v for k, v in op.attributes.items() if k not in _NOT_OF_TWINS}
+        return b.operation(op.name, operands, types, attributes).results[index]
+
+    def _build_address(self, b: Builder, op: Operation, key: Wrapped, known: Known) -> Value:
+        """Lanes whose offset differs from its twin and was first wrong because of `key`."""
+        found = []
+        for value in self.flowing(op):
+            if _is_pointer(value):
+                marked = known.shadow(value, key)
+                found += [] if marked is None else [marked]
+            elif key in known.state(value):
+                wrong = _differs(b, value, _TWIN, known)
+                for culprit in self._before(value, key, known):
+                    marked = known.shadow(value, culprit)
+                    if marked is not None:
+                        marked = marked if culprit == key else b.negate(marked)
+                        wrong = b.binary("andi", wrong, marked)
+                found.append(wrong)
+        return b.any_of([b.spread(part, op.result.type) for part in found])
+
+    def shadow_type(self, value: Value, key: Key) -> Type:
+        return with_element(value.type, _LONG) if key in _TWINS else lane_type(value)
+
+    def default(self, b: Builder, value: Value, key: Key) -> Value:
+        if key not in _TWINS:
+            return unmarked(b, value)
+        return b.signed(value, 64) if key == _TWIN else _unsigned(b, value)
+
+
+def counting(state: State) -> list[Wrapped]:
+    """The keys of operations because of which an address may be wrong."""
+    return [key for key in state if isinstance(key, Wrapped) and key.counts]
+
+
+def _combination(b: Builder, op: Operation, twin: Value, combine: str) -> Value:
+    """A reduction or scan of twins like `op`."""
+    axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
+    assert isinstance(axis, int)
+    return b.combine(op.name, twin, axis, combine.removeprefix("arith."), reverse=reverse)
+
+
+def _handed_on(op: Operation, state: State) -> Iterator[Key]:
+    """The keys of a result by those of an operand: an extension settles how it is read."""
+    if op.name == _EXTENSION:
+        yield from _extended(state)
+    elif op.name == "arith.extsi":
+        yield from (key for key in state if key == _TWIN or key in counting(state))
+    else:
+        yield from state
+
+
+def _extended(state: State) -> Iterator[Key]:
+    for key in state:
+        if key == _UNSIGNED_TWIN:
+            yield from _TWINS
+        elif isinstance(key, Wrapped) and key.reading in _EXTENDED:
+            yield Wrapped(key.op, _EXTENDED[key.reading])
+
+
+def _origins(op: Operation, key: Key, state: State) -> list[Key]:
+    """The keys of an operand that `key` of the result comes from."""
+    if op.name != _EXTENSION:
+        return [key] if key in state else []
+    if key in _TWINS:
+        return [_UNSIGNED_TWIN] if _UNSIGNED_TWIN in state else []
+    return [before for before in state if key in _extended({before: None})]
+
+
+#: Promises about the narrow operation; and hints, which the twin would have to keep too.
+_NOT_OF_TWINS = {
+    *("overflowFlags", "isExact", "nonNeg"),
+    *("tt.divisibility", "tt.contiguity", "tt.constancy"),
+}
+
+
+def _differs(b: Builder, value: Value, key: str, known: Known) -> Value:
+    twin = known.shadow(value, key)
+    if twin is None:
+        return unmarked(b, value)
+    real = b.signed(value, 64) if key == _TWIN else _unsigned(b, value)
+    return b.compare("ne", twin, real)
+
+
+def _unsigned(b: Builder, value: Value) -> Value:
+    element = element_type(value.type)
+    assert isinstance(element, IntegerType)
+    return value if element.width >= 64 else b.cast(value, _LONG, _EXTENSION)
+
+
+def _is_pointer(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)
