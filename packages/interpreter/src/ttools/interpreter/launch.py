@@ -76,6 +76,7 @@ class Kernel:
         ran_alone: whether any launch had one thread, so that the cost is not only that of waking.
         last_words: address of what a note says of the kernel, see `crash_note`.
         lines: which line each address of the code belongs to, where it was emitted to tell.
+        endless: whether its programs may run for ever, and look at the abort flag meanwhile.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Kernel:
         self.probes = SiteTable(emitted.probes)
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
+        self.endless = any(site.kind == CallbackKind.ENDLESS for site in emitted.sites)
         self._last_words = crash_note.phrase(emitted.name)
         self.last_words = ctypes.addressof(self._last_words)
 
@@ -255,8 +257,10 @@ def _execute(
 
     threads = _worthwhile_threads(kernel, count, threads)
     _set_batch(scratch, _batch(count, threads, cost))
-    patient = cost is not None and cost * count < _PATIENCE_SECONDS * threads
-    if threads == 1 and (count == 1 or patient or not _in_main_thread()):
+    brief = cost is not None and cost * count < _PATIENCE_SECONDS * threads
+    patient = brief and not kernel.endless
+    alone = count == 1 and not kernel.endless
+    if threads == 1 and (alone or patient or not _in_main_thread()):
         arena = scratch.arena.reserve(emitted.arena_bytes)
         start = time.perf_counter()
         kernel.native.function(scratch.address, arena)

@@ -152,9 +152,12 @@ class CheckedLaunch:
         try:
             self._execute(natural)
             report = self._report
-        except KernelError as error:
-            if error.kind != "deadlock" or "deadlock" not in self.options.checks:
+        except (KernelError, KeyboardInterrupt) as error:
+            hung = isinstance(error, KernelError) and error.kind == "deadlock"
+            if not hung or "deadlock" not in self.options.checks:
+                self._judge_so_far()
                 raise
+            assert isinstance(error, KernelError)
             self.findings.append(deadlock_finding(error, self.subject, self.launch))
             report, hangs = LaunchReport(0, 0.0), True
         monitor = self.launch.monitor
@@ -178,6 +181,12 @@ class CheckedLaunch:
             report = replace(report, warnings=())
         return report
 
+    def _judge_so_far(self) -> None:
+        """Keeps what accesses and checks have told of a launch that did not end by itself."""
+        monitor = self.launch.monitor
+        if monitor is not None and monitor.fails:
+            self.findings += self._accesses(monitor.counts())
+
     def _execute(self, options: LaunchOptions) -> None:
         self._report = self.launch.execute(
             self.instruments,
@@ -191,8 +200,7 @@ class CheckedLaunch:
     def _rewrite(self, module: Module) -> None:
         self.planner.rewrite(self.launch, self.rewrites, module)
 
-    def _judge(self, monitor: Monitor) -> Iterator[Finding]:
-        counts = monitor.counts()
+    def _accesses(self, counts: Sequence[Count]) -> Iterator[Finding]:
         if counts and "memcheck" in self.options.checks:
             yield from memory_findings(
                 counts,
@@ -205,6 +213,10 @@ class CheckedLaunch:
             )
         if counts:
             yield from check_findings(counts, self.subject)
+
+    def _judge(self, monitor: Monitor) -> Iterator[Finding]:
+        counts = monitor.counts()
+        yield from self._accesses(counts)
         if "hints" in self.options.checks:
             promises, values = self.planner.promises(self.launch), self.launch.raw_parameters
             if any(values[each.parameter] % each.divisor for each in promises):

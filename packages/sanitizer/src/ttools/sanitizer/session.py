@@ -30,6 +30,9 @@ from ttools.sanitizer.uninitialised import UninitialisedMemory
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
+#: Of a launch that failed or was interrupted: it was made, but not measured.
+_ABANDONED = LaunchReport(0, 0.0)
+
 
 class Session:
     """Everything one run owns; entered by `ttools.sanitizer.sanitize`.
@@ -78,8 +81,10 @@ class Session:
         checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
         try:
             report = checked.run()
-        except KernelError as error:
-            if looker is not None:
+        except (KernelError, KeyboardInterrupt) as error:
+            self._add(checked.findings)
+            self._count(checked.subject, _ABANDONED)
+            if looker is not None and isinstance(error, KernelError):
                 looker.look_at_failure(checked, before, error)
             raise
         self._add(checked.findings)

@@ -30,3 +30,15 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: str) -> None:
     b.start(leave)
     e.abandon()
     b.start(stay)
+
+
+def leave_when_aborted(e: Emitter) -> None:
+    """Lets the program return if the launch has been aborted; for loops that may not end."""
+    b = e.b
+    flag = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {ABORT}")
+    aborted = b.emit(f"icmp ne i32 {b.emit(f'load volatile i32, ptr {flag}, align 4')}, 0")
+    leave, stay = b.label("leave"), b.label("stay")
+    b.cond_branch(aborted, leave, stay)
+    b.start(leave)
+    e.abandon()
+    b.start(stay)

@@ -7,14 +7,15 @@ grow by uniform increments carry one scalar instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.emit.callback import call_back
+from ttools.interpreter.emit.callback import call_back, leave_when_aborted
 from ttools.interpreter.emit.chunk import origin
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.emit.llvm import byte_size, register_type
+from ttools.interpreter.emit.llvm import Builder, byte_size, register_type
 from ttools.interpreter.emit.loop_turns import end_turn
 from ttools.interpreter.emit.module import CallbackKind, Site
 from ttools.interpreter.emit.slot import Slot
@@ -156,8 +157,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
     turns = b.emit(f"add i32 {phis.names[0]}, 1")
     for n, name in zip(scalars, phis.names[1:], strict=True):
         e.set_scalar(before_block.arguments[n], name)
-    if waits(op):
-        _spin(e, op, turns)
+    (_spin if waits(op) else _notice_abort)(e, op, turns)
     e.turns.append(("i32", turns, "1", "1"))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
@@ -184,15 +184,29 @@ def while_loop(e: Emitter, op: Operation) -> None:
 def _spin(e: Emitter, op: Operation, turns: str) -> None:
     """Tells the runtime, every 64th turn, that this program waits on memory."""
     b = e.b
+    with _now_and_then(b, turns):
+        site = e.add_site(Site(CallbackKind.SPIN, op.location))
+        # The turn tells the runtime one long wait from many short ones at the same place.
+        wide = b.emit(f"zext i32 {turns} to i64")
+        call_back(e, CallbackKind.SPIN, site, b.emit(f"inttoptr i64 {wide} to ptr"))
+
+
+def _notice_abort(e: Emitter, op: Operation, turns: str) -> None:
+    """Looks, every 64th turn, whether the launch goes on: the loop may never end by itself."""
+    e.add_site(Site(CallbackKind.ENDLESS, op.location))
+    with _now_and_then(e.b, turns):
+        leave_when_aborted(e)
+
+
+@contextmanager
+def _now_and_then(b: Builder, turns: str) -> Iterator[None]:
+    """What is emitted meanwhile is run in every 64th turn of a loop."""
     low = b.emit(f"and i32 {turns}, 63")
     due = b.emit(f"icmp eq i32 {low}, 0")
-    yes, no = b.label("spin"), b.label("spun")
+    yes, no = b.label("due"), b.label("not_due")
     b.cond_branch(due, yes, no)
     b.start(yes)
-    site = e.add_site(Site(CallbackKind.SPIN, op.location))
-    # The turn tells the runtime one long wait from many short ones at the same place.
-    wide = b.emit(f"zext i32 {turns} to i64")
-    call_back(e, CallbackKind.SPIN, site, b.emit(f"inttoptr i64 {wide} to ptr"))
+    yield
     b.branch(no)
     b.start(no)
 

@@ -121,7 +121,8 @@ class CallbackKind(IntEnum):
     ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
     number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
     payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
-    the value and, if it has one, its mask; an i64 count of turns; the turns.
+    the value and, if it has one, its mask; an i64 count of turns; the turns. ENDLESS never calls:
+    it is a loop that may not end, and looks at the abort flag itself.
     """
 
     PRINT = 1
@@ -131,6 +132,7 @@ class CallbackKind(IntEnum):
     EVENT = 5
     DRAIN = 6
     WATCH = 7
+    ENDLESS = 8
 
 
 @dataclass(frozen=True)
