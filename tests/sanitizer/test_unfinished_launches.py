@@ -52,8 +52,8 @@ def _type_ctrl_c_when(started: torch.Tensor) -> threading.Thread:
 def test_endless_loop_is_interrupted(programs: int, checked: bool) -> None:
     x, out = torch.ones(10 if checked else 16), torch.zeros(programs)
     report: Any = sanitize(threads=2) if checked else nullcontext()
+    thread = _type_ctrl_c_when(out)
     with interpret(threads=2), report, pytest.raises(KeyboardInterrupt):
-        thread = _type_ctrl_c_when(out)
         never_ends[(programs,)](x, out)
     thread.join()
     if checked:

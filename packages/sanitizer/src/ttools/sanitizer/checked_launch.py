@@ -152,12 +152,13 @@ class CheckedLaunch:
         try:
             self._execute(natural)
             report = self._report
-        except (KernelError, KeyboardInterrupt) as error:
-            hung = isinstance(error, KernelError) and error.kind == "deadlock"
-            if not hung or "deadlock" not in self.options.checks:
+        except KeyboardInterrupt:
+            self._judge_so_far()
+            raise
+        except KernelError as error:
+            if error.kind != "deadlock" or "deadlock" not in self.options.checks:
                 self._judge_so_far()
                 raise
-            assert isinstance(error, KernelError)
             self.findings.append(deadlock_finding(error, self.subject, self.launch))
             report, hangs = LaunchReport(0, 0.0), True
         monitor = self.launch.monitor
