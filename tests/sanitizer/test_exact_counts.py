@@ -1,0 +1,36 @@
+"""Counts of findings against a set of offsets, whatever checks are made besides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.sanitizer import sanitize
+
+
+@triton.jit(do_not_specialize=["step", "start"])
+def strided_copy(x_ptr, out_ptr, start, step, BLOCK: tl.constexpr):
+    offs = start + tl.arange(0, BLOCK) * step
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+@given(
+    start=st.integers(-8, 8), step=st.integers(-4, 4), sizes=st.tuples(*[st.integers(1, 40)] * 2)
+)
+@settings(max_examples=15, deadline=None)
+def test_every_lane_outside_counts_once(
+    dtype: torch.dtype, start: int, step: int, sizes: tuple[int, int]
+) -> None:
+    x, out = (torch.zeros(size, dtype=dtype) for size in sizes)
+    with sanitize() as report:
+        strided_copy[(1,)](x, out, start, step, BLOCK=16)
+    found = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
+    offsets = [start + lane * step for lane in range(16)]
+    outside = [sum(not 0 <= offset < size for offset in offsets) for size in sizes]
+    expected = {"oob_load": outside[0], "oob_store": outside[1]}
+    assert found == {kind: count for kind, count in expected.items() if count}
