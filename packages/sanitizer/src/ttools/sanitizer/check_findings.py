@@ -17,7 +17,7 @@ from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _HELP = {
-    "uninit_read": "give the load an `other` (or a `padding_option`), or write the memory first",
+    "uninit_read": "write the memory before, for example with torch.zeros, or mask the load",
     "int_overflow": "widen one of the operands before, for example with `.to(tl.int64)`",
     "bad_hint": "remove the hint, or pass data that keep its promise",
     "nan": "look at the operands: which of them may be so?",
@@ -68,7 +68,7 @@ def check_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Findin
             programs=count.programs,
             launch=subject.host_line,
             config=subject.config,
-            help=_HELP.get(kind),
+            help=told.get("help") or _HELP.get(kind),
         )
 
 

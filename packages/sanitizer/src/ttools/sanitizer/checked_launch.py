@@ -18,10 +18,10 @@ from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Count, Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, Region, region_of
-from ttools.interpreter.snapshot import Bytes
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
 from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding, lock_order_findings
+from ttools.sanitizer.launch_shadows import LaunchShadows
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.planner import Planner
@@ -78,17 +78,16 @@ class CheckedLaunch:
         launch, checks = self.launch, self.options.checks
         self.subject = Subject.of(launch)
         self._judges_views = self.options.view_bounds != "off" and "memcheck" in checks
-        pointers = launch.plan.pointers
         self.regions = self.planner.regions(launch, self._region)
         self.addresses = Addresses(self.regions, self.book)
         races = "racecheck" in checks
-        self.shadows: dict[int, Bytes] = {}
-        carriers = _NONE
+        self._shadows: LaunchShadows | None = None
+        unwritten: tuple[frozenset[int], frozenset[int], bool] = (_NONE, _NONE, False)
         if "initcheck" in checks:
-            self.shadows = self._shadows()
-            carriers = frozenset(filter(self._may_be_undefined, pointers)).difference(self.shadows)
-        tracked = frozenset(self.shadows) if self.shadows else _NONE
-        self.rewrites = self.planner.plan(launch, checks, tracked, carriers)
+            shadows = LaunchShadows(launch, self.regions, self.planner, self.memory, self.book)
+            unwritten = shadows.tracked, shadows.carriers, shadows.by_address
+            self._shadows = shadows
+        self.rewrites = self.planner.plan(launch, checks, *unwritten)
         synchronised = races and launch.variants.synchronises
         self.instruments = _instruments(races, synchronised, self.rewrites.names)
         #: Whether there may be findings although no access or check has failed.
@@ -105,38 +104,9 @@ class CheckedLaunch:
                 return Region((start, end), (start, end), judges_view=False)
         return ANYWHERE
 
-    def _shadows(self) -> dict[int, Bytes]:
-        """Which bytes nobody has written, of the storages that the kernel may read."""
-        found: dict[tuple[int, int], Bytes] = {}
-        for index in self.planner.reads(self.launch):
-            start, end = self.regions[index].storage
-            if start < end and (start, end) not in found:
-                tensor = self.launch.arguments[index]
-                shadow = self.memory.shadow_for(start, end - start, tensor)
-                if shadow is not None:
-                    found[start, end] = shadow
-        if not found:
-            return {}
-        # Also of parameters that are only stored through, where they share a storage.
-        storages = enumerate(region.storage for region in self.regions)
-        return {index: found[storage] for index, storage in storages if storage in found}
-
-    def _may_be_undefined(self, index: int) -> bool:
-        return self.memory.is_watched(self.regions[index].storage[0])
-
     def _hidden(self) -> list[int]:
         """The values of the parameters that the passes add."""
-        values = []
-        for index, name in self.rewrites.hidden:
-            start, end = self.regions[index].storage
-            values.append(
-                {
-                    "shadow": int(self.shadows[index].ctypes.data),
-                    "start": start,
-                    "size": end - start,
-                }[name]
-            )
-        return values
+        return [] if self._shadows is None else self._shadows.hidden(self.rewrites.hidden)
 
     def run(self) -> LaunchReport:
         """Runs the launch and judges what it did.

@@ -50,6 +50,11 @@ class KnownKernel:
         return undefined.reads(self.module)
 
     @cached_property
+    def follows_addresses(self) -> bool:
+        """Whether it accesses memory by pointers that it loads or computes."""
+        return undefined.follows_addresses(self.module)
+
+    @cached_property
     def has_undefined_lanes(self) -> bool:
         """Whether some lanes are undefined whatever its arguments hold."""
         return undefined.may_report(self.module)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from ttools.core.location import SourceLocation
@@ -35,6 +36,10 @@ class Planner:
     def reads(self, launch: ObservedLaunch) -> frozenset[int]:
         """The parameters through which the launch's kernel may read memory."""
         return self._kernel(launch).reads
+
+    def follows_addresses(self, launch: ObservedLaunch) -> bool:
+        """Whether the launch's kernel accesses memory by pointers that it loads or computes."""
+        return self._kernel(launch).follows_addresses
 
     def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
         """The memory of the launch's parameters; see `KnownRegions`."""
@@ -69,6 +74,7 @@ class Planner:
         checks: frozenset[str],
         tracked: frozenset[int],
         carriers: frozenset[int],
+        by_address: bool = False,
     ) -> Rewrites:
         """The passes for one launch.
 
@@ -76,6 +82,8 @@ class Planner:
             checks: names of the checks wanted.
             tracked: pointer parameters whose storages have undefined bytes that may be read.
             carriers: other parameters whose storages may keep undefined elements.
+            by_address: whether there are further storages with undefined bytes, and the kernel
+                follows addresses.
         """
         kernel = self._kernel(launch)
         if not (checks & _REWRITING or kernel.calls):
@@ -84,7 +92,7 @@ class Planner:
         if "overflow" in checks:
             grid = tuple((*map(int, launch.grid), 1, 1, 1)[:3])
             found = kernel.candidates(launch.raw_parameters, grid)
-        decided = checks, found, tracked, carriers
+        decided = checks, found, tracked, carriers, by_address
         rewrites = kernel.rewrites.get(decided)
         if rewrites is None:
             rewrites = kernel.rewrites[decided] = _choose(kernel, *decided)
@@ -125,6 +133,7 @@ def _choose(
     found: frozenset[overflow.Candidate],
     tracked: frozenset[int],
     carriers: frozenset[int],
+    by_address: bool,
 ) -> Rewrites:
     passes: list[Pass] = []
     # Candidates are positions in the kernel as it was, so this pass is the first.
@@ -134,13 +143,14 @@ def _choose(
     if "hints" in checks and kernel.is_hinted:
         passes.append(Pass("hints", "hints", hints.apply))
     if "initcheck" not in checks:
-        tracked = frozenset()
-    elif tracked or kernel.has_undefined_lanes:
-        name = f"undefined {sorted(tracked)} {sorted(carriers)}"
-        passes.append(Pass("initcheck", name, lambda m: undefined.apply(m, tracked, carriers)))
+        tracked, by_address = frozenset(), False
+    elif tracked or by_address or kernel.has_undefined_lanes:
+        name = f"undefined {sorted(tracked)} {sorted(carriers)} {by_address}"
+        apply = partial(undefined.apply, tracked=tracked, carriers=carriers, by_address=by_address)
+        passes.append(Pass("initcheck", name, apply))
     if "numeric" in checks:
         passes.append(Pass("numeric", "numeric", numeric.apply))
     if kernel.calls and not passes:
         # Of an access in a callee nobody knows from which parameter its pointer comes.
         passes.append(Pass("memcheck", "calls", lambda m: []))
-    return Rewrites(tuple(passes), tracked)
+    return Rewrites(tuple(passes), tracked, by_address)

@@ -33,38 +33,38 @@ def pointer_tables(module: Module) -> dict[Place, int]:
         if op.name not in (*ACCESSES, "tt.store") or place is None:
             continue
         if None in provenance.of(op.operands[0]):
-            tables = _Search(provenance, kernel.regions[0].entry).parameters(op.operands[0])
+            tables = tables_of(op.operands[0], provenance, kernel.regions[0].entry)
             if len(tables) == 1:
                 found[place] = tables.pop()
     return found
 
 
-class _Search:
-    """Follows pointers, and the integers they are made of, back to parameters."""
+def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
+    """The integers passed that a pointer is made of, and the tables they are loaded from.
 
-    def __init__(self, provenance: Provenance, entry: Block) -> None:
-        self._provenance, self._entry = provenance, entry
-
-    def parameters(self, pointer: Value) -> set[int]:
-        """The integers passed that a pointer is made of, and the tables they are loaded from."""
-        found: set[int] = set()
-        seen: set[Value] = set()
-        pending = [pointer]
-        while pending:
-            value = pending.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            op = value.defining_op
-            if value.owner is self._entry:
-                found |= set() if _is_pointer(value) else {value.index}
-            elif op is None or op.name in CONTROL:
-                pending += Tracking.sources(value)
-            elif op.name == "tt.load":
-                found |= {n for n in self._provenance.of(op.operands[0]) if n is not None}
-            else:
-                pending += _flowing(op)
-        return found
+    Args:
+        pointer: which derives from no parameter.
+        provenance: of the kernel.
+        entry: the kernel's first block.
+    """
+    found: set[int] = set()
+    seen: set[Value] = set()
+    pending = [pointer]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.defining_op
+        if value.owner is entry:
+            found |= set() if _is_pointer(value) else {value.index}
+        elif op is None or op.name in CONTROL:
+            pending += Tracking.sources(value)
+        elif op.name == "tt.load":
+            found |= {n for n in provenance.of(op.operands[0]) if n is not None}
+        else:
+            pending += _flowing(op)
+    return found
 
 
 def _flowing(op: Operation) -> list[Value]:

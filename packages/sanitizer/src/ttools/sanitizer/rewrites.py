@@ -43,10 +43,12 @@ class Rewrites:
     Attributes:
         passes: none where there is nothing to find.
         tracked: parameters for which the kernel gets hidden ones.
+        by_address: whether it gets some for memory that is found by address.
     """
 
     passes: tuple[Pass, ...] = ()
     tracked: frozenset[int] = frozenset()
+    by_address: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +66,7 @@ class Rewrites:
     @cached_property
     def hidden(self) -> tuple[tuple[int, str], ...]:
         """The hidden parameters; see `shadow_memory.hidden_parameters`."""
-        return hidden_parameters(self.tracked)
+        return hidden_parameters(self.tracked, self.by_address)
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,8 @@
 """`ttools.check`: reports the lanes in which a condition holds, with the values that it names.
 
 No operation of Triton's: rewrites of instruments insert it. Its operands are the condition, an i1
-scalar or tensor, and values to show; its attributes are `check`, `kind`, `message`, `argument` and
-`names`.
+scalar or tensor, and values to show; its attributes are `check`, `kind`, `message`, `argument`,
+`names` and `help`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     first = PAYLOAD_ADDRESSES
     payload = e.allocate(payload_bytes(first, at, len(e.turns), variables))
     number = len(prober.sites)
-    told = ("check", "kind", "message", "argument", "origins")
+    told = ("check", "kind", "message", "argument", "origins", "help")
     prober.sites.append(
         ProbeSite(
             kind="check",

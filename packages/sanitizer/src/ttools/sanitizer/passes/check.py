@@ -39,6 +39,7 @@ class Defect:
         message: one line without location and argument.
         location: of the operation at fault, which may be another than where it is noticed.
         argument: index of the parameter at fault, -1 if there is none.
+        help: what to do about it; empty for what is said of its kind.
     """
 
     check: str
@@ -46,6 +47,7 @@ class Defect:
     message: str
     location: SourceLocation | None
     argument: int = -1
+    help: str = ""
 
 
 def insert_check(
@@ -68,6 +70,7 @@ def insert_check(
             "message": defect.message,
             "names": tuple(name for name, _ in shown),
             "argument": defect.argument,
+            "help": defect.help,
         },
     )
     op.location = defect.location

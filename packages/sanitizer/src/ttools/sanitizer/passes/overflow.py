@@ -35,6 +35,7 @@ _NARROWING = {
     "arith.shli": "shifted value",
     "arith.trunci": "converted value",
 }
+_WIDEN_ALL = "widen the elements before, for example with `.to(tl.int64)`"
 #: Position of an operation in `Operation.walk()` of the kernel, and the bits its result needs.
 Candidate = tuple[int, int]
 
@@ -160,6 +161,7 @@ def _check(
             message=message,
             location=culprit.location,
             argument=argument,
+            help="" if combined_by(culprit) is None else _WIDEN_ALL,
         ),
         shown,
     )

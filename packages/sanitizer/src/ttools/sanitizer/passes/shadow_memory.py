@@ -1,55 +1,235 @@
-"""Shadow memory of tracked parameters, read and written by the kernel itself.
+"""Shadow memory, read and written by the kernel itself: of tracked parameters, and by address.
 
 One byte for each byte of a storage, 0 where it is defined. Owns the hidden parameters and the
-accesses. An address outside of the storage has no shadow and counts as defined: it is another
+accesses. An address outside of the storages has no shadow and counts as defined: it is another
 check's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeAlias
 
 from ttools.interpreter.emit.llvm import byte_size
 from ttools.interpreter.emit.probe import SHADOW
 from ttools.interpreter.ir import (
+    Block,
     IntegerType,
     Operation,
     PointerType,
+    Region,
+    TensorType,
     Type,
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import Builder, add_parameter, with_element
+from ttools.interpreter.rewriting import (
+    BOOLEAN,
+    Builder,
+    add_argument,
+    add_parameter,
+    with_element,
+)
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)
 #: What is passed for each tracked parameter, in this order.
 _HIDDEN = ("shadow", "start", "size")
+#: What is passed for the storages that are found by address.
+_BY_ADDRESS = ("table", "count")
+#: Words per row of their table: the storage's address, its bytes, and how many bytes behind the
+#: table its shadow begins.
+ROW = 3
 
 
-def hidden_parameters(tracked: Iterable[int]) -> tuple[tuple[int, str], ...]:
+def hidden_parameters(
+    tracked: Iterable[int], by_address: bool = False
+) -> tuple[tuple[int, str], ...]:
     """The parameters that a kernel gets behind its own.
 
     Returns:
         For each in order, the tracked parameter it belongs to, and what it is: `shadow`, the
         address of the shadow of the storage's first byte, aligned to 8 bytes; `start`, the address
-        of the storage; `size`, its bytes.
+        of the storage; `size`, its bytes. For storages found by address, -1 and `table`, the
+        address of a table with `ROW` words for each, or `count`, how many there are.
     """
-    return tuple((index, name) for index in sorted(tracked) for name in _HIDDEN)
+    own = tuple((index, name) for index in sorted(tracked) for name in _HIDDEN)
+    return own + tuple((-1, name) for name in _BY_ADDRESS if by_address)
+
+
+class Shadows(Protocol):
+    """Where the shadows of some memory are."""
+
+    def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
+        """Which lanes of a load from `address` have a byte that is not defined."""
+
+    def store(
+        self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
+    ) -> None:
+        """Marks what a store to `address` writes: undefined in the lanes given, defined else."""
+
+    def holds(self, b: Builder, address: Value) -> Value:
+        """Which lanes of `address` have shadows."""
 
 
 @dataclass(frozen=True)
 class ShadowMemory:
-    """The hidden parameters of one tracked parameter."""
+    """The shadow of one storage, by the hidden parameters of a tracked one."""
 
     shadow: Value
     start: Value
     size: Value
 
+    def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
+        """See `Shadows`."""
+        cells, inside = self._cells(b, address)
+        if mask is not None:
+            inside = b.binary("andi", inside, mask)
+        data = _pointee(cells.type)
+        zero = b.constant(data, 0)
+        bits = b.value("tt.load", [cells, inside, zero], data, {SHADOW: True})
+        return b.compare("ne", bits, zero)
+
+    def store(
+        self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
+    ) -> None:
+        """See `Shadows`."""
+        cells, inside = self._cells(b, address)
+        if mask is not None:
+            inside = b.binary("andi", inside, mask)
+        data = _pointee(cells.type)
+        bits = b.constant(data, 0)
+        if undefined is not None:
+            bits = b.select(undefined, b.constant(data, -1), bits)
+        b.operation("tt.store", [cells, bits, inside], attributes={SHADOW: True})
+
+    def holds(self, b: Builder, address: Value) -> Value:
+        """See `Shadows`."""
+        return self._cells(b, address)[1]
+
+    def _cells(self, b: Builder, address: Value) -> tuple[Value, Value]:
+        """Pointers to the shadows of the elements at `address`, and which of them exist."""
+        pointer = element_type(address.type)
+        assert isinstance(pointer, PointerType)
+        size = byte_size(pointer.pointee)
+        offset = b.cast(address, _LONG, "tt.ptr_to_int")
+        offset = b.binary("subi", offset, self.start)
+        last = b.binary("subi", self.size, b.constant(_LONG, size))
+        inside = b.compare("sge", offset, b.constant(offset.type, 0))
+        inside = b.binary("andi", inside, b.compare("sle", offset, last))
+        base = b.spread(self.shadow, address.type)
+        cells = b.value("tt.addptr", [base, offset], base.type)
+        if size > 1:
+            cells = b.cast(cells, PointerType(IntegerType(8 * size)), "tt.bitcast")
+        return cells, inside
+
+
+@dataclass(frozen=True)
+class ShadowTable:
+    """The shadows of storages that are found by address, by the hidden parameters for them."""
+
+    table: Value
+    count: Value
+
+    def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
+        """See `Shadows`."""
+        return self._any(b, address, lambda inner, memory: memory.load(inner, address, mask))
+
+    def store(
+        self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
+    ) -> None:
+        """See `Shadows`."""
+
+        def visit(inner: Builder, memory: ShadowMemory, known: Sequence[Value]) -> list[Value]:
+            memory.store(inner, address, mask, undefined)
+            return []
+
+        self._each(b, address, visit)
+
+    def holds(self, b: Builder, address: Value) -> Value:
+        """See `Shadows`."""
+        return self._any(b, address, lambda inner, memory: memory.holds(inner, address))
+
+    def _any(
+        self, b: Builder, address: Value, find: Callable[[Builder, ShadowMemory], Value]
+    ) -> Value:
+        """The lanes that are found in any row."""
+
+        def visit(inner: Builder, memory: ShadowMemory, known: Sequence[Value]) -> list[Value]:
+            return [inner.binary("ori", known[0], find(inner, memory))]
+
+        nothing = b.constant(with_element(address.type, BOOLEAN), 0)
+        return self._each(b, address, visit, nothing).result
+
+    def _each(self, b: Builder, address: Value, visit: _Visit, *carried: Value) -> Operation:
+        """A loop over the rows of storages that any lane may be in."""
+        first, end = _ends(b, address)
+        types = [value.type for value in carried]
+
+        def row(inner: Builder, arguments: Sequence[Value]) -> list[Value]:
+            number, *known = arguments
+            memory = self._row(inner, number)
+            behind = inner.binary("addi", memory.start, memory.size)
+            near = inner.binary(
+                "andi",
+                inner.compare("slt", memory.start, end),
+                inner.compare("slt", first, behind),
+            )
+            arms = [
+                _region(inner, [], lambda arm, _: visit(arm, memory, known)),
+                _region(inner, [], lambda arm, _: known),
+            ]
+            return inner.operation("scf.if", [near], types, regions=arms).results
+
+        bounds = [b.constant(_LONG, 0), self.count, b.constant(_LONG, 1)]
+        body = _region(b, [_LONG, *types], row)
+        return b.operation("scf.for", [*bounds, *carried], types, regions=[body])
+
+    def _row(self, b: Builder, row: Value) -> ShadowMemory:
+        """The shadow of one storage."""
+        first = b.binary("muli", row, b.constant(_LONG, ROW))
+        cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
+        places = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
+        start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in places)
+        # Of the table, so that it is known which memory it is: none of the program's.
+        base = b.cast(self.table, _BYTE, "tt.bitcast")
+        return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
+
+
+#: Makes, for one storage, what a loop over storages hands on, from what it was handed.
+_Visit: TypeAlias = "Callable[[Builder, ShadowMemory, Sequence[Value]], list[Value]]"
+
+
+def _region(
+    b: Builder, types: Sequence[Type], fill: Callable[[Builder, Sequence[Value]], Sequence[Value]]
+) -> Region:
+    """A region of one block that yields what `fill` makes of its arguments."""
+    block = Block()
+    region = Region([block])
+    block.parent = region
+    arguments = [add_argument(block, type) for type in types]
+    inner = Builder(block.operations, block, b.location)
+    inner.operation("scf.yield", fill(inner, arguments))
+    return region
+
+
+def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
+    """The lowest of some addresses, and the first byte behind the highest."""
+    pointer = element_type(address.type)
+    assert isinstance(pointer, PointerType)
+    number = b.cast(address, _LONG, "tt.ptr_to_int")
+    low, high = number, number
+    if isinstance(number.type, TensorType):
+        if len(number.type.shape) > 1:
+            flat = TensorType((number.type.numel,), _LONG)
+            number = b.value("tt.reshape", [number], flat)
+        low, high = (b.combine("tt.reduce", number, 0, name) for name in ("minsi", "maxsi"))
+    return low, b.binary("addi", high, b.constant(_LONG, byte_size(pointer.pointee)))
+
 
 def add_hidden_parameters(function: Operation, tracked: Iterable[int]) -> dict[int, ShadowMemory]:
-    """Appends the hidden parameters to a kernel."""
+    """Appends the hidden parameters of tracked ones to a kernel."""
     return {
         index: ShadowMemory(
             add_parameter(function, _BYTE, {"tt.divisibility": 8}),
@@ -60,29 +240,10 @@ def add_hidden_parameters(function: Operation, tracked: Iterable[int]) -> dict[i
     }
 
 
-def load_shadow(b: Builder, memory: ShadowMemory, address: Value, mask: Value | None) -> Value:
-    """Which lanes of a load from `address` have a byte that is not defined."""
-    cells, inside = _cells(b, memory, address)
-    if mask is not None:
-        inside = b.binary("andi", inside, mask)
-    data = _pointee(cells.type)
-    zero = b.constant(data, 0)
-    bits = b.value("tt.load", [cells, inside, zero], data, {SHADOW: True})
-    return b.compare("ne", bits, zero)
-
-
-def store_shadow(
-    b: Builder, memory: ShadowMemory, address: Value, mask: Value | None, undefined: Value | None
-) -> None:
-    """Marks what a store to `address` writes, as undefined in the lanes given and defined else."""
-    cells, inside = _cells(b, memory, address)
-    if mask is not None:
-        inside = b.binary("andi", inside, mask)
-    data = _pointee(cells.type)
-    bits = b.constant(data, 0)
-    if undefined is not None:
-        bits = b.select(undefined, b.constant(data, -1), bits)
-    b.operation("tt.store", [cells, bits, inside], attributes={SHADOW: True})
+def add_table(function: Operation) -> ShadowTable:
+    """Appends the hidden parameters for storages found by address to a kernel."""
+    table = add_parameter(function, PointerType(_LONG), {"tt.divisibility": 8})
+    return ShadowTable(table, add_parameter(function, _LONG))
 
 
 def _pointee(type: Type) -> Type:
@@ -90,20 +251,3 @@ def _pointee(type: Type) -> Type:
     pointer = element_type(type)
     assert isinstance(pointer, PointerType)
     return with_element(type, pointer.pointee)
-
-
-def _cells(b: Builder, memory: ShadowMemory, address: Value) -> tuple[Value, Value]:
-    """Pointers to the shadows of the elements at `address`, and which of them exist."""
-    pointer = element_type(address.type)
-    assert isinstance(pointer, PointerType)
-    size = byte_size(pointer.pointee)
-    offset = b.cast(address, _LONG, "tt.ptr_to_int")
-    offset = b.binary("subi", offset, memory.start)
-    last = b.binary("subi", memory.size, b.constant(_LONG, size))
-    inside = b.compare("sge", offset, b.constant(offset.type, 0))
-    inside = b.binary("andi", inside, b.compare("sle", offset, last))
-    base = b.spread(memory.shadow, address.type)
-    cells = b.value("tt.addptr", [base, offset], base.type)
-    if size > 1:
-        cells = b.cast(cells, PointerType(IntegerType(8 * size)), "tt.bitcast")
-    return cells, inside

@@ -5,7 +5,8 @@ that decides a branch, an address, a mask, an assert, or what is stored. Values 
 undefined get no code: masks that imply each other are seen here, not at run time.
 
 Storages with undefined bytes are *tracked*: for each such parameter the kernel gets hidden ones
-(`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the storage.
+(`shadow_memory.hidden_parameters`) through which it reads and writes a shadow of the storage. What
+is behind pointers of unknown origin is looked up by its address in a table of such storages.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder
 from ttools.sanitizer.passes.shadow_memory import (
+    Shadows,
     add_hidden_parameters,
+    add_table,
     hidden_parameters,
-    load_shadow,
-    store_shadow,
 )
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
@@ -32,18 +33,31 @@ from ttools.sanitizer.passes.undefined_lanes import (
     Decided,
     Mark,
     Source,
+    SourceKind,
     UndefinedLanes,
     mask_of,
 )
 from ttools.sanitizer.passes.witnesses import address_shown
+from ttools.sanitizer.pointer_tables import tables_of
 
-__all__ = ["apply", "hidden_parameters", "reads"]
+__all__ = ["apply", "follows_addresses", "hidden_parameters", "reads"]
 
 #: More checks than this in a kernel cost more than they tell.
 _MOST_CHECKS = 96
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
     "memory": "elements that were never written are read",
+    "behind": "elements that were never written are read through a computed pointer",
+}
+
+
+#: What to do about undefined lanes, by the access that leaves them so.
+_FILL = {
+    "tt.load": "give the load an `other` (or a `padding_option`)",
+    **dict.fromkeys(
+        ("tt.atomic_rmw", "tt.atomic_cas"),
+        "use the result only where the mask holds, for example with tl.where",
+    ),
 }
 
 
@@ -57,6 +71,17 @@ def reads(module: Module) -> frozenset[int]:
             roots = provenance.of(op.operands[0])
             found |= _pointers(kernel) if None in roots else {r for r in roots if r is not None}
     return frozenset(found)
+
+
+def follows_addresses(module: Module) -> bool:
+    """Whether a kernel accesses memory by pointers that derive from none of its parameters."""
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    return any(
+        None in provenance.of(op.operands[0])
+        for op in kernel.walk()
+        if op.name in (*ACCESSES, "tt.store")
+    )
 
 
 def may_report(module: Module) -> bool:
@@ -82,6 +107,7 @@ def apply(
     module: Module,
     tracked: frozenset[int] = frozenset(),
     carriers: frozenset[int] = frozenset(),
+    by_address: bool = False,
 ) -> list[Note]:
     """Adds the checks of uninitialised values to a kernel.
 
@@ -91,16 +117,22 @@ def apply(
             together with all others of the same storages. Each gets hidden parameters.
         carriers: further parameters whose storages may hold undefined elements without harm: what
             is only copied there is not reported.
+        by_address: whether further storages with undefined bytes are found by address, where
+            pointers come from no parameter.
 
     Returns:
         What could not be judged.
     """
-    return _Instrument(module.kernel, tracked, carriers).run()
+    return _Instrument(module.kernel, tracked, carriers, by_address).run()
 
 
 class _Instrument:
     def __init__(
-        self, kernel: Operation, tracked: frozenset[int], carriers: frozenset[int]
+        self,
+        kernel: Operation,
+        tracked: frozenset[int],
+        carriers: frozenset[int],
+        by_address: bool,
     ) -> None:
         self.kernel, self.tracked, self.carriers = kernel, tracked, carriers
         self.provenance = Provenance(kernel)
@@ -109,7 +141,15 @@ class _Instrument:
         accesses = [op for op in self.ops if op.name in (*ACCESSES, "tt.store")]
         self.roots = {op: self.provenance.of(op.operands[0]) for op in accesses}
         hidden = add_hidden_parameters(kernel, tracked)
-        self.memories = {op: [hidden[r] for r in self._tracked_roots(op)] for op in accesses}
+        others = [add_table(kernel)] if by_address else []
+        self.by_address = by_address
+        self.memories: dict[Operation, list[Shadows]] = {
+            op: [
+                *(hidden[r] for r in self._tracked_roots(op)),
+                *(others if None in self.roots[op] else ()),
+            ]
+            for op in accesses
+        }
         self.rewriter = Rewriter()
         sources = {op: found for op in accesses if (found := list(self._sources(op)))}
         self.tracking = Tracking(kernel, UndefinedLanes(sources, self.memories), self.rewriter)
@@ -123,8 +163,14 @@ class _Instrument:
         roots = self.roots[op]
         if len(roots) == 1:
             (root,) = roots
-            return -1 if root is None else root
+            return root if root is not None else self._table_of(op)
         return next(iter(self._tracked_roots(op)), -1)
+
+    def _table_of(self, op: Operation) -> int:
+        """The one parameter that holds the pointer of an access, -1 if that is not known."""
+        entry = self.kernel.regions[0].entry
+        tables = tables_of(op.operands[0], self.provenance, entry)
+        return tables.pop() if len(tables) == 1 else -1
 
     def _sources(self, op: Operation) -> Iterator[Source]:
         mask = mask_of(op)
@@ -133,7 +179,8 @@ class _Instrument:
         if mask is not None and op.results and not fills:
             yield Source(op, "masked", argument, mask)
         if op.name == "tt.load" and self.memories[op]:
-            yield Source(op, "memory", argument)
+            kind: SourceKind = "behind" if self.roots[op] == {None} else "memory"
+            yield Source(op, kind, argument)
 
     def run(self) -> list[Note]:
         wanted = [
@@ -194,20 +241,36 @@ class _Instrument:
 
     def _check(self, sink: Sink, source: Source, keys: Sequence[Key]) -> None:
         b = self.rewriter.before(sink.op)
-        shadows = [self.tracking.shadow(sink.value, key) for key in keys]
+        shadows = [self._mattering(b, sink, key) for key in keys]
         condition = b.any_of([shadow for shadow in shadows if shadow is not None])
         if sink.mask is not None:
             condition = b.binary("andi", condition, sink.mask)
         shown = list(address_shown(source.op, sink.op, condition))
         insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
+    def _mattering(self, b: Builder, sink: Sink, key: Key) -> Value | None:
+        """The undefined lanes of a sink, less copies to where their shadows follow."""
+        shadow = self.tracking.shadow(sink.value, key)
+        mark = self.tracking.state(sink.value)[key]
+        assert isinstance(mark, Mark)
+        if shadow is None or not sink.allows_copies or not isinstance(key, Source):
+            return shadow
+        if not self._may_be_carried(sink.op, key, mark):
+            return shadow
+        followed = b.any_of([m.holds(b, sink.op.operands[0]) for m in self.memories[sink.op]])
+        return b.binary("andi", shadow, b.negate(followed))
+
     # ---- shadow memory
     def _is_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
-        roots = self.roots[op]
+        return None not in self.roots[op] and self._may_be_carried(op, source, mark)
+
+    def _may_be_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
+        """Whether a store copies elements to where their shadows may follow, by its address."""
+        known = self.tracked | self.carriers
         return (
-            source.kind == "memory"
+            source.kind != "masked"
             and mark.copied
-            and all(r in self.tracked or r in self.carriers for r in roots)
+            and all(self.by_address if r is None else r in known for r in self.roots[op])
         )
 
     def _carried(self, op: Operation) -> list[Source]:
@@ -220,7 +283,7 @@ class _Instrument:
             for key, mark in state.items()
             if isinstance(key, Source)
             and isinstance(mark, Mark)
-            and self._is_carried(op, key, mark)
+            and self._may_be_carried(op, key, mark)
         ]
 
     def _write(self, op: Operation, carried: Sequence[Source]) -> None:
@@ -241,10 +304,10 @@ class _Instrument:
             if not exchanges:
                 return  # still undefined, so that every program that adds to it is counted
         for memory in self.memories[op]:
-            store_shadow(b, memory, address, mask, undefined)
+            memory.store(b, address, mask, undefined)
 
     def _check_atomic(self, b: Builder, op: Operation, mask: Value | None) -> None:
-        found = [load_shadow(b, m, op.operands[0], mask) for m in self.memories[op]]
+        found = [m.load(b, op.operands[0], mask) for m in self.memories[op]]
         message = "an atomic reads elements that were never written"
         defect = Defect(
             check="initcheck",
@@ -265,4 +328,5 @@ def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:
         message=f"{_ORIGINS[source.kind]}, and {use}{where}",
         location=source.op.location,
         argument=source.argument,
+        help=_FILL[source.op.name] if source.kind == "masked" else "",
     )

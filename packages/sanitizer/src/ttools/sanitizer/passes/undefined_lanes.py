@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ttools.interpreter.emit.exchange import exchanged
 from ttools.interpreter.ir import (
@@ -32,7 +32,7 @@ from ttools.sanitizer.passes.lanes import (
     swapped,
     unmarked,
 )
-from ttools.sanitizer.passes.shadow_memory import ShadowMemory, load_shadow
+from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 
 #: Operations that hand on a value, at most in another type.
@@ -47,19 +47,23 @@ _DECIDING = {"arith.select": 0, "tt.gather": 1}
 ACCESSES = frozenset({"tt.load", "tt.atomic_rmw", "tt.atomic_cas"})
 
 
+SourceKind: TypeAlias = Literal["masked", "memory", "behind"]
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """Where undefined lanes come from.
 
     Attributes:
         op: the load or atomic.
-        kind: `masked` lanes, or `memory` that was never written.
+        kind: `masked` lanes, or `memory` that was never written, also `behind` a pointer that
+            derives from no parameter.
         argument: index of the parameter it reads, -1 if unknown.
         mask: of `masked` lanes: those with it are defined.
     """
 
     op: Operation
-    kind: Literal["masked", "memory"]
+    kind: SourceKind
     argument: int
     mask: Value | None = None
 
@@ -111,7 +115,7 @@ class UndefinedLanes:
     def __init__(
         self,
         sources: Mapping[Operation, list[Source]],
-        memories: Mapping[Operation, list[ShadowMemory]],
+        memories: Mapping[Operation, list[Shadows]],
     ) -> None:
         self._sources, self._memories = sources, memories
 
@@ -215,7 +219,7 @@ class UndefinedLanes:
             assert mask is not None
             found.append(b.negate(mask))
         elif key.op is op:
-            found += [load_shadow(b, m, op.operands[0], mask) for m in self._memories[op]]
+            found += [m.load(b, op.operands[0], mask) for m in self._memories[op]]
         return b.any_of(found)
 
     def _comes_through(self, op: Operation, key: Key, known: Known) -> bool:
