@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races import crowded, seen_apart
+from ttools.sanitizer.races import crowded, on_a_lattice, seen_apart
 
 
 @st.composite
@@ -86,3 +86,50 @@ def test_runs_are_seen_apart_only_if_no_byte_is_in_two(parts, scale):
     looked_at = scale in (1, 2, 4) and max(sizes) < 9 * scale and min(sizes) == scale
     close = max(starts) - min(starts) < 8 * scale * len(starts)
     assert found == apart if looked_at and close else found <= apart
+
+
+lattices = st.tuples(st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, 2, 4, 4, 4]))
+
+
+@given(
+    st.lists(lattices, min_size=1, max_size=7),
+    st.sampled_from([4, 8, 12, 13, 16]),
+    st.sampled_from([1, 2, 4]),
+)
+def test_only_what_is_apart_is_on_a_lattice(records, stride, unit):
+    start, count, run = (np.array(column) for column in zip(*records, strict=True))
+    start = start * unit
+    covered = [
+        byte
+        for each in zip(start.tolist(), count.tolist(), run.tolist(), strict=True)
+        for byte in bytes_of(each[0], each[1], stride, each[2])
+    ]
+    if on_a_lattice(start, run, int(count.max()), stride):
+        assert len(set(covered)) == len(covered)
+
+
+@given(
+    st.integers(1, 4),
+    st.integers(2, 4),
+    st.integers(1, 8),
+    st.integers(2, 5),
+    st.integers(0, 3),
+    st.randoms(),
+)
+def test_tiles_of_a_matrix_are_on_a_lattice(rows, columns, run, height, cut, random):
+    """The last column and the last row of tiles may be cut."""
+    stride = columns * run - min(cut, run - 1)
+    tiles = [
+        (row * height * stride + column * run, min(run, stride - column * run))
+        for row in range(rows)
+        for column in range(columns)
+    ]
+    random.shuffle(tiles)
+    start, length = np.array(tiles).T
+    assert on_a_lattice(start, length, height, stride)
+    assert not on_a_lattice(np.append(start, start[0]), np.append(length, 1), height, stride)
+
+
+def test_records_far_apart_are_not_looked_at_place_by_place():
+    assert not on_a_lattice(np.array([0, 1 << 40]), 4, 1, 0)
+    assert not on_a_lattice(np.array([0, 4]), 0, 1, 0)

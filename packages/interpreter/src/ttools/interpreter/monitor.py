@@ -310,6 +310,17 @@ class Monitor:
             self._footprints = self._split()
         return self._footprints
 
+    def untouched_log(self) -> NDArray[Any] | None:
+        """The records where native code has written them; None if some had to be moved.
+
+        They are there until another method reads them or the monitor is gone.
+        """
+        if self._log is None or self._watch is not None or len(self._packed):
+            return None
+        (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
+        records: NDArray[Any] = self._log[: used * RECORD_BYTES].view(access_dtype())
+        return records
+
     def log(self) -> PackedLog:
         """The records as they were logged."""
         self.drain()

@@ -578,6 +578,108 @@ exit:
   ret void
 }
 
+; ---- the rows of a tile, each a run of adjacent bytes: does what `footprint` does with one after the
+; other. Where they come first and nothing may part them, that is: all but the last wait to be logged
+; as one record, and the last is open.
+define void @footprint_tile(ptr %probe, i32 %site, i64 %start, i64 %bytes, i32 %lane, i64 %count,
+                            i64 %stride, i32 %lanes) {
+entry:
+  %monitor = load ptr, ptr %probe
+  %record = call ptr @open_record(ptr %probe, i32 %site)
+  %end.at = getelementptr i8, ptr %record, i64 8
+  %open.end = load i64, ptr %end.at
+  %waiting.at = getelementptr i8, ptr %record, i64 OPEN_COUNT
+  %waiting = load i64, ptr %waiting.at
+  %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
+  %seq = load atomic i64, ptr %seq.at monotonic, align 8
+  %before1 = or i64 %open.end, %waiting
+  %before2 = or i64 %before1, %seq
+  %first = icmp eq i64 %before2, 0
+  %some = icmp sgt i64 %bytes, 0
+  %others = sub i64 %count, 1
+  ; Three rows at least, and no more than can wait.
+  %beyond.second = sub i64 %count, 3
+  %several = icmp ult i64 %beyond.second, REPEAT_COUNT_ROOM
+  %gap = icmp ugt i64 %stride, %bytes
+  %near = icmp ult i64 %stride, REPEAT_STRIDE_LIMIT
+  %above = icmp ult i32 %lanes, REPEAT_LANE_LIMIT
+  %fits1 = and i1 %first, %some
+  %fits2 = and i1 %several, %gap
+  %fits3 = and i1 %near, %above
+  %fits4 = and i1 %fits1, %fits2
+  %fits = and i1 %fits4, %fits3
+  br i1 %fits, label %at.once, label %rows
+at.once:
+  %program.at = getelementptr i8, ptr %probe, i64 PROBE_PROGRAM
+  %program = load i64, ptr %program.at
+  %clock.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
+  %clock = load i64, ptr %clock.at
+  %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
+  %size32 = load i32, ptr %entry.at
+  %size = zext i32 %size32 to i64
+  %period.at = getelementptr i8, ptr %entry.at, i64 24
+  %period = load i64, ptr %period.at
+  %others32 = trunc i64 %others to i32
+  %reach = mul i64 %others, %stride
+  %reach.lanes = mul i32 %others32, %lanes
+  %last = add i64 %start, %reach
+  %last.lane = add i32 %lane, %reach.lanes
+  %last.lane64 = zext i32 %last.lane to i64
+  %behind = mul i64 %last.lane64, %size
+  %apart = sub i64 %last, %behind
+  %origin = and i64 %apart, %period
+  %origin.at = getelementptr i8, ptr %record, i64 OPEN_ORIGIN
+  store i64 %origin, ptr %origin.at
+  call void @begin_record(ptr %record, i64 %last, i64 %bytes, i64 %program, i32 %site, i32 %last.lane,
+                          i64 %clock)
+  %first.at = getelementptr i8, ptr %record, i64 OPEN_FIRST
+  call void @begin_record(ptr %first.at, i64 %start, i64 %bytes, i64 %program, i32 %site, i32 %lane,
+                          i64 %clock)
+  store i64 %others, ptr %waiting.at
+  %stride.at = getelementptr i8, ptr %record, i64 OPEN_STRIDE
+  store i64 %stride, ptr %stride.at
+  %lanes.at = getelementptr i8, ptr %record, i64 OPEN_LANES
+  %lanes64 = zext i32 %lanes to i64
+  store i64 %lanes64, ptr %lanes.at
+  ret void
+rows:
+  br i1 %some, label %row, label %exit
+row:
+  %k = phi i64 [ 0, %rows ], [ %k1, %log ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %log, label %exit
+log:
+  %offset = mul i64 %k, %stride
+  %row.start = add i64 %start, %offset
+  %k32 = trunc i64 %k to i32
+  %rows.above = mul i32 %k32, %lanes
+  %row.lane = add i32 %lane, %rows.above
+  call void @footprint(ptr %probe, i32 %site, i64 %row.start, i64 %bytes, i32 %row.lane)
+  %k1 = add i64 %k, 1
+  br label %row
+exit:
+  ret void
+}
+
+define internal void @begin_record(ptr %record, i64 %start, i64 %bytes, i64 %program, i32 %site,
+                                   i32 %lane, i64 %clock) alwaysinline {
+  store i64 %start, ptr %record
+  %end = add i64 %start, %bytes
+  %r8 = getelementptr i8, ptr %record, i64 8
+  store i64 %end, ptr %r8
+  %r16 = getelementptr i8, ptr %record, i64 16
+  store i64 %program, ptr %r16
+  %r24 = getelementptr i8, ptr %record, i64 24
+  store i64 0, ptr %r24
+  %r32 = getelementptr i8, ptr %record, i64 32
+  store i32 %site, ptr %r32
+  %r36 = getelementptr i8, ptr %record, i64 36
+  store i32 %lane, ptr %r36
+  %r40 = getelementptr i8, ptr %record, i64 40
+  store i64 %clock, ptr %r40
+  ret void
+}
+
 ; ---- logs all open records: a program ends, or what it does next is ordered otherwise
 define void @close(ptr %probe) {
 entry:

@@ -11,11 +11,20 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
+from ttools.interpreter.access_log import tiles_of
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.races import AccessRef, Conflict, Site, crowded, find_conflicts, seen_apart
+from ttools.sanitizer.races import (
+    AccessRef,
+    Conflict,
+    Site,
+    crowded,
+    find_conflicts,
+    on_a_lattice,
+    seen_apart,
+)
 from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
 from ttools.sanitizer.weak_atomics import WeakAtomic
@@ -95,6 +104,13 @@ def _seen_apart(monitor: Monitor) -> bool:
 
     Elements that are scattered leave a record each, so the usual answer is to cost little memory.
     """
+    untouched = monitor.untouched_log()
+    if untouched is not None:
+        if len(untouched) < 2:
+            return True
+        tiles = tiles_of(untouched)
+        if tiles and on_a_lattice(tiles.starts, tiles.runs, tiles.most, tiles.stride):
+            return True
     log = monitor.log()
     if len(log) < 2:
         return True

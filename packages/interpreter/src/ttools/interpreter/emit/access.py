@@ -42,6 +42,7 @@ from ttools.interpreter.emit.probe_layout import (
 )
 from ttools.interpreter.emit.strides import memory_order
 from ttools.interpreter.emit.synchronisation import access_flags
+from ttools.interpreter.emit.tile_footprint import record_tile
 from ttools.interpreter.emit.whole_tile import WholeTile, begins_inside, whole_tile
 from ttools.interpreter.ir import (
     IntegerType,
@@ -194,7 +195,8 @@ class _Access:
             chunk = self.chunk
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
-            self.leave_footprint(chunk)
+            if whole is None or not whole.logged:
+                self.leave_footprint(chunk)
             first = perform(chunk, self.mask)
         first_block = b.block
         b.branch(done)
@@ -284,7 +286,10 @@ class _Access:
         if key not in known:
             with e.b.before(preheader):
                 mask, size = mask_of(self.op), self.site.size
-                known[key] = whole_tile(e, pointer, mask, size, self._bounds())
+                whole = whole_tile(e, pointer, mask, size, self._bounds())
+                if whole is not None and self.leaves:
+                    whole = record_tile(e, self.site, self.number, whole)
+                known[key] = whole
         return known[key]
 
     def _inside(self) -> str:

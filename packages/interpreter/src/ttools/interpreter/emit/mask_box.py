@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter.emit.linear_form import Form, Linear
-from ttools.interpreter.ir import Operation, Value, shape_of
+from ttools.interpreter.ir import Constant, Operation, Value, shape_of
 
 _DEPTH = 32
 #: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and
@@ -65,6 +65,8 @@ class MaskBox:
                 self._visit(operand, axes, depth + 1)
         elif op is not None and name in ("tt.broadcast", "tt.expand_dims", "tt.trans"):
             self._visit(op.operands[0], _axes_below(op, axes), depth + 1)
+        elif op is not None and name == "arith.constant" and _is_true(op):
+            pass  # atomics have a mask that lets everything through
         elif op is not None and name == "tt.splat":
             self._uniform(op.operands[0])
         elif op is None or name != "arith.cmpi" or not self._compare(op, axes):
@@ -111,6 +113,11 @@ class MaskBox:
             self.ends[axis] = self.linear.least(place, known)
         else:
             self.firsts[axis] = self.linear.greatest(place, self.firsts.get(axis, "0"))
+
+
+def _is_true(constant: Operation) -> bool:
+    data = constant.attributes["value"]
+    return isinstance(data, Constant) and data.is_splat and bool(data.bits[0])
 
 
 def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...]:

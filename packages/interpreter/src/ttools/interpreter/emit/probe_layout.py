@@ -20,6 +20,7 @@ FUNCTIONS = (
     "report",
     "footprint",
     "footprint_lanes",
+    "footprint_tile",
     "close",
     "finish",
     "pass_barrier",
@@ -32,18 +33,18 @@ FUNCTIONS = (
 #: program, not 0 where it is watched.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
-    "MUTEX": 80,
-    "SEQUENCE": 88,
-    "SITES": 96,
-    "SITE_COUNT": 104,
-    "REGIONS": 112,
-    "ALLOCATION_COUNT": 120,
-    "ALLOCATIONS": 128,
-    "COUNTERS": 136,
-    "LOG_MUTEX": 144,
-    "LOG_USED": 152,
-    "LOG": 160,
-    "WATCHED": 168,
+    "MUTEX": 88,
+    "SEQUENCE": 96,
+    "SITES": 104,
+    "SITE_COUNT": 112,
+    "REGIONS": 120,
+    "ALLOCATION_COUNT": 128,
+    "ALLOCATIONS": 136,
+    "COUNTERS": 144,
+    "LOG_MUTEX": 152,
+    "LOG_USED": 160,
+    "LOG": 168,
+    "WATCHED": 176,
 }
 MONITOR_BYTES = 192
 #: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.

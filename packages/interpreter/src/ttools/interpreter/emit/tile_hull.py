@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.linear_form import Linear
+from ttools.interpreter.emit.linear_form import Form, Linear
 from ttools.interpreter.emit.mask_box import MaskBox
 from ttools.interpreter.ir import Value, shape_of
 
@@ -27,6 +27,8 @@ class Hull:
             known of any.
         exact: active lanes touch both ends, unless the tile may wrap; else a mask may leave less
             than what was understood of it.
+        form: of the addresses.
+        box: which coordinates the mask leaves, at most.
     """
 
     start: str
@@ -34,6 +36,8 @@ class Hull:
     guard: str | None
     idle: str | None
     exact: bool
+    form: Form
+    box: MaskBox
 
 
 def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
@@ -64,4 +68,4 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     guard = None
     for each in dict.fromkeys(linear.guards):
         guard = each if guard is None else e.b.emit(f"and i1 {guard}, {each}")
-    return Hull(start, span, guard, box.idle(), box.exact)
+    return Hull(start, span, guard, box.idle(), box.exact, form, box)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.llvm import Builder, vector_type
-from ttools.interpreter.emit.tile_hull import tile_hull
+from ttools.interpreter.emit.tile_hull import Hull, tile_hull
 from ttools.interpreter.ir import Value
 
 
@@ -21,10 +21,14 @@ class WholeTile:
         inside: an i1: all active lanes are inside their memory.
         exact: where they are not, some active lane is outside, or the tile may wrap: there are few
             such tiles, whose chunks need no quick look.
+        hull: of the active lanes.
+        logged: a tile that is inside has left its footprint already.
     """
 
     inside: str
     exact: bool
+    hull: Hull
+    logged: bool = False
 
 
 def whole_tile(
@@ -49,7 +53,7 @@ def whole_tile(
         inside = b.emit(f"or i1 {inside}, {hull.idle}")
     if hull.guard is not None:
         inside = b.emit(f"and i1 {inside}, {hull.guard}")
-    return WholeTile(inside, exact=hull.exact)
+    return WholeTile(inside, hull.exact, hull)
 
 
 def begins_inside(b: Builder, start: str, low: str, room: str, size: int, width: int = 1) -> str:

@@ -16,7 +16,7 @@ from ttools.sanitizer.races.records import (
     Records,
     Site,
 )
-from ttools.sanitizer.races.repeated import crowded, seen_apart
+from ttools.sanitizer.races.repeated import crowded, on_a_lattice, seen_apart
 
 __all__ = [
     "ACCESS",
@@ -35,5 +35,6 @@ __all__ = [
     "crowded",
     "find_conflicts",
     "lock_cycle",
+    "on_a_lattice",
     "seen_apart",
 ]

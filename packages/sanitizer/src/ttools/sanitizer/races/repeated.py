@@ -53,6 +53,38 @@ def seen_apart(
     return int(np.count_nonzero(taken)) == elements
 
 
+def on_a_lattice(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
+    """Whether repeated records are seen to share no byte, as the tiles of a matrix.
+
+    Memory is divided into bands of as many strides as a record has runs at most, and a band into
+    columns of a run's length. A record that begins in the first stride of a band, where a column
+    begins, stays in both; so all are apart if no two have one band and column. False says nothing.
+
+    Args:
+        start: of the first run of each, in any order.
+        run: bytes of the runs of each, or of all.
+        most: runs of a record, at most.
+        stride: bytes from the beginning of one run to that of the next; of any value where all
+            have one run.
+    """
+    longest = int(np.max(run))
+    if most == 1:
+        stride = longest
+    if longest <= 0 or stride < longest:
+        return False
+    bands, place = np.divmod(start - start.min(), most * stride)
+    columns = place // longest
+    if int((place + run).max()) > stride or np.any(columns * longest != place):
+        return False
+    columns += bands * -(-stride // longest)
+    cells = int(columns.max()) + 1
+    if cells > _SPARSE * len(start):
+        return False
+    taken = np.zeros(cells, np.bool_)
+    taken[columns] = True
+    return int(np.count_nonzero(taken)) == len(start)
+
+
 def crowded(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
     """The records that are not seen to be apart from all others, in the order given.
 
