@@ -57,7 +57,20 @@ def test_facts_are_those_of_what_was_compiled_early() -> None:
     bench = bench_of(Workers(1, lambda job: Answer()), Workers(2, compiled))
     assert bench.facts() == {}
     bench.expect(SPACE)
-    assert bench.facts() == {each.key: FACTS for each in SPACE if each.key != broken}
+    assert bench.facts() == {e.key: None if e.key == broken else FACTS for e in SPACE}
+
+
+def test_what_takes_far_longer_than_the_rest_is_not_waited_for() -> None:
+    class Stuck(Workers):
+        """Never done with the last configuration."""
+
+        def submit(self, job: Job) -> Future[Answer]:
+            return Future() if job.request.keys == (SPACE[-1].key,) else super().submit(job)
+
+    compiles = Stuck(2, lambda job: Answer(value={job.request.keys[0]: FACTS}))
+    bench = bench_of(Workers(1, lambda job: Answer()), compiles)
+    bench.expect(SPACE)
+    assert bench.facts() == {e.key: None if e is SPACE[-1] else FACTS for e in SPACE}
 
 
 def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:

@@ -66,8 +66,17 @@ def test_costs_are_relative_to_each_other(facts: list[StaticFacts]) -> None:
     assert again == pytest.approx(costs)
 
 
+def test_what_did_not_compile_is_expected_to_be_as_bad_as_the_worst() -> None:
+    bad = replace(FACTS, spilled=512)
+    known = expected_costs({"good": FACTS, "bad": bad}, 132)
+    assert expected_costs({"good": FACTS, "none": None, "bad": bad}, 132) == {
+        **known,
+        "none": known["bad"],
+    }
+
+
 def test_nothing_is_expected_of_nothing_nor_on_the_cpu() -> None:
-    assert expected_costs({}, 132) == {}
+    assert expected_costs({}, 132) == expected_costs({"none": None}, 132) == {}
     bench: Any = SimpleNamespace(facts=lambda: {"a": FACTS})
     assert Measuring().hint(bench)() == {}
 

@@ -72,10 +72,11 @@ def test_views_of_one_storage_are_views_of_one_storage_again(
 
 def test_memory_is_copied() -> None:
     x = torch.ones(4)
-    made = again({"x": x, "none": None, "grid": (1, 2)})
+    made = again({"x": x, "none": None, "grid": (1, 2), "shape": x.shape})
     made["x"].zero_()
     assert x.tolist() == [1.0] * 4
     assert (made["none"], made["grid"]) == (None, (1, 2))
+    assert made["shape"].numel() == 4
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["here", "elsewhere"])

@@ -82,7 +82,7 @@ class AnyBench(Protocol):
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Says what may be attempted, so that it can be compiled early."""
 
-    def facts(self) -> Mapping[str, StaticFacts]:
+    def facts(self) -> Mapping[str, StaticFacts | None]:
         """What compiling early has told of what was expected, by key; waits for it."""
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Bench:
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Does nothing: this process does one thing after the other."""
 
-    def facts(self) -> Mapping[str, StaticFacts]:
+    def facts(self) -> Mapping[str, StaticFacts | None]:
         """Nothing: nothing is compiled early."""
         return {}
 

@@ -6,6 +6,8 @@ verified and timed on a place of the executor that measures. Must not know how a
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import replace
@@ -24,6 +26,9 @@ from ttools.tuner.workers.serving import Answer, Opening, Request
 _EARLY = 8
 #: For these a search waits so long at most before it begins.
 _MOST_WAITING_S = 30.0
+#: Once so many of them are compiled, it waits as long again for the rest, and no longer: a kernel
+#: that takes several times as long as others to compile has too many instructions to be fast.
+_MOST_OF_THEM, _AS_LONG = 0.75, 2.0
 
 
 class RemoteBench:
@@ -57,6 +62,9 @@ class RemoteBench:
         self._measures, self._compiles = measures, compiles
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
+        self._start = time.monotonic()
+        #: When each compilation had ended, counted from `_start`.
+        self._ended: list[float] = []
         self.reference = ""
         self.first_error: Exception | None = None
         self.uncounted = ""
@@ -93,16 +101,25 @@ class RemoteBench:
         for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
 
-    def facts(self) -> Mapping[str, StaticFacts]:
+    def facts(self) -> Mapping[str, StaticFacts | None]:
         """What compilation told of what was expected, by key.
 
-        Waits until all of it is compiled, so that equal runs know alike; not for what hangs.
+        Waits until nearly all of it is compiled, so that equal runs know alike.
+
+        Returns:
+            None for what does not compile, or takes far longer than the rest.
         """
-        known: dict[str, StaticFacts] = {}
-        for future in wait(self._begun.values(), timeout=_MOST_WAITING_S).done:
-            if not future.cancelled() and future.exception() is None:
-                known |= future.result().value or {}
-        return known
+        left = set(self._begun.values())
+        while left and (patience := self._patience()) > 0:
+            left = wait(left, timeout=patience, return_when=FIRST_COMPLETED).not_done
+        return {key: None if f in left else _facts(key, f) for key, f in self._begun.items()}
+
+    def _patience(self) -> float:
+        """For how many more seconds compilation is waited for."""
+        enough = math.ceil(_MOST_OF_THEM * len(self._begun))
+        ended = sorted(self._ended)
+        most = _AS_LONG * ended[enough - 1] if len(ended) >= enough else _MOST_WAITING_S
+        return self._start + min(most, _MOST_WAITING_S) - time.monotonic()
 
     def close(self) -> None:
         """Gives up what nobody waits for any more."""
@@ -155,6 +172,7 @@ class RemoteBench:
         future = self._begun[candidate.key] = self._compiles.submit(
             Job(opening=self._empty, request=request, timeout=self._timeout, later=later)
         )
+        future.add_done_callback(lambda _: self._ended.append(time.monotonic() - self._start))
         return future
 
     def _compile(self, chunk: Sequence[Candidate]) -> dict[Future[Answer], Candidate]:
@@ -232,3 +250,10 @@ class RemoteBench:
             reference=self.reference,
             checks=str(self._checks),
         )
+
+
+def _facts(key: str, compiled: Future[Answer]) -> StaticFacts | None:
+    if compiled.cancelled() or compiled.exception() is not None:
+        return None
+    told: Mapping[str, StaticFacts] = compiled.result().value or {}
+    return told.get(key)

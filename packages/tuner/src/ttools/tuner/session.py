@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from ttools.core import triton_versions
@@ -74,11 +75,8 @@ class Session:
         self._measuring = Measuring(
             checks=options.checks, predicted=device, threads=threads, on_gpu=on_gpu
         )
-        self._workforce = Workforce(options.workers, measures) if options.workers != 0 else None
-        if on_gpu:
-            self._device = gpu_device()
-        else:
-            self._device = predicted_device(device) if device else host_device(threads)
+        wanted = options.workers != 0
+        self._workforce = Workforce(options.workers, measures, on_gpu) if wanted else None
         self._store, self._lock, self._announce = store, lock, announce
         self.results: list[Result] = []
         self.clock = self._measuring.clock()
@@ -87,6 +85,15 @@ class Session:
         self._winners: dict[Problem, str | None] = {}
         self._parameters: set[str] = set()
         self._one_at_a_time = threading.RLock()
+        self._prepared = False
+
+    @cached_property
+    def _device(self) -> str:
+        """What problems are for; asked for at the first launch, as it imports torch."""
+        if self._measuring.on_gpu:
+            return gpu_device()
+        predicted = self._measuring.predicted
+        return predicted_device(predicted) if predicted else host_device(self._measuring.threads)
 
     @property
     def unknown_scratch(self) -> list[str]:
@@ -185,6 +192,7 @@ class Session:
         self, launch: TunedLaunch, result: Result, expected: Sequence[Candidate]
     ) -> AnyBench:
         if self._workforce is not None:
+            self._prepare()
             timeout = self._options.timeout
             try:
                 return self._workforce.bench(launch, self._measuring, timeout, expected)
@@ -198,6 +206,11 @@ class Session:
         """Begins what takes seconds before the first launch needs it."""
         if self._workforce is not None and self._lock is None and self._measuring.on_gpu:
             self._workforce.start()
+
+    def _prepare(self) -> None:
+        """Does what this process needs later, while workers make the launch."""
+        if self._measuring.on_gpu and not self._prepared:
+            self._prepared = True
             for work in (load_model, triton_versions.hash_triton):
                 threading.Thread(target=work, daemon=True).start()
 

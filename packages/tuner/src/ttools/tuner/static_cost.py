@@ -71,25 +71,27 @@ def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
 
 
 def expected_costs(
-    facts: Mapping[str, StaticFacts], processors: int, weights: Weights = WEIGHTS
+    facts: Mapping[str, StaticFacts | None], processors: int, weights: Weights = WEIGHTS
 ) -> dict[str, float]:
     """Logarithmic costs up to a constant, by key; empty if nothing is known.
 
     Args:
-        facts: of configurations of one launch, by key.
+        facts: of configurations of one launch, by key; those without any, which did not compile or
+            not in time, are expected to be as bad as the worst.
         processors: multiprocessors of the GPU.
         weights: of each number and of its square.
     """
-    if not facts:
-        return {}
     found = {
-        key: sum(
-            linear * number + square * number * number
-            for number, (linear, square) in (
-                (number, weights[name]) for name, number in numbers_of(own, processors).items()
-            )
-        )
+        key: _expected(numbers_of(own, processors), weights)
         for key, own in facts.items()
+        if own is not None
     }
-    mean = sum(found.values()) / len(found)
-    return {key: cost - mean for key, cost in found.items()}
+    if not found:
+        return {}
+    mean, worst = sum(found.values()) / len(found), max(found.values())
+    return {key: found.get(key, worst) - mean for key in facts}
+
+
+def _expected(numbers: Mapping[str, float], weights: Weights) -> float:
+    weighed = ((number, *weights[name]) for name, number in numbers.items())
+    return sum(linear * number + square * number * number for number, linear, square in weighed)

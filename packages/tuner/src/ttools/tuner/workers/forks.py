@@ -18,27 +18,31 @@ from multiprocessing.connection import Connection
 
 from ttools.core.triton_versions import hash_triton
 
-#: What every worker needs; importing it takes seconds. Triton first: it hashes its files meanwhile.
-_IMPORTS = (
-    *("triton.compiler", "torch", "llvmlite.binding", "ttools.interpreter.backend.launcher"),
-    "ttools.tuner.workers.serving",
-)
+_SERVING = "ttools.tuner.workers.serving"
+#: What workers of a kind need, which takes seconds to import: to run configurations on the CPU or
+#: on a GPU, or to compile for a GPU, for which torch is not needed.
+IMPORTS = {
+    "cpu": ("torch", "llvmlite.binding", "ttools.interpreter.backend.launcher", _SERVING),
+    "gpu": ("torch", _SERVING),
+    "compile": ("triton.compiler.code_generator", "triton.tools.tensor_descriptor", _SERVING),
+}
 _PR_SET_PDEATHSIG = 1
 FORK, WAIT = b"f", b"w"
 NUMBER = struct.Struct("q")
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, kind: str) -> None:
     """Forks workers on request until the other side is gone; none of them outlives this process.
 
     Args:
         descriptor: of a socket; a request is `FORK` with the worker's own socket, or `WAIT` with
             the number of a process. The answer is a number: of the process, or its status.
+        kind: of the workers, see `IMPORTS`.
     """
-    import_module(_IMPORTS[0])
+    import_module("triton.compiler")  # first: it hashes its files meanwhile
     hashing = threading.Thread(target=hash_triton)
     hashing.start()
-    for name in _IMPORTS[1:]:
+    for name in IMPORTS[kind]:
         import_module(name)
     hashing.join()  # a fork has one thread
     control = socket.socket(fileno=descriptor)

@@ -177,4 +177,5 @@ def gpu_workers(devices: Sequence[int]) -> PlacedWorkers:
     Args:
         devices: as the driver counts them; each process sees no other.
     """
-    return local_workers([Nursery({"CUDA_VISIBLE_DEVICES": str(each)}) for each in devices])
+    pinned = [{"CUDA_VISIBLE_DEVICES": str(each)} for each in devices]
+    return local_workers([Nursery(each, kind="gpu") for each in pinned])

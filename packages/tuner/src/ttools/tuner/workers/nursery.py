@@ -23,7 +23,7 @@ from ttools.tuner.workers.forks import FORK, NUMBER, WAIT
 # The current folder is no place to import from: a file of a user may have any name.
 _PROGRAM = (
     "import sys; sys.path[:] = list(filter(None, sys.path)); "
-    "from ttools.tuner.workers.forks import main; main(int(sys.argv[1]))"
+    "from ttools.tuner.workers.forks import main; main(int(sys.argv[1]), sys.argv[2])"
 )
 #: Importing everything takes seconds; on a busy machine many.
 _START_S = 120.0
@@ -49,18 +49,23 @@ class Nursery:
 
     Args:
         environment: variables that its workers have besides this process's.
+        kind: what its workers are for, see `forks.IMPORTS`.
 
     Raises:
         TtoolsError: processes cannot be started here; on first use.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        kind: Literal["cpu", "gpu", "compile"] = "cpu",
+    ) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         self._control.settimeout(_START_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), kind],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -27,10 +27,12 @@ from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.pointees import pointees_of
 from ttools.tuner.workers.contents import Contents, contents_of
+from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor
 
 _FLAG_OF_A_TEST = "warmup"
 #: Bytes that torch aligns the memory of the CPU to.
 _ALIGNED = 64
+_WORD = ElementType("int64", 8)
 
 
 class CannotSendError(TtoolsError):
@@ -134,13 +136,22 @@ def cook(recipe: Recipe, device: str | None = None) -> Ingredients:
         recipe: of another process.
         device: where memory is to be; by default on the same kind of device.
     """
+    storages = [each.storage(device) for each in recipe.memory]
+    _lead(storages, recipe.addresses)
+    return _read(recipe, storages)
+
+
+def imagine(recipe: Recipe) -> Ingredients:
+    """The same with imagined tensors: enough to compile for a GPU, and torch is not needed."""
+    return _read(recipe, [ImaginedStorage(each.size) for each in recipe.memory])
+
+
+def _read(recipe: Recipe, storages: Sequence[Any]) -> Ingredients:
     sys.path[:] = [*recipe.path]
     os.chdir(recipe.folder)
     for file, lines in recipe.lines.items():
         text = "".join(lines)
         linecache.cache[file] = (len(text), None, list(lines), file)
-    storages = [each.storage(device) for each in recipe.memory]
-    _lead(storages, recipe.addresses)
     ingredients = _Unpickler(io.BytesIO(recipe.payload), storages).load()
     assert isinstance(ingredients, Ingredients)
     return ingredients
@@ -155,7 +166,7 @@ def _lead(storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]
         words.setdefault(table, {})[place // 8] = storages[number].data_ptr() + offset
     for table, found in words.items():
         storage = storages[table]
-        whole = _view(storage, torch.int64, (storage.nbytes() // 8,), (1,), 0)
+        whole = _view(storage, _WORD, (storage.nbytes() // 8,), (1,), 0)
         places, values = (torch.tensor(list(each)) for each in (found.keys(), found.values()))
         whole[places.to(whole.device)] = values.to(whole.device)
 
@@ -213,10 +224,16 @@ def _memory_of(storage: Any) -> Memory:
     return Memory(storage.nbytes(), storage.device.type, contents_of(whole))
 
 
-def _view(storage: Any, dtype: Any, size: Any, stride: Any, offset: int) -> Any:
+def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: int) -> Any:
+    """A tensor; on imagined memory an imagined one."""
+    if isinstance(storage, ImaginedStorage):
+        return ImaginedTensor(
+            storage=storage, dtype=element, shape=size, strides=stride, offset=offset
+        )
     import torch
 
-    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+    empty = torch.empty(0, dtype=getattr(torch, element.name), device=storage.device)
+    return empty.set_(storage, offset, size, stride)
 
 
 @dataclass(frozen=True)
@@ -253,6 +270,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             return triton_versions.rebuilding(obj)
         if hasattr(obj, "untyped_storage") and hasattr(obj, "storage_offset"):
             return self._tensor(obj)
+        if isinstance(obj, tuple) and type(obj).__module__ == "torch":
+            return _size, (tuple(obj),)
         return super().reducer_override(obj)
 
     def _tensor(self, tensor: Any) -> Any:
@@ -266,7 +285,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             self.memory[address] = _memory_of(storage)
         place = _Place(self.number(tensor))
         size, stride = tuple(tensor.size()), tuple(tensor.stride())
-        return _view, (place, tensor.dtype, size, stride, tensor.storage_offset())
+        element = ElementType(str(tensor.dtype).removeprefix("torch."), tensor.element_size())
+        return _view, (place, element, size, stride, tensor.storage_offset())
 
     def number(self, tensor: Any) -> int:
         """Of the storage of a tensor that was written."""
@@ -284,6 +304,12 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         return self._storages[pid]
+
+
+def _size(sizes: tuple[int, ...]) -> Any:
+    """A `torch.Size`, as that of a descriptor's tensor; where torch is not needed a tuple."""
+    torch = sys.modules.get("torch")
+    return sizes if torch is None else torch.Size(sizes)
 
 
 def _named(module: str, name: str) -> Any:

@@ -22,6 +22,7 @@ from ttools.tuner.measuring import Measuring
 from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import compile_for_target
 from ttools.tuner.trial import Candidate, candidates
+from ttools.tuner.workers.compiling import Compiler
 from ttools.tuner.workers.recipe import Recipe, cook
 
 
@@ -34,8 +35,8 @@ class Opening:
         measuring: how configurations are judged.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
-        target: Triton's name of the GPU to compile for, so that a process that only compiles needs
-            no context on it; None to ask the active driver.
+        target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
+            a context on it; None to compile for the active driver, or to run.
     """
 
     recipe: Recipe
@@ -96,23 +97,11 @@ class _Service:
 
     def run(self) -> Opening:
         """Answers until another launch is opened, which it returns."""
-        import torch
-
-        # Processes that compile for a GPU side by side have nothing to do for more threads.
-        torch.set_num_threads(1 if self._opening.target else self._opening.threads)
         try:
-            device = "cpu" if self._opening.compiles_only else None
-            ingredients = cook(self._opening.recipe, device)
-            if self._opening.compiles_only and self._opening.target is not None:
-                compile_for_target(self._opening.target)
-            if ingredients.mapped:  # before a GPU seems to be there
-                triton_versions.active_driver()
-            with map_devices({"cuda": "cpu"}) if ingredients.mapped else nullcontext():
-                if ingredients.mapped:
-                    reported_device()  # as the script has asked for a GPU
-                self._opening.measuring.observe(
-                    ingredients.tuner, ingredients.arguments, self._answer_all
-                )
+            if self._opening.target is None:
+                self._launch()
+            else:
+                self._compile(self._opening.target)
         except (EOFError, OSError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever stands in the way of the launch
@@ -121,31 +110,63 @@ class _Service:
         assert self._next is not None
         return self._next
 
-    def _answer_all(self, launch: TunedLaunch, bench: Bench) -> None:
+    def _launch(self) -> None:
+        import torch
+
+        torch.set_num_threads(self._opening.threads)
+        device = "cpu" if self._opening.compiles_only else None
+        ingredients = cook(self._opening.recipe, device)
+        if ingredients.mapped:  # before a GPU seems to be there
+            triton_versions.active_driver()
+        with map_devices({"cuda": "cpu"}) if ingredients.mapped else nullcontext():
+            if ingredients.mapped:
+                reported_device()  # as the script has asked for a GPU
+            self._opening.measuring.observe(
+                ingredients.tuner, ingredients.arguments, self._answer_with
+            )
+
+    def _answer_with(self, launch: TunedLaunch, bench: Bench) -> None:
         by_key = {each.key: each for each in candidates(launch.configs)}
+        self._answer_all(lambda request: _answer(bench, request, by_key))
+
+    def _compile(self, target: Any) -> None:
+        compile_for_target(target)
+        compiler = Compiler(self._opening.recipe)
+        self._answer_all(lambda request: _compiled(compiler, request))
+
+    def _answer_all(self, answer: Callable[[Request], Answer]) -> None:
         self._connection.send(Answer())
         while True:
             message = self._connection.recv()
             if isinstance(message, Opening):
                 self._next = message
                 return
-            self._connection.send(self._answer(bench, message, by_key))
+            self._connection.send(answer(message))
 
-    def _answer(self, bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Answer:
-        chosen = [by_key[key] for key in request.keys]
-        value, failure = None, None
-        try:
-            value = REQUESTS[request.name](bench, chosen)
-        except Exception as error:  # noqa: BLE001 - told to whoever asked
-            failure = portable(error)
-        first = bench.first_error
-        return Answer(
-            value=value,
-            error=failure,
-            first_error=None if first is None else portable(first),
-            uncounted=bench.uncounted,
-            spoiled=first is not None and bench.is_spoiled(),
-        )
+
+def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Answer:
+    chosen = [by_key[key] for key in request.keys]
+    value, failure = None, None
+    try:
+        value = REQUESTS[request.name](bench, chosen)
+    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        failure = portable(error)
+    first = bench.first_error
+    return Answer(
+        value=value,
+        error=failure,
+        first_error=None if first is None else portable(first),
+        uncounted=bench.uncounted,
+        spoiled=first is not None and bench.is_spoiled(),
+    )
+
+
+def _compiled(compiler: Compiler, request: Request) -> Answer:
+    try:
+        found = {key: compiler.compile(key) for key in request.keys}
+    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        return Answer(error=portable(error))
+    return Answer(value={key: facts for key, facts in found.items() if facts is not None})
 
 
 def _compile(bench: Bench, chosen: list[Candidate]) -> dict[str, StaticFacts]:

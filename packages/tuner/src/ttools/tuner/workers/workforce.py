@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.measuring import Measuring
@@ -32,11 +33,16 @@ class Workforce:
     Args:
         compiling: how many processes compile ahead; by default one for each processor.
         measuring: makes the executor that runs and times configurations; by default one process.
+        on_gpu: whether that is done on a GPU.
     """
 
     def __init__(
-        self, compiling: int | None = None, measuring: Callable[[], Executor] | None = None
+        self,
+        compiling: int | None = None,
+        measuring: Callable[[], Executor] | None = None,
+        on_gpu: bool = False,
     ) -> None:
+        self._on_gpu = on_gpu
         self._compiling = min(processors(), _MOST_COMPILING) if compiling is None else compiling
         self._make_measuring = measuring
         self._executors: tuple[Executor, Executor | None] | None = None
@@ -74,10 +80,12 @@ class Workforce:
         return bench
 
     def _start(self) -> tuple[Executor, Executor | None]:
-        nursery = Nursery()
-        measures = (self._make_measuring or (lambda: local_workers([nursery])))()
-        several = self._compiling > 1
-        return measures, local_workers([nursery] * self._compiling) if several else None
+        nursery = cache(Nursery)  # on the CPU one is for both
+        runs, compiles = ("gpu", "compile") if self._on_gpu else ("cpu", "cpu")
+        measures = (self._make_measuring or (lambda: local_workers([nursery(kind=runs)])))()
+        if self._compiling < 2:
+            return measures, None
+        return measures, local_workers([nursery(kind=compiles)] * self._compiling)
 
     def close(self) -> None:
         """Ends all processes."""

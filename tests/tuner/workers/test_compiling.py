@@ -1,0 +1,212 @@
+"""Workers that only compile for a GPU: without torch, the same binaries as with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from ttools.core import triton_versions
+from ttools.core.compilation.targets import read_target
+from ttools.tuner.bench import Checks
+from ttools.tuner.gpu_bench import GpuBench
+from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
+from ttools.tuner.measuring import Measuring
+from ttools.tuner.target_driver import compile_for_target
+from ttools.tuner.trial import candidates
+from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor
+from ttools.tuner.workers.nursery import Nursery, Worker
+from ttools.tuner.workers.recipe import recipe_of
+from ttools.tuner.workers.serving import Answer, Opening, Request
+
+HOPPER = read_target("sm_90").gpu_target()
+
+
+# Of a module that imports torch, and named, so that it is imported from there.
+def of_half(arguments: dict[str, Any]) -> bool:
+    import torch
+
+    return bool(arguments["x_ptr"].dtype == torch.float16)
+
+
+@triton.heuristics({"EVEN": lambda args: args["x_ptr"].numel() % args["BLOCK"] == 0})
+@triton.jit
+def scale_kernel(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = (offs >= 0) if EVEN else (offs < n)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs, mask=mask) * factor, mask=mask)
+
+
+@triton.heuristics({"HALF": of_half})
+@triton.jit
+def torch_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr, HALF: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + offs) * (2 if HALF else 3))
+
+
+@triton.jit
+def descriptor_kernel(x_desc, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    block = tl.reshape(x_desc.load([0, 0]), (BLOCK,))
+    tl.store(out_ptr + offs, block)
+
+
+def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuLaunch:
+    def set_block(arguments: dict[str, Any]) -> None:
+        arguments["out_ptr"].zero_()
+        if "x_desc" in arguments:
+            arguments["x_desc"].block_shape = [1, arguments["BLOCK"]]
+
+    config = triton.Config({"BLOCK": block}, num_warps=2, pre_hook=set_block)
+    arguments = {"grid": (3,), **arguments}
+    return gpu_launch(triton.autotune([config], key=[])(kernel), (), arguments)
+
+
+def aligned() -> GpuLaunch:
+    return launch_of(
+        scale_kernel, 64, x_ptr=torch.ones(256).half(), out_ptr=torch.ones(256), n=256, factor=0.5
+    )
+
+
+def misaligned() -> GpuLaunch:
+    x, out = torch.ones(255), torch.ones(255, dtype=torch.bfloat16)
+    return launch_of(scale_kernel, 64, x_ptr=x[1:], out_ptr=out, n=254, factor=1)
+
+
+def described() -> GpuLaunch:
+    x = TensorDescriptor.from_tensor(torch.ones(4, 128), [1, 16])
+    return launch_of(descriptor_kernel, 128, x_desc=x, out_ptr=torch.ones(128))
+
+
+def asking_torch() -> GpuLaunch:
+    x = torch.ones(64).half()
+    return launch_of(torch_kernel, 64, x_ptr=x, out_ptr=x.clone())
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    found = Nursery(kind="compile")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where Triton keeps binaries, of this process and of workers that are told."""
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def compiled(worker: Worker, launch: GpuLaunch) -> Answer:
+    """What a worker answers that is to compile the only configuration."""
+    opening = Opening(
+        recipe=recipe_of(launch).without_contents(),
+        measuring=Measuring(on_gpu=True),
+        threads=1,
+        compiles_only=True,
+        target=HOPPER,
+    )
+    assert worker.ask(opening, 120.0).error is None
+    (only,) = candidates(launch.configs)
+    answer = worker.ask(Request("compile", (only.key,)), 120.0)
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def has_torch(worker: Worker) -> bool:
+    return "libtorch" in Path(f"/proc/{worker._number}/maps").read_text()
+
+
+@pytest.mark.parametrize(
+    ("make", "wants_torch"),
+    [(aligned, False), (misaligned, False), (described, False), (asking_torch, True)],
+    ids=["aligned", "misaligned", "described", "asking_torch"],
+)
+def test_binaries_are_those_that_a_process_with_torch_makes(
+    cache: Path, make: Callable[[], GpuLaunch], wants_torch: bool
+) -> None:
+    nursery = Nursery(kind="compile")  # it knows the folder
+    try:
+        worker = nursery.worker()
+        launch = make()
+        answer = compiled(worker, launch)
+        assert answer.error is None
+        assert has_torch(worker) == wants_torch
+    finally:
+        nursery.close()
+    binaries = sorted(cache.glob("*/*.cubin"))
+    assert len(binaries) == 1
+    before = triton_versions.active_driver()
+    compile_for_target(HOPPER)
+    try:
+        (only,) = candidates(launch.configs)
+        facts = GpuBench(launch, Checks()).compile(only)
+    finally:
+        triton_versions.driver_config().set_active(before)
+    assert sorted(cache.glob("*/*.cubin")) == binaries, "found, not compiled again"
+    assert answer.value == {only.key: facts}
+
+
+def test_a_refused_configuration_is_no_reason_to_import_torch(nursery: Nursery) -> None:
+    worker = nursery.worker()
+    x = torch.ones(64)
+    answer = compiled(worker, launch_of(scale_kernel, 48, x_ptr=x, out_ptr=x, n=64, factor=1.0))
+    assert "power of 2" in str(answer.error)
+    assert not has_torch(worker)
+    again = compiled(worker, aligned())
+    assert again.error is None, "the worker goes on"
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 5),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
+    st.sampled_from([torch.float32, torch.int8, torch.bfloat16, torch.float8_e4m3fn]),
+)
+def test_an_imagined_tensor_says_what_a_real_one_says(
+    offset: int, sizes: list[tuple[int, int]], dtype: torch.dtype
+) -> None:
+    base = torch.zeros(64, dtype=torch.uint8).to(dtype)
+    shape, strides = zip(*sizes, strict=True)
+    real = base.as_strided(shape, strides, offset)
+    own = ImaginedTensor(
+        storage=ImaginedStorage(base.nbytes),
+        dtype=ElementType(str(dtype).removeprefix("torch."), dtype.itemsize),
+        shape=shape,
+        strides=strides,
+        offset=offset,
+    )
+    for name in ("size", "stride", "numel", "dim", "element_size", "storage_offset"):
+        assert getattr(own, name)() == getattr(real, name)(), name
+    assert (own.shape, own.ndim, len(own)) == (real.shape, real.ndim, len(real))
+    assert (own.size(-1), own.stride(0)) == (real.size(-1), real.stride(0))
+    assert str(own.dtype) == str(real.dtype)
+    assert own.data_ptr() % 16 == (real.data_ptr() - base.data_ptr()) % 16
+    assert own.zero_() is own.fill_(1)
+
+
+def test_a_run_on_a_gpu_begins_without_torch() -> None:
+    """So that its processes import what they need while the script does."""
+    program = """
+        import sys
+        from ttools.tuner.options import TuneOptions
+        from ttools.tuner.session import Session
+        session = Session(TuneOptions(), on_gpu=True)
+        session.start()
+        assert "torch" not in sys.modules
+        session.close()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
