@@ -135,3 +135,81 @@ def test_a_hint_in_an_arm_that_is_not_taken() -> None:
     with sanitize() as report:
         in_an_arm[(3,)](torch.empty(40), 12, ALIGNED=False)
     assert report.findings == []
+
+
+def test_a_hint_in_an_arm_that_is_taken() -> None:
+    (finding,) = findings(lambda: in_an_arm[(3,)](torch.empty(40), 12, ALIGNED=True))
+    assert texts([finding])[0][0] == "stride"
+    assert finding.location is not None
+    assert finding.location.column > 1
+    assert findings(lambda: in_an_arm[(3,)](torch.empty(40), 16, ALIGNED=True)) == []
+
+
+@triton.jit
+def by_constants(x_ptr, bias_ptr, stride, A: tl.constexpr, EVEN: tl.constexpr):
+    WIDE: tl.constexpr = A >= 8 and not EVEN
+    if WIDE:
+        step = stride
+        step = tl.multiple_of(step, A * 2)
+    elif bias_ptr is not None:
+        stride = tl.multiple_of(stride, 4)
+    else:
+        stride = tl.multiple_of(stride, 5)
+    tl.store(x_ptr + stride, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("a", "even", "bias", "kept", "broken"),
+    [(8, False, False, 16, 24), (8, True, True, 4, 5), (4, False, False, 5, 4)],
+)
+def test_branches_that_constants_choose(
+    a: int, even: bool, bias: bool, kept: int, broken: int
+) -> None:
+    def launch(stride: int) -> None:
+        tensor = torch.zeros(4) if bias else None
+        by_constants[(1,)](torch.zeros(64), tensor, stride, A=a, EVEN=even)
+
+    assert findings(lambda: launch(kept)) == []
+    (finding,) = findings(lambda: launch(broken))
+    assert finding.notes == (f"its value {broken} is no multiple",)
+
+
+@triton.jit
+def aligned_row(x_ptr, row, stride, TO: tl.constexpr):
+    stride = tl.multiple_of(stride, TO)
+    return x_ptr + row * stride
+
+
+@triton.jit
+def rows(x_ptr, s, TO: tl.constexpr, OTHER: tl.constexpr):
+    if OTHER:
+        row = aligned_row(x_ptr, 1, stride=s + 1, TO=TO)
+    else:
+        row = aligned_row(x_ptr, 1, s, TO)
+    tl.store(row, 1.0)
+
+
+def test_a_hint_that_a_function_gives_of_what_it_is_passed() -> None:
+    x = torch.zeros(64)
+    assert findings(lambda: rows[(1,)](x, 12, TO=4, OTHER=False)) == []
+    assert findings(lambda: rows[(1,)](x, 10, TO=4, OTHER=True)) == []
+    (finding,) = findings(lambda: rows[(1,)](x, 10, TO=4, OTHER=False))
+    assert texts([finding]) == [("s", "stride = tl.multiple_of(stride, TO)")]
+    assert finding.location is not None
+    (caller,) = finding.location.callers
+    assert source_line(caller.file, caller.line).strip() == "row = aligned_row(x_ptr, 1, s, TO)"
+
+
+@triton.jit
+def left_early(x_ptr, s, EARLY: tl.constexpr):
+    if EARLY:
+        tl.store(x_ptr + s, 1.0)
+        return
+    s = tl.multiple_of(s, 8)
+    tl.store(x_ptr + s, 2.0)
+
+
+def test_a_hint_behind_a_return() -> None:
+    x = torch.zeros(64)
+    assert findings(lambda: left_early[(1,)](x, 3, EARLY=True)) == []
+    assert len(findings(lambda: left_early[(1,)](x, 3, EARLY=False))) == 1

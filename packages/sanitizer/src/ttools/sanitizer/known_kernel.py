@@ -5,7 +5,7 @@ Must not know any launch; what depends on numbers is remembered by those numbers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from ttools.interpreter.emit.effects import waits
@@ -85,11 +85,11 @@ class KnownKernel:
         return weak_atomics(self.module)
 
     def promises(
-        self, names: Sequence[str], around: Mapping[str, object]
+        self, names: Sequence[str], known: Callable[[], Mapping[str, object]]
     ) -> Sequence[ArgumentPromise]:
         """What it says of its arguments; see `argument_promises`."""
         if self._promises is None:
-            self._promises = argument_promises(self.module, names, around)
+            self._promises = argument_promises(self.module, names, known())
         return self._promises
 
     def candidates(

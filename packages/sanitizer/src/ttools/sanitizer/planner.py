@@ -8,7 +8,7 @@ the passes do.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -51,8 +51,7 @@ class Planner:
 
     def promises(self, launch: ObservedLaunch) -> Sequence[ArgumentPromise]:
         """What the launch's kernel says of its arguments."""
-        function = getattr(launch.function, "fn", None)
-        return self._kernel(launch).promises(launch.names, getattr(function, "__globals__", {}))
+        return self._kernel(launch).promises(launch.names, partial(_known_names, launch))
 
     def table_of(self, launch: ObservedLaunch, location: SourceLocation | None) -> int:
         """The parameter that an access at some place loads its pointer from; -1 if unknown."""
@@ -120,6 +119,17 @@ class Planner:
             kernel = self._kernels[launch.variants] = KnownKernel(launch.variants.parse())
         self._latest = weakref.ref(launch.variants), kernel
         return kernel
+
+
+def _known_names(launch: ObservedLaunch) -> Mapping[str, object]:
+    """What names in the kernel's source mean that are none of its run-time parameters."""
+    known = dict(getattr(getattr(launch.function, "fn", None), "__globals__", {}))
+    names = getattr(getattr(launch.source, "fn", None), "arg_names", ())
+    for path, value in getattr(launch.source, "constants", {}).items():
+        index, *inside = path if isinstance(path, tuple) else (path,)
+        if not inside and index < len(names):
+            known[names[index]] = value
+    return known
 
 
 #: Checks that may put something into kernels.

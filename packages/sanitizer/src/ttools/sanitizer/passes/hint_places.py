@@ -61,6 +61,15 @@ def functions_around(source: str, line: int) -> list[ast.FunctionDef]:
     return [f for f in _functions(source) if f.lineno <= line <= (f.end_lineno or 0)]
 
 
+def function_at(source: str, first: int) -> ast.FunctionDef | None:
+    """The function whose text, decorators included, begins at a line."""
+    for function in _functions(source):
+        lines = [function.lineno, *(decorator.lineno for decorator in function.decorator_list)]
+        if min(lines) == first:
+            return function
+    return None
+
+
 @lru_cache(maxsize=16)
 def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
     try:
