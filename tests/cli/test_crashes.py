@@ -53,6 +53,13 @@ def test_a_wild_access_names_the_kernel(command: str, script: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_kernel_that_is_not_checked_is_named(script: Path) -> None:
+    done = run("sanitize", "--only", "other", script=script)
+    assert done.returncode == -signal.SIGSEGV
+    assert "the last kernel to start was `wild_kernel`" in done.stderr
+    assert "help: kernels that --only leaves out are not checked" in done.stderr
+
+
 def test_the_sanitizer_survives_it(script: Path) -> None:
     done = run("sanitize", script=script)
     assert done.returncode == 1

@@ -318,6 +318,15 @@ def test_mistyped_kind_has_a_likely_one(tmp_path: Path, kind: str, help: str) ->
     assert [note.help for note in notes] == [help, help]
 
 
+@pytest.mark.parametrize("comment", ["ignore", "ignore oob_load known", "ignore[] known"])
+def test_comment_without_kinds_is_told(tmp_path: Path, comment: str) -> None:
+    (tmp_path / "kernel.py").write_text(f"def kernel(p):\n    p()  # ttools: {comment}\n")
+    launched = ran("kernel", location=f"{tmp_path / 'kernel.py'}:1")
+    (note,), _ = apply([], [InlineSuppressions()], launched)
+    assert note.message == "this comment names no kinds, so it is not honoured"
+    assert note.kind == "bad_suppression"
+
+
 def test_baseline_that_cannot_be_read_or_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read"):
         Baseline(tmp_path / "none.json")

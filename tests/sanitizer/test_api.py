@@ -131,7 +131,7 @@ def test_only_chosen_kernels(only: list[str] | Callable[[str], bool], count: int
 
 
 @pytest.mark.parametrize(
-    ("checks", "count"), [("memcheck", 1), ("tsan,asan", 1), (["racecheck"], 0), ("all", 1)]
+    ("checks", "count"), [("memcheck", 1), ("TSan, ASan", 1), (["racecheck"], 0), ("all", 1)]
 )
 def test_only_chosen_checks(checks: str | list[str], count: int) -> None:
     with sanitize(checks=checks) as report:

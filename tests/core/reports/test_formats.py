@@ -94,6 +94,8 @@ def test_sarif_obeys_its_rules(report: Report) -> None:
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
+    for rule in rules:  # which GitHub requires
+        assert all(rule[text]["text"] for text in ("shortDescription", "fullDescription", "help"))
     for result in run["results"]:
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
         assert result["level"] in ("none", "note", "warning", "error")
@@ -112,6 +114,14 @@ def test_sarif_obeys_its_rules(report: Report) -> None:
         ids = [location["id"] for location in result.get("relatedLocations", [])]
         assert len(set(ids)) == len(ids)
     assert [len(result.get("suppressions", [])) for result in run["results"]] == [0, 0, 0, 0, 1]
+
+
+def test_sarif_places_what_has_no_place_at_its_launch(report: Report) -> None:
+    failed = replace(report.findings[0], location=None, launch="/tmp/bench.py:40")
+    (result,) = sarif(replace(report, findings=(failed,), suppressed=()))["runs"][0]["results"]
+    (place,) = (location["physicalLocation"] for location in result["locations"])
+    assert place["artifactLocation"]["uri"] == "file:///tmp/bench.py"
+    assert place["region"] == {"startLine": 40}
 
 
 # --- JUnit ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import typer
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
-from ttools.cli.work import run_work, take_over_from_upstream
+from ttools.cli.work import ADVICE, run_work, take_over_from_upstream
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
@@ -104,7 +104,7 @@ def record_command(
         output, only=only or None, launches=",".join(launch) if launch else None, data=data.value
     )
     with recorder, _survives(device_map) as checked:
-        status = run_work(target, device_map, checked=checked is not None)
+        status = run_work(target, device_map, advice=ADVICE if checked is None else None)
     for note in recorder.notes:
         say("warning", note)
     if checked is not None and checked.findings:

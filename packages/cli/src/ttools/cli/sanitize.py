@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
 
+_UNCHECKED = "kernels that --only leaves out are not checked; without it, wild accesses are found"
+
 
 def sanitize_command(
     words: options.WordsArgument = None,
@@ -103,7 +105,8 @@ def sanitize_command(
             baseline=None if update_baseline else baseline,
             pdb_on_finding=fail_on.value if pdb_on_finding else False,
         )
-        status, failure = _run(work, checked, device_map, quiet=pdb_on_finding)
+        advice = _UNCHECKED if only else None
+        status, failure = _run(work, checked, device_map, advice, quiet=pdb_on_finding)
         dropped = checked.session.dropped
     for warning in (*checked.warnings, *_unchecked(only or [], checked.launches)):
         say("warning", warning)
@@ -118,13 +121,17 @@ def sanitize_command(
 
 
 def _run(
-    work: Work, checked: Sanitization, device_map: options.DeviceMap | None, quiet: bool
+    work: Work,
+    checked: Sanitization,
+    device_map: options.DeviceMap | None,
+    advice: str | None,
+    quiet: bool,
 ) -> tuple[int | None, TtoolsError | None]:
     """Runs it; a failure of ours must not lose what was found before it."""
     try:
         # Nothing may write between the prompts of a debugger.
         with checked, nullcontext() if quiet else progress(lambda: _state(checked)):
-            return run_work(work, device_map, quiet=True, checked=True), None
+            return run_work(work, device_map, quiet=True, advice=advice), None
     except UsageError:
         raise
     except KernelError as error:

@@ -22,6 +22,7 @@ from ttools.core.errors import UsageError
 from ttools.core.script import Target, run_target
 
 Work = Launch | Replay | Target
+ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"
 
 
 def read_work(
@@ -74,7 +75,7 @@ def run_work(
     dump_outputs: Path | None = None,
     quiet: bool = False,
     debug: bool = False,
-    checked: bool = False,
+    advice: str | None = ADVICE,
 ) -> int:
     """Runs it and returns its exit status.
 
@@ -84,13 +85,13 @@ def run_work(
         dump_outputs: where to save the tensors of launches from a file.
         quiet: whether not to list them where they are not saved.
         debug: whether a script runs under the debugger.
-        checked: whether wild accesses are found and suppressed; else they may kill the process,
-            which then says so.
+        advice: what finds wild accesses, which may kill the process, which then says so; None
+            where they are found and suppressed.
     """
     from ttools.interpreter.crash_note import write_crash_note
 
-    if not checked:
-        write_crash_note("`ttools sanitize` finds accesses out of bounds, and survives them")
+    if advice is not None:
+        write_crash_note(advice)
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):

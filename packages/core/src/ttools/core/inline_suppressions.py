@@ -18,7 +18,11 @@ from ttools.core.findings import Finding
 from ttools.core.location import SourceLocation, source_lines
 from ttools.core.suppressions import ANY, CHECK, Ran, Suppressed, names, unused_note
 
-_COMMENT = re.compile(r"#\s*ttools:\s*ignore\[(?P<kinds>[^\]]*)\](?P<reason>.*)")
+_COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
+
+#: Why a comment is not honoured, and what to do.
+_NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
+_NO_REASON = "gives no reason", "write why after the bracket"
 
 
 @dataclass(frozen=True)
@@ -67,23 +71,25 @@ class InlineSuppressions:
                 kernel = _function_around(file, comment.place.line, ran.kernels)
                 if kernel is None or comment in self._used:
                     continue
-                if not comment.reason:
-                    notes.append(_no_reason(comment, kernel))
+                if not comment.kinds:
+                    notes.append(_not_honoured(comment, kernel, *_NO_KINDS))
+                elif not comment.reason:
+                    notes.append(_not_honoured(comment, kernel, *_NO_REASON))
                 elif any(kind == ANY or ran.active(kind) for kind in comment.kinds):
                     kinds = sorted(comment.kinds)
                     notes.append(unused_note("this comment", comment.place, kernel, kinds))
         return notes
 
 
-def _no_reason(comment: Comment, kernel: str) -> Finding:
+def _not_honoured(comment: Comment, kernel: str, why: str, advice: str) -> Finding:
     return Finding(
         kind="bad_suppression",
         check=CHECK,
         severity="note",
-        message="this comment gives no reason, so it is not honoured",
+        message=f"this comment {why}, so it is not honoured",
         kernel=kernel,
         location=comment.place,
-        help="write why after the bracket",
+        help=advice,
     )
 
 
@@ -100,14 +106,14 @@ def _comments(file: str, source: str) -> tuple[Comment, ...]:
         match = _COMMENT.match(text)
         if match is None:
             continue
-        kinds = frozenset(kind.strip() for kind in match["kinds"].split(",") if kind.strip())
+        kinds = frozenset(filter(None, map(str.strip, (match["kinds"] or "").split(","))))
         alone = not lines[line - 1][:column].strip()
         found.append(
             Comment(
                 # Columns of places count bytes, as Python's `ast` does.
                 SourceLocation(file, line, len(lines[line - 1][:column].encode()) + 1),
                 kinds,
-                match["reason"].strip(" \t:-"),
+                (match["reason"] or "").strip(" \t:-"),
                 _next_code(lines, line) if alone else line,
             )
         )

@@ -27,5 +27,5 @@ KINDS: dict[str, str] = {
     "config_failed": "A configuration of an autotuned kernel does not compile, or raises.",
     "unsupported": "A check could not judge this.",
     "unused_suppression": "A suppression matches no finding of the run.",
-    "bad_suppression": "A suppression without a reason is not honoured.",
+    "bad_suppression": "A suppression without kinds or reason is not honoured.",
 }

@@ -50,12 +50,13 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
             raise UsageError(f"checks={names!r}: must be names of checks")
     chosen: set[str] = set()
     for name in (part.strip() for text in names for part in text.split(",")):
-        if name == "all":
+        lower = name.lower()
+        if lower == "all":
             chosen |= set(CHECKS)
-        elif name in ("", "default"):
+        elif lower in ("", "default"):
             chosen |= set(DEFAULT_CHECKS)
-        elif ALIASES.get(name, name) in CHECKS:
-            chosen.add(ALIASES.get(name, name))
+        elif ALIASES.get(lower, lower) in CHECKS:
+            chosen.add(ALIASES.get(lower, lower))
         else:
             known = ", ".join([*CHECKS, *ALIASES, "default", "all"])
             raise UsageError(f"there is no check `{name}`; choose from {known}")
