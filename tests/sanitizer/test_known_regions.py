@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import ctypes
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import NOWHERE, region_of
 from ttools.sanitizer import addresses
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.known_regions import KnownRegions
+
+
+def observed(arguments: list[Any], types: list[str]) -> ObservedLaunch:
+    """A launch of which only the arguments matter."""
+    plan = ArgumentPlan([f"a{n}" for n in range(len(types))], types)
+    none: Any = None
+    return ObservedLaunch(
+        kernel="kernel",
+        function=none,
+        grid=(1,),
+        plan=plan,
+        arguments=arguments,
+        values=arguments,
+        variants=none,
+        facts=none,
+        options=none,
+        run=none,
+    )
 
 
 def _same(x, y):
@@ -48,9 +67,7 @@ def _grown(x, y):
 )
 def test_a_change_of_a_tensor_is_seen(change):
     x, y = torch.zeros(12), torch.zeros(5)
-    launch: Any = SimpleNamespace(
-        plan=SimpleNamespace(pointers={0, 2}), arguments=[x, 7, y], values=[x, 7, y]
-    )
+    launch = observed([x, 7, y], ["*fp32", "i32", "*fp32"])
     found = []
 
     def find(index):
@@ -60,15 +77,15 @@ def test_a_change_of_a_tensor_is_seen(change):
     known = KnownRegions()
     first = known.regions(launch, find)
     change(x, y)
+    launch = observed([x, 9, y], ["*fp32", "i32", "*fp32"])
     again = known.regions(launch, find)
+    assert launch.raw_parameters == [x.data_ptr(), 9, y.data_ptr()]
     assert list(again) == [region_of(x, x), NOWHERE, region_of(y, y)]
     assert (again is first) == (change is _same) == (found == [0, 2])
 
 
 def test_what_is_no_tensor_is_looked_up_each_time():
-    launch: Any = SimpleNamespace(
-        plan=SimpleNamespace(pointers={0}), arguments=[4096], values=[4096]
-    )
+    launch = observed([4096], ["*fp32"])
     found = []
     known = KnownRegions()
     for _ in range(2):

@@ -13,7 +13,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import given, strategies
+from hypothesis import example, given, strategies
 
 from ttools.core.device_map import map_devices
 from ttools.sanitizer import sanitize, unwritten_pattern
@@ -269,12 +269,21 @@ def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> N
         assert unwritten(memory, tensor) == [not value for value in written]
 
 
-@given(count=strategies.integers(0, 60), first=strategies.integers(0, 60))
+SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)
+
+
+@given(count=SIZES, first=strategies.integers(0, 60))
+@example(count=(1 << 20) + 5, first=3)
+@example(count=5, first=2)
 def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> None:
     first = min(first, count)
-    memory = np.zeros(count, np.uint8)
-    unwritten_pattern.fill(memory, first)
-    np.testing.assert_array_equal(memory[first:] != 0, True)
+    padded = np.zeros(count + 16, np.uint8)
+    memory = padded[8 : 8 + count]
+    unwritten_pattern.fill(memory.ctypes.data, count, first)
+    repeated = unwritten_pattern.PATTERN * (count // 8 + 1)
+    assert memory.tobytes() == b"\0" * first + repeated[first:count]
+    assert not padded[:8].any()
+    assert not padded[8 + count :].any()
     found = unwritten_pattern.unwritten(memory)
     assert not found[:first].any()
     # All but what is too short to tell, at either end.

@@ -98,3 +98,18 @@ class TestTensorsWithoutMemory:
 
     def test_empty_tensors_are_allowed(self) -> None:
         assert pack("*fp32", torch.empty(0, 3, device="meta")) == [0]
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.floats(width=32, allow_nan=False))
+def test_repacking_takes_addresses_as_they_were(integer: int, real: float) -> None:
+    plan = ArgumentPlan(["a", "n", "b", "x"], ["*fp32", "i32", "*fp32", "fp32"])
+    a, b = torch.zeros(3), torch.zeros(4)
+    first = plan.pack([a, 1, b, 2.0])
+    again = [a.view(3, 1), integer, b, real]
+    assert plan.repack(again, first) == plan.pack(again)
+
+
+def test_repacking_names_a_misfit() -> None:
+    plan = ArgumentPlan(["a", "n"], ["*fp32", "i32"])
+    with pytest.raises(UsageError, match="argument `n`"):
+        plan.repack([torch.zeros(1), "text"], [4096, 1])

@@ -60,7 +60,10 @@ class FactFinder:
         self._candidates = (
             () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
         )
+        self._looked_at = self._written + self._candidates
         self._interned: dict[frozenset[int], Facts] = {}
+        # Most launches have the storages of the last one.
+        self._last: tuple[Sequence[Extent], Facts] = ((), _NOTHING)
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
         """The facts of one launch.
@@ -70,17 +73,20 @@ class FactFinder:
         """
         if not self._candidates:
             return _NOTHING
-        written = []
-        for index in self._written:
-            extent = storage_extent(arguments[index])
-            if extent is None:
-                return _NOTHING  # it may point anywhere
-            written.append(extent)
-        readonly = frozenset(
-            index
-            for index in self._candidates
-            if _is_apart(storage_extent(arguments[index]), written)
-        )
+        extents = [storage_extent(arguments[index]) for index in self._looked_at]
+        known, facts = self._last
+        if extents != known:
+            facts = self._facts(extents)
+            self._last = extents, facts
+        return facts
+
+    def _facts(self, extents: Sequence[Extent]) -> Facts:
+        """The facts of storages that were written, then of candidates."""
+        written = [extent for extent in extents[: len(self._written)] if extent is not None]
+        if len(written) < len(self._written):
+            return _NOTHING  # one of them may point anywhere
+        others = zip(self._candidates, extents[len(written) :], strict=True)
+        readonly = frozenset(index for index, extent in others if _is_apart(extent, written))
         return self._interned.setdefault(readonly, Facts(readonly=readonly))
 
 

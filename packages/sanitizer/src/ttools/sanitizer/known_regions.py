@@ -17,7 +17,7 @@ class KnownRegions:
     """The regions of the parameters of one kernel's last launch."""
 
     def __init__(self) -> None:
-        self._last: tuple[list[object], Sequence[Region]] = ([], ())
+        self._last: tuple[list[object], Sequence[Region], Sequence[int]] = ([], (), ())
 
     def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
         """The regions of a launch: the same object as at the last launch, if all are alike.
@@ -31,15 +31,16 @@ class KnownRegions:
             _layout(arguments[index], value) if index in pointers else _NO_POINTER
             for index, value in enumerate(launch.values)
         ]
-        known, regions = self._last
+        known, regions, raw = self._last
         # What has no key equals nothing, not even itself.
         if keys == known:
+            launch.take_addresses(raw)
             return regions
         regions = [
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
         ]
         if all(region.members is None for region in regions):  # they may be large
-            self._last = keys, regions
+            self._last = keys, regions, launch.raw_parameters
         return regions
 
 

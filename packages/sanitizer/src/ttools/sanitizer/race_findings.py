@@ -29,12 +29,15 @@ from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
 from ttools.sanitizer.weak_atomics import WeakAtomic
 
-_VERBS = {"load": "loads", "store": "stores", "atomic": "accesses atomically"}
+_NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP = {
     "overlapping_store": "let each element be stored by one program, or add with tl.atomic_add",
     "race": "use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
     "intra_program_race": "put a tl.debug_barrier() between the two",
 }
+_HELP_RELEASE = "put a tl.debug_barrier() before the release"
+#: Of two accesses that race, the finding stands at the one that ranks higher.
+_FAULT = {"load": 0, "atomic": 1, "store": 2}
 _HELP_LOCAL = 'an atomic of scope "cta" is one towards its own program only: leave out `scope`'
 
 
@@ -160,8 +163,9 @@ def _finding(
 ) -> Finding:
     first, second = conflict.first, conflict.second
     one, other = sites[first.site], sites[second.site]
-    # The finding stands where something is stored; the other access is the related one.
-    if conflict.kind != "intra_program_race" and one.kind != "load" and other.kind == "load":
+    # The finding stands where something is stored; the other access is the related one. Atomics
+    # are in order among each other, so a plain store beside one is more at fault.
+    if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
         first, second, one, other = second, first, other, one
     owner = addresses.owner(conflict.start, through=other.parameter)
     argument = subject.argument(table_of(other.location) if owner is None else owner)
@@ -174,13 +178,16 @@ def _finding(
         if argument and owner is None:
             name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
         notes = (f"element {item:,} of {whose} is touched by both",)
-    both_atomic = conflict.kind == "race" and one.kind == other.kind == "atomic"
+    help_line = _HELP[conflict.kind]
+    if conflict.kind == "race" and one.kind == other.kind == "atomic":
+        help_line = _HELP_LOCAL
     related = [_related(first, one, other, subject)]
     if conflict.missing_barrier_site is not None:
         release = sites[conflict.missing_barrier_site]
         related.append(
             Related(message="released here without a barrier before", location=release.location)
         )
+        help_line = _HELP_RELEASE
     return Finding(
         kind=conflict.kind,
         check="racecheck",
@@ -198,7 +205,7 @@ def _finding(
         related=tuple(related),
         launch=subject.host_line,
         config=subject.config,
-        help=_HELP_LOCAL if both_atomic else _HELP[conflict.kind],
+        help=help_line,
     )
 
 
@@ -232,7 +239,7 @@ def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) ->
     if conflict.kind == "intra_program_race":
         if conflict.missing_barrier_site is not None:
             return f"{name} is released to other programs while stores may still be under way"
-        return f"{_VERBS[one.kind]} and {_VERBS[other.kind]} of {name} by other threads, no barrier"
+        return f"{_NOUNS[one.kind]} and {_NOUNS[other.kind]} of {name} by other threads, no barrier"
     return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
 
 

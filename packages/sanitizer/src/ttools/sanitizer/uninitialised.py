@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ttools.sanitizer.unwritten_pattern import PATTERN, SHIFTED, WORD, fill, unwritten
+from ttools.sanitizer.unwritten_pattern import (
+    PATTERN,
+    SHIFTED,
+    WORD,
+    fill,
+    holds_half,
+    unwritten,
+)
 
 if TYPE_CHECKING:
     from ttools.sanitizer.unwritten_pattern import Bytes
@@ -127,9 +134,9 @@ class UninitialisedMemory:
         storage = _plain_storage(tensor)
         if storage is None or not _SMALLEST <= storage.nbytes() <= _LARGEST:
             return
-        memory = _memory(int(storage.data_ptr()), int(storage.nbytes()))
-        if unwritten(memory).any():
-            self._remember(storage, 0)
+        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
+        if unwritten(_memory(start, nbytes)).any():
+            self._remember(storage, start, nbytes, 0)
 
     def is_watched(self, start: int) -> bool:
         """Whether a storage was handed out uninitialised and may still be so in part.
@@ -185,14 +192,11 @@ class UninitialisedMemory:
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         if not nbytes - first >= _SMALLEST or nbytes > _LARGEST or start == 0:
             return
-        fill(_memory(start, nbytes), first)
-        self._remember(storage, first)
+        fill(start, nbytes, first)
+        self._remember(storage, start, nbytes, first)
 
-    def _remember(self, storage: Any, first: int) -> None:
-        from torch.multiprocessing.reductions import StorageWeakRef
-
-        start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+    def _remember(self, storage: Any, start: int, nbytes: int, first: int) -> None:
+        reference = _weak_reference()(storage)
         with self._lock:
             self._storages[start] = _Storage(reference, start, nbytes, first)
             # What is left of a dead storage may keep the allocator from using its place again.
@@ -216,6 +220,13 @@ class UninitialisedMemory:
             new = self._storages.get(int(storage.data_ptr()))
             if new is not None and old is not None and old.nbytes == nbytes:
                 new.first = old.first
+
+
+@functools.lru_cache(maxsize=1)
+def _weak_reference() -> Any:
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    return StorageWeakRef
 
 
 def _plain_storage(tensor: Any) -> Any:
@@ -252,6 +263,8 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
     if storage is None or (storage.data_ptr(), storage.nbytes()) != (start, nbytes):
         return None
     memory = _memory(start, nbytes)
+    if not holds_half(memory):
+        return None
     words = memory[: nbytes // WORD * WORD].view(np.uint64)
     for pattern in (PATTERN, SHIFTED):
         if (words == np.frombuffer(pattern, np.uint64)[0]).any():

@@ -5,9 +5,12 @@ Owns how memory is filled with it and how it is recognised. Must not know whose 
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+
+from ttools.interpreter.native_fill import fill_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 #: Eight arbitrary bytes, all different; data are not expected to hold them by chance.
 PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
 WORD = len(PATTERN)
+_PATTERN_WORD = int(np.frombuffer(PATTERN, np.uint64)[0])
+_PATTERN_HALF = np.frombuffer(PATTERN, np.uint32)[0]
+#: So many words are worth more than a copy.
+_MANY_WORDS = 1 << 12
 #: What a copy holds that begins in the middle of a word.
 SHIFTED = PATTERN[WORD // 2 :] + PATTERN[: WORD // 2]
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
@@ -24,16 +31,30 @@ SHIFTED = PATTERN[WORD // 2 :] + PATTERN[: WORD // 2]
 FEW_BYTES, _SEVERAL = 1 << 22, 3
 
 
-def fill(memory: Bytes, first: int) -> None:
-    """Writes the pattern from byte `first` on, in step with the words of the storage."""
-    aligned = min(len(memory), (first + WORD - 1) // WORD * WORD)
-    memory[first:aligned] = np.frombuffer(PATTERN, np.uint8)[first % WORD :][: aligned - first]
-    words = (len(memory) - aligned) // WORD
-    (word,) = np.frombuffer(PATTERN, np.uint64)
-    memory[aligned : aligned + words * WORD].view(np.uint64)[:] = word
-    rest = len(memory) - aligned - words * WORD
-    if rest:
-        memory[-rest:] = np.frombuffer(PATTERN, np.uint8)[:rest]
+def fill(start: int, nbytes: int, first: int = 0) -> None:
+    """Writes the pattern from byte `first` of a storage on, in step with its words.
+
+    Args:
+        start: address of the storage.
+        nbytes: its size.
+        first: at most that.
+    """
+    head = min(-first % WORD, nbytes - first)
+    words, tail = divmod(nbytes - first - head, WORD)
+    place = start + first
+    ctypes.memmove(place, PATTERN[first % WORD :], head)
+    place += head
+    if words >= _MANY_WORDS and place % WORD == 0:
+        fill_words(place, words, _PATTERN_WORD)
+    else:
+        ctypes.memmove(place, PATTERN * words, words * WORD)
+    ctypes.memmove(place + words * WORD, PATTERN, tail)
+
+
+def holds_half(memory: Bytes) -> bool:
+    """Whether any word has half of the pattern: else none is a copy of an unwritten one."""
+    halves = memory[: len(memory) // WORD * WORD].view(np.uint32)
+    return bool((halves == _PATTERN_HALF).any())
 
 
 def unwritten(memory: Bytes, form: bytes = PATTERN) -> Bytes:

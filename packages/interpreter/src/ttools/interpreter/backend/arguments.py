@@ -109,6 +109,9 @@ class ArgumentPlan:
         self.names = tuple(name for name, _ in leaves)
         self._convert = tuple(_converter(name, type_name) for name, type_name in leaves)
         self.pointers = frozenset(i for i, t in enumerate(self.types) if t.startswith("*"))
+        self._numbers = tuple(
+            (i, convert) for i, convert in enumerate(self._convert) if i not in self.pointers
+        )
         # Most kernels have neither tuples nor descriptors: one index per slot.
         self._direct: tuple[int, ...] | None = None
         if all(isinstance(s, str) and not is_descriptor(s) for s in self._signature):
@@ -157,6 +160,24 @@ class ArgumentPlan:
         if not guarded and 0 in raw:
             self.require_memory(flat)
         return raw
+
+    def repack(self, flat: Sequence[Any], raw: Sequence[int]) -> list[int]:
+        """The same of arguments whose addresses are those of other ones.
+
+        Args:
+            flat: see `flatten`.
+            raw: what `pack` made of the others.
+
+        Raises:
+            UsageError: see `pack`.
+        """
+        again = list(raw)
+        try:
+            for index, convert in self._numbers:
+                again[index] = convert(flat[index])
+        except (TypeError, ValueError, OverflowError, struct.error):
+            raise self._misfit(flat) from None
+        return again
 
     def require_memory(self, flat: Sequence[Any]) -> None:
         """Refuses tensors whose storage was freed: the first access would end the process.
