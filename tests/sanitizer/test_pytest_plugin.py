@@ -170,18 +170,34 @@ def launched():
 def test_of_fixture(launched):
     pass
 
+@pytest.fixture
+def launched_at_last():
+    yield
+    run(mask=False)
+
+def test_of_teardown(launched_at_last):
+    pass
+
 class TestCase(unittest.TestCase):
     def test_of_unittest(self):
+        run(mask=False)
+
+class TestTask(unittest.IsolatedAsyncioTestCase):
+    async def test_of_task(self):
         run(mask=False)
 """
 
 
 def test_outcomes_stay_what_they_are_and_every_launch_counts(run_pytest: Pytest) -> None:
-    assert outcomes(run_pytest(MANY, "--ttools-sanitize", "-rA")) == {
+    done = run_pytest(MANY, "--ttools-sanitize", "-rA")
+    assert outcomes(done) == {
         "test_xfail": "XFAIL",
         "test_of_fixture": "FAILED",
+        "test_of_teardown": "ERROR",
         "test_of_unittest": "FAILED",
+        "test_of_task": "FAILED",
     }
+    assert "ttools sanitize: checked 6 launches in 6 tests" in done.stdout
 
 
 def test_run_that_launched_nothing_says_so(run_pytest: Pytest) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import threading
 from typing import Any
 
@@ -185,6 +187,40 @@ def test_threads_see_their_own_run_and_workers_the_process_s() -> None:
         worker.start()
         worker.join()
     assert run.stats[0].launches == 1
+
+
+def test_what_a_thread_runs_in_an_older_context_belongs_to_its_run() -> None:
+    older = contextvars.copy_context()
+    with interpret() as ended:
+        stale = contextvars.copy_context()
+    with interpret() as run:
+        for context in (older, stale):
+            context.run(add, torch.zeros(N))
+    assert run.stats[0].launches == 2
+    assert ended.stats == []
+
+
+def test_tasks_see_their_own_run() -> None:
+    seen: dict[str, Any] = {}
+
+    async def entering(inside: asyncio.Event, done: asyncio.Event) -> None:
+        with interpret() as seen["own"]:
+            add(torch.zeros(N))
+            inside.set()
+            await done.wait()
+
+    async def other(inside: asyncio.Event, done: asyncio.Event) -> None:
+        await inside.wait()
+        add(torch.zeros(N))
+        done.set()
+
+    async def together() -> None:
+        events = asyncio.Event(), asyncio.Event()
+        await asyncio.gather(entering(*events), other(*events))
+
+    with interpret() as seen["outer"]:
+        asyncio.run(together())
+    assert [seen[name].stats[0].launches for name in ("own", "outer")] == [1, 1]
 
 
 # ---- autotuners

@@ -6,8 +6,9 @@ how a kernel is launched.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,9 +66,18 @@ class Run:
                 self.warnings.append(text)
 
 
-# Each context (thread, asyncio task) sees the runs entered in it; threads that entered none, such
-# as autograd's or a pool's, see the innermost run of the process.
+class _Entered(threading.local):
+    """The runs that a thread has entered outside of event loops."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+
+# Each context (thread, asyncio task) sees the runs entered in it. One that entered none, as it may
+# be older than the run, sees what its thread has entered around the event loop; threads that
+# entered none, such as autograd's or a pool's, see the innermost run of the process.
 _own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
+_entered = _Entered()
 _all_runs: list[Run] = []
 _lock = threading.Lock()
 
@@ -81,6 +91,8 @@ def enter(run: Run) -> int:
     with _lock:
         _own_runs.set((*_own_runs.get(), run))
         _all_runs.append(run)
+        if not _in_event_loop():
+            _entered.runs.append(run)
         return len(_all_runs)
 
 
@@ -95,7 +107,15 @@ def leave(run: Run) -> int:
         _remove_last(own, run)
         _own_runs.set(tuple(own))
         _remove_last(_all_runs, run)
+        if not _in_event_loop():
+            _remove_last(_entered.runs, run)
         return len(_all_runs)
+
+
+def _in_event_loop() -> bool:
+    """Whether this is code of an asyncio task, which shares its thread with others."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 def _remove_last(runs: list[Run], run: Run) -> None:
@@ -109,14 +129,19 @@ def active_run() -> Run | None:
     """The run that a launch made here and now would belong to, if it selects the kernel."""
     if not _all_runs:
         return None
-    own = _own_runs.get()
-    if own:
-        return own[-1]
+    own = _innermost(_own_runs.get()) or _innermost(_entered.runs)
+    if own is not None:
+        return own
     # The main thread works for nobody else: what another thread entered is not its business.
     if threading.current_thread() is threading.main_thread():
         return None
     with _lock:
         return _all_runs[-1] if _all_runs else None
+
+
+def _innermost(runs: Sequence[Run]) -> Run | None:
+    """The last that is active: a copy of a context keeps those that have ended since."""
+    return next((run for run in reversed(runs) if run in _all_runs), None)
 
 
 def selecting_run(kernel: str) -> Run | None:

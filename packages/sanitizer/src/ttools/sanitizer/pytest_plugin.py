@@ -150,6 +150,26 @@ class _Plugin:
             pytest.fail(_text(report), pytrace=False)
         return result
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Checks what the fixtures of a test launch as they end; what is new there is an error."""
+        sanitization = item.stash.get(_run, None)
+        if sanitization is None:
+            return (yield)
+        known = {(each.kind, each.location) for each in sanitization.session.findings}
+        try:
+            with sanitization:
+                result = yield
+        finally:
+            launches = sum(entry.count for entry in sanitization.launches)
+            item.user_properties.append((_LAUNCHES, launches))
+        report = _without_allowed(sanitization.report(fail_on=self.fail_on), item)
+        new = [each for each in report.findings if (each.kind, each.location) not in known]
+        report = replace(report, findings=tuple(new))
+        if report.failing:
+            pytest.fail(_text(report), pytrace=False)
+        return result
+
     def begin(self, item: pytest.Item, checks: str) -> Sanitization:
         """The sanitizer run of a test, not yet active."""
         from ttools.core.errors import UsageError
@@ -199,9 +219,6 @@ class _Plugin:
     def _finish(self, item: pytest.Item, sanitization: Sanitization) -> Report:
         """The report of a test without what its markers allow; travels with the test's result."""
         report = _without_allowed(sanitization.report(fail_on=self.fail_on), item)
-        launches = sum(entry.count for entry in report.launches)
-        if launches:
-            item.user_properties.append((_LAUNCHES, launches))
         if report.findings:
             item.add_report_section("call", _TITLE, _text(report))
         return report
@@ -218,9 +235,10 @@ class _Plugin:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Adds up what tests launched, wherever they ran."""
-        if report.when == "call":
-            launches = [value for name, value in report.user_properties if name == _LAUNCHES]
-            self._launches += sum(int(str(value)) for value in launches)
+        if report.when == "teardown":
+            counts = [value for name, value in report.user_properties if name == _LAUNCHES]
+            launches = sum(int(str(value)) for value in counts)
+            self._launches += launches
             self._tests += bool(launches)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
