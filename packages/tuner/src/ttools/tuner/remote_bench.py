@@ -112,7 +112,7 @@ class RemoteBench:
         left = set(self._begun.values())
         while left and (patience := self._patience()) > 0:
             left = wait(left, timeout=patience, return_when=FIRST_COMPLETED).not_done
-        return {key: None if f in left else _facts(key, f) for key, f in self._begun.items()}
+        return {key: _facts(key, future) for key, future in self._begun.items()}
 
     def _patience(self) -> float:
         """For how many more seconds compilation is waited for."""
@@ -253,7 +253,7 @@ class RemoteBench:
 
 
 def _facts(key: str, compiled: Future[Answer]) -> StaticFacts | None:
-    if compiled.cancelled() or compiled.exception() is not None:
+    if not compiled.done() or compiled.cancelled() or compiled.exception() is not None:
         return None
     told: Mapping[str, StaticFacts] = compiled.result().value or {}
     return told.get(key)
