@@ -13,15 +13,18 @@ import clean_library  # noqa: F401
 import clean_memory  # noqa: F401
 import clean_order  # noqa: F401
 import clean_values  # noqa: F401
+import compiled_cases  # noqa: F401
 import deadlock_cases  # noqa: F401
 import exchange_cases  # noqa: F401
 import form_cases  # noqa: F401
 import hint_cases  # noqa: F401
 import library_cases  # noqa: F401
+import library_value_cases  # noqa: F401
 import numeric_cases  # noqa: F401
 import order_cases  # noqa: F401
 import overflow_cases  # noqa: F401
 import paged_cases  # noqa: F401
+import phase_cases  # noqa: F401
 import program_cases  # noqa: F401
 import pytest
 import race_cases  # noqa: F401

@@ -245,10 +245,11 @@ class Builder:
 
 
 def _unnamed(location: SourceLocation | None) -> SourceLocation | None:
-    """The same place without its variable: what is inserted there is not what it holds."""
-    if location is None or location.name is None:
+    """The same place without its variables: what is inserted there is not what they hold."""
+    if location is None:
         return location
-    return replace(location, name=None)
+    callers = tuple(replace(call, name=None) for call in location.callers)
+    return replace(location, name=None, callers=callers)
 
 
 class Rewriter:

@@ -20,7 +20,12 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
-from ttools.sanitizer.deadlock import co_residency_finding, deadlock_finding, lock_order_findings
+from ttools.sanitizer.deadlock import (
+    co_residency_finding,
+    deadlock_finding,
+    doubtful,
+    lock_order_findings,
+)
 from ttools.sanitizer.launch_shadows import LaunchShadows
 from ttools.sanitizer.memory import memory_findings
 from ttools.sanitizer.options import SanitizeOptions
@@ -136,6 +141,8 @@ class CheckedLaunch:
         self.monitor = monitor
         if self._judges_more or monitor.fails:
             self.findings += self._judge(monitor)
+        if hangs and any(finding.kind.startswith("oob_") for finding in self.findings):
+            self.findings[0] = doubtful(self.findings[0])
         if before is not None:
             other = replace(options, order="random", seed=self.options.seed)
             if hangs:

@@ -6,6 +6,7 @@ Owns the words. Which locks are taken in opposite orders is `races`' business.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, Related
@@ -51,6 +52,12 @@ def deadlock_finding(error: KernelError, subject: Subject, launch: ObservedLaunc
         config=subject.config,
         help=error.help,
     )
+
+
+def doubtful(deadlock: Finding) -> Finding:
+    """The finding of a launch that accessed what is no tensor's, as it waited or before."""
+    note = "accesses outside of tensors were not made, which may be why it waits"
+    return replace(deadlock, notes=(*deadlock.notes, note), help="correct those accesses first")
 
 
 def co_residency_finding(

@@ -25,6 +25,7 @@ _HELP = {
     "misaligned": "the address must be a multiple of {size} bytes",
     "freed": "keep the tensor alive until the kernel has run",
     "unknown": "fill the table with the data_ptr() of tensors that are alive",
+    "near": "mask the access, or correct the length that the pointer is used with",
 }
 
 
@@ -112,7 +113,10 @@ class _Teller:
             return ()
         table = self._index_table()
         source = f" from `{table}`" if table else ""
-        message = f"a number that the address is made of is loaded here{source}"
+        what = "a number that the address is made of"
+        if self.table >= 0 and self.table == self.index.parameter:
+            what = "the pointer"
+        message = f"{what} is loaded here{source}"
         return (Related(message=message, location=self.index.location),)
 
     def _index_table(self) -> str | None:
@@ -157,10 +161,11 @@ class _Teller:
         if freed is not None:
             notes = (f"address {address:#x} was in {freed}, which is freed",)
             return "use_after_free", f"{noun} of freed memory by a pointer", notes, _HELP["freed"]
-        near = self.addresses.near(address) or "belongs to no tensor that this run has seen"
-        notes = (f"address {address:#x} {near}",)
+        near = self.addresses.near(address)
+        place = near or "belongs to no tensor that this run has seen"
+        notes = (f"address {address:#x} {place}",)
         kind = f"oob_{self.site.kind}"
-        help_line = self._advice() if self.site.choices else _HELP["unknown"]
+        help_line = self._advice() if self.site.choices else _HELP["near" if near else "unknown"]
         return kind, f"out-of-bounds {noun} by a computed pointer", notes, help_line
 
     def _advice(self) -> str:

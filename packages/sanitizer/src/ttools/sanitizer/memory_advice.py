@@ -19,15 +19,21 @@ from ttools.interpreter.region import Region
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
 _DESCRIPTOR = "a descriptor leaves out what is outside its own shape: give it the tensor's"
 _STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
-_NEGATIVE = "mask what lies before the first element, too, for example with `{variable} >= 0`"
+_NEGATIVE = "mask what lies before the first element, too{below}"
 _LOADED = "mask the {access} where the index from `{table}` is outside, or correct `{table}`"
+_LOADED_MASKED = (
+    "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
+    "tensor, or correct `{table}`"
+)
 _MASKED = "the mask lets lanes through that are outside; compare with the bound of this tensor"
-_SCALAR = "make the {access} only where its index is inside, for example with `mask={variable} < n`"
+_SCALAR = (
+    "make the {access} only where its index is inside, for example with `mask={index} < {bound}`"
+)
 _TILE = (
     "mask the {access} along each axis, for example with "
     "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
 )
-_LANES = "mask the {access}, for example with `mask={variable} < n`"
+_LANES = "mask the {access}, for example with `mask={index} < {bound}`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +60,12 @@ class Outside:
 def advice(outside: Outside) -> str:
     """One sentence."""
     site, argument = outside.site, outside.argument
+    index, below = _index_name(site), _negative(outside)
     return _form(outside).format(
         access=site.kind,
-        variable=_negative(outside) or _index_name(site),
+        index=index,
+        bound="n" if index != "n" else "size",
+        below=f", for example with `{below} >= 0`" if below else ": an index is negative there",
         table=outside.table,
         name=argument.name if argument else "",
         strides=_tuple(argument.strides) if argument and argument.strides is not None else "",
@@ -74,7 +83,7 @@ def _form(outside: Outside) -> str:
     if region is not None and outside.address < region.storage[0]:
         return _NEGATIVE
     if site.masked:
-        return _MASKED
+        return _MASKED if outside.table is None else _LOADED_MASKED
     wide = sum(extent > 1 for extent in site.shape)
     return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ttools.core.location import chain_of
 from ttools.interpreter.emit.event import variable_name
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.rewriting import Builder, with_element
@@ -113,9 +114,27 @@ def values_shown(
             continue
         if shape_of(value.type) not in ((), shape):
             continue  # what a reduction takes has no lane for each of its results
-        shown = _moved(stand.b, value, way, stand.condition)
-        if shown is not None:
-            yield _name(value) or fallback, shown
+        known = _name(value)
+        for name, part in [(known or fallback, value), *(() if known else _inputs(value))]:
+            shown = _moved(stand.b, part, way, stand.condition)
+            if shown is not None:
+                yield name, shown
+
+
+def _inputs(value: Value) -> list[tuple[str, Value]]:
+    """The variables that one without a name is computed from lane by lane, a few of them."""
+    found: dict[str, Value] = {}
+    pending = [value]
+    for _ in range(_FAR):
+        if not pending or len(found) == _MOST_SHOWN:
+            break
+        part = _unspread(pending.pop(0))
+        definition = part.defining_op
+        if part is not value and (name := _name(part)) and not _is_constant(part):
+            found.setdefault(name, part)
+        elif definition is not None and is_lanewise(definition):
+            pending += definition.operands
+    return list(found.items())
 
 
 def _is_constant(value: Value) -> bool:
@@ -138,7 +157,23 @@ def _name(value: Value) -> str:
     ):
         value = definition.operands[0]
         definition = value.defining_op
-    return variable_name(value)
+    return variable_name(value) or _returned_name(value)
+
+
+def _returned_name(value: Value) -> str:
+    """The variable that holds what a function returned, which was inlined."""
+    users = [user.location for user, _ in value.uses if user.location is not None]
+    around = [place for user in users for place in chain_of(user)]
+    for call in chain_of(value.location)[1:] if value.location is not None else ():
+        inside = any(
+            (place.file, place.name, place.callers) == (call.file, call.name, call.callers)
+            for place in around
+        )
+        if inside:
+            return ""  # only a part of what is assigned there
+        if call.name:
+            return call.name
+    return ""
 
 
 # ---- from the lanes of a value to those of a check
