@@ -31,12 +31,18 @@ def by_hand(row: Recorded) -> Mapping[str, Any] | None:
     """What the rules of `ttools.tuner.heuristics` say; None for kernels without one."""
     if row.kernel == "gelu":
         return {"BLOCK": elementwise_block(row.shape["n"]), "TURNS": 1, "num_warps": 4}
-    if row.kernel.startswith("matmul"):
+    if "matmul" in row.kernel:
         itemsize = 1 if row.kernel.endswith("fp8") else 2
-        found = matmul_blocks(*row.shape.values(), itemsize=itemsize)
+        sizes = key_of(row)
+        found = matmul_blocks(sizes["M"], sizes["N"], sizes["K"], itemsize=itemsize)
         names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
         return dict(zip(names, found, strict=True))
     return None
+
+
+def key_of(row: Recorded) -> Mapping[str, int]:
+    """What a rule knows: what the kernel is passed, not the grid."""
+    return next(each.key_of(row.shape) for each in PROBLEMS if each.name == row.kernel)
 
 
 def slowdown(row: Recorded, wanted: Mapping[str, Any]) -> float:
@@ -57,9 +63,7 @@ def entry_of(row: Recorded, device: str) -> Entry:
         trials.append(
             Trial(values=each.values, status="ok" if samples else "failed", samples=samples)
         )
-    # A rule knows what the kernel is passed, not the grid.
-    names = next(each.key for each in PROBLEMS if each.name == row.kernel)
-    key = json.dumps({**{name: row.shape[name.lower()] for name in names}, "dtypes": []})
+    key = json.dumps({**key_of(row), "dtypes": []})
     problem = Problem(kernel=row.kernel, source="", key=key, device=device, versions="")
     return Entry(problem=problem, trials=trials)
 

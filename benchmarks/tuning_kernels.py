@@ -142,12 +142,15 @@ def gelu_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr, TURNS: tl.constex
         tl.store(out_ptr + offsets, (gelu * y).to(tl.float16), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["groups", "M"])
 def grouped_matmul_kernel(
-    a_table, b_table, c_table, heights, N, K,
+    a_table, b_table, c_table, heights, groups, M, N, K,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Products of one weight each for groups of rows; tables have the addresses of the matrices."""
+    """Products of one weight each for groups of rows; tables have the addresses of the matrices.
+
+    `groups` and `M`, the most rows of one, make the grid. They are passed for tuning to key on.
+    """
     group = tl.program_id(1)
     height = tl.load(heights + group)
     columns = tl.cdiv(N, BLOCK_N)

@@ -39,6 +39,7 @@ class TuningProblem:
         more_shapes: further ones, for rules and for searches that know other shapes.
         inputs: arguments by name, and the grid, of a shape.
         keeps: whether a combination is one that somebody would write down.
+        sizes: what the key calls the sizes of a shape, where that is not their names.
     """
 
     name: str
@@ -49,6 +50,12 @@ class TuningProblem:
     more_shapes: Sequence[Mapping[str, int]]
     inputs: Callable[..., tuple[dict[str, Any], Callable[[Mapping[str, Any]], tuple[int, ...]]]]
     keeps: Callable[[Mapping[str, Any]], bool] = lambda values: True
+    sizes: Callable[..., Mapping[str, int]] = dict
+
+    def key_of(self, shape: Mapping[str, int]) -> dict[str, int]:
+        """The key of a shape's launch, without its dtypes."""
+        sizes = {name.lower(): size for name, size in self.sizes(**shape).items()}
+        return {name: sizes[name.lower()] for name in self.key}
 
     def configs(self) -> list[Any]:
         """All configurations, the last parameter running fastest."""
@@ -109,11 +116,19 @@ def _gelu(n: int) -> Any:
     return arguments, lambda meta: (triton.cdiv(n, meta["BLOCK"] * meta["TURNS"]),)
 
 
-def _grouped(groups: int, m: int, n: int, k: int) -> Any:
+def _heights(groups: int, m: int) -> list[int]:
     """Groups of 0.5 to 1.5 times `m` rows."""
+    return [m // 2 + m * (7 * group % groups) // max(1, groups - 1) for group in range(groups)]
+
+
+def _grouped_sizes(groups: int, m: int, n: int, k: int) -> Mapping[str, int]:
+    return {"groups": groups, "M": max(_heights(groups, m)), "N": n, "K": k}
+
+
+def _grouped(groups: int, m: int, n: int, k: int) -> Any:
     import torch
 
-    heights = [m // 2 + m * (7 * group % groups) // max(1, groups - 1) for group in range(groups)]
+    heights = _heights(groups, m)
     tables = {
         "a_table": [torch.randn(height, k, device="cuda").half() for height in heights],
         "b_table": [torch.randn(k, n, device="cuda").half() for _ in heights],
@@ -124,13 +139,14 @@ def _grouped(groups: int, m: int, n: int, k: int) -> Any:
         for name, matrices in tables.items()
     }
     arguments |= {"heights": torch.tensor(heights, dtype=torch.int32, device="cuda")}
+    arguments |= _grouped_sizes(groups, m, n, k)
     _alive.append(tables)
 
     def grid(meta: Mapping[str, Any]) -> tuple[int, ...]:
         tiles = triton.cdiv(max(heights), meta["BLOCK_M"]) * triton.cdiv(n, meta["BLOCK_N"])
         return tiles, groups
 
-    return arguments | {"N": n, "K": k}, grid
+    return arguments, grid
 
 
 #: Matrices that only tables of addresses lead to, of the latest launches.
@@ -247,7 +263,7 @@ PROBLEMS = (
     TuningProblem(
         name="grouped_matmul",
         kernel=grouped_matmul_kernel,
-        key=("N", "K"),
+        key=("groups", "M", "N", "K"),
         space={
             "BLOCK_M": (64, 128),
             "BLOCK_N": (64, 128),
@@ -262,5 +278,6 @@ PROBLEMS = (
         ),
         more_shapes=MORE_SHAPES["grouped_matmul"],
         inputs=_grouped,
+        sizes=_grouped_sizes,
     ),
 )

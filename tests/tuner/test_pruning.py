@@ -42,6 +42,8 @@ KERNELS: dict[str, tuple[dict[str, str], list[dict[str, Any]]]] = {
             "b_table": TABLE,
             "c_table": TABLE,
             "heights": "*i32",
+            "groups": WORD,
+            "M": WORD,
             "N": WORD,
             "K": WORD,
         },

@@ -19,7 +19,13 @@ from ttools.tuner import heuristics
 from ttools.tuner.problem import Problem
 from ttools.tuner.rules.document import _read as _read_row
 from ttools.tuner.rules.document import read_rules, rules_text
-from ttools.tuner.rules.features import Feature, facts_of, features_of, tile_sides
+from ttools.tuner.rules.features import (
+    Feature,
+    facts_of,
+    features_of,
+    tile_features_of,
+    tile_sides,
+)
 from ttools.tuner.rules.python import module_text
 from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
 from ttools.tuner.store import Entry
@@ -158,16 +164,16 @@ def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
 H200 = "cuda: NVIDIA H200 (sm_90)"
 
 
-def product_tuning(m: int, n: int, device: str = H200) -> Entry:
+def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> Entry:
     """Large tiles are best unless they leave multiprocessors idle in their last turn."""
-    tiles = -(-m // 128) * -(-n // 128)
+    tiles = -(-m // 128) * -(-n // 128) * math.prod(groups.values())
     turns = -(-tiles // 132)
     costs = {128: 2.0 * turns, 64: 0.6 * -(-4 * tiles // 132)}
     trials = [
         Trial(values={"BLOCK_M": side, "BLOCK_N": side}, status="ok", samples=(cost,) * 9)
         for side, cost in costs.items()
     ]
-    key = json.dumps({"M": m, "N": n, "dtypes": ["float16"]})
+    key = json.dumps({**groups, "M": m, "N": n, "dtypes": ["float16"]})
     problem = Problem(kernel="mm_kernel", source="s", key=key, device=device, versions="v")
     return Entry(problem=problem, trials=trials)
 
@@ -206,6 +212,53 @@ def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> Non
     assert again == product_rules
     facts = {"M": m, "N": n, "multiprocessors": 132}
     assert scope["choose_for_mm_kernel"]({"M": m, "N": n}) == again.choose(facts)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 64), st.integers(1, 4000), st.integers(1, 4000)),
+        min_size=2,
+        max_size=5,
+    ),
+    st.sampled_from(("groups", "Batch", "heads", "experts")),
+)
+def test_each_of_several_alike_has_tiles_of_its_own(
+    shapes: list[tuple[int, int, int]], name: str
+) -> None:
+    facts = [{name: c, "M": m, "N": n, "multiprocessors": 132} for c, m, n in shapes]
+    asked = tile_features_of(facts, [{"BLOCK_M": 128, "BLOCK_N": 64}])
+    grids = [c * -(-m // 128) * -(-n // 64) for c, m, n in shapes]
+    for feature in asked:
+        names = dict(zip(feature.names, feature.value, strict=True))
+        assert names[name] == 1
+        for own in facts:
+            count = math.prod(-(-own[each] // side) for each, side in names.items())
+            waves = -(-count // 132)
+            wanted = waves if feature.kind == "waves" else count / (waves * 132)
+            assert feature.answer(own) == pytest.approx(wanted)
+    if (
+        len(set(grids)) > 1
+        and min(len({m for _, m, _ in shapes}), len({n for *_, n in shapes})) > 1
+    ):
+        assert {feature.names for feature in asked} == {("M", "N", name)}
+
+
+def test_rules_of_grouped_products_ask_for_the_tiles_of_all_groups() -> None:
+    shapes = [(g, 128 * m, 128 * n) for g in (1, 3, 8) for m in (4, 11) for n in (4, 12, 16)]
+    (rules,) = synthesise([product_tuning(m, n, groups=g) for g, m, n in shapes])
+    asked = [split.feature for split in splits(rules.tree)]
+    assert any(each.kind in ("waves", "fill") and "groups" in each.names for each in asked)
+    assert rules.regret.held_out_mean is not None
+    assert rules.regret.held_out_mean < 0.05
+    text = module_text([rules])
+    assert '(args["groups"], 1)' in text
+    scope: dict[str, Any] = {}
+    exec(compile(text, "rules.py", "exec"), scope)
+    for g, m, n in shapes:
+        facts = {"groups": g, "M": m, "N": n}
+        wanted = rules.choose({**facts, "multiprocessors": 132})
+        assert scope["choose_for_mm_kernel"](facts) == wanted
 
 
 def test_sides_of_tiles_are_told_by_their_names() -> None:

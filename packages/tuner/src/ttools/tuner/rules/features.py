@@ -24,6 +24,8 @@ DTYPES, DEVICE, MULTIPROCESSORS = "dtypes", "device", "multiprocessors"
 _MOST_SIDES = 3
 #: Words in the names of parameters that are no sides of tiles, though they name a number.
 _NO_SIDES = frozenset({"group", "groups", "num", "split", "stages", "warps"})
+#: Numbers of things of one size, each of which has tiles of its own: a grid of as many more.
+_COUNTS_OF_ALIKE = frozenset({"batch", "batches", "experts", "groups", "heads"})
 #: Parameters that are the side of a tile of the only number that no other names.
 _LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
@@ -114,19 +116,24 @@ def tile_features_of(
 
     Args:
         facts: of launches; there are no such questions unless all tell the multiprocessors.
-        configs: whose sides of tiles are asked about, see `tile_sides`.
+        configs: whose sides of tiles are asked about, see `tile_sides`. Numbers of groups, batches,
+            heads count their tiles so many times.
     """
     if not all(MULTIPROCESSORS in each for each in facts):
         return []
-    sides = tile_sides(_differing(_numbers(facts), facts), configs[0])
+    numbers = _numbers(facts)
+    alike = tuple(name for name in numbers if name.lower() in _COUNTS_OF_ALIKE)
+    tiled = [name for name in _differing(numbers, facts) if name not in alike]
+    sides = tile_sides(tiled, configs[0])
     found: dict[Feature, None] = {}
     for count in range(min(2, len(sides)), min(_MOST_SIDES, len(sides)) + 1):
         for names in itertools.combinations(sides, count):
             for config in configs:
                 tile = tuple(config.get(sides[name]) for name in names)
                 if all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}:
-                    found[Feature("waves", names, tile)] = None
-                    found[Feature("fill", names, tile)] = None
+                    own = (*names, *alike), (*tile, *(1 for _ in alike))
+                    found[Feature("waves", *own)] = None
+                    found[Feature("fill", *own)] = None
     return _differing_features(found, facts)
 
 
