@@ -239,7 +239,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
     assert process.returncode == 130, err
     assert "note: interrupted\n" in err
     assert "Traceback" not in err
-    assert "(1 configurations tried, interrupted)" in out
+    assert "(1 configuration tried, interrupted)" in out
     assert "winner" in out
     shown = ttools("tune", "show", "ttools-tunings.sqlite", "--format", "json")
     (problem,) = problems(shown)

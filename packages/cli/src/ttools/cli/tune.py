@@ -225,13 +225,15 @@ def _report(
 
 
 def _tell(run: TuningRun, store: Path, only: Sequence[str]) -> None:
+    from ttools.core.reports.report import counted
+
     session = run.session
     for kernel in session.single:
         say("note", f"`{kernel}` has a single configuration, so there was nothing to tune")
     if session.results:
         tried = sum(len(result.trials) for result in session.results)
         new = sum(len(result.new) for result in session.results)
-        say("note", f"{tried} configurations, {new} of them tried now; see {store}")
+        say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
     elif not session.clock.launches:
         which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
         say("note", f"no Triton kernel{which} was launched, so nothing was tuned")

@@ -70,11 +70,13 @@ def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
 
 
 def _table(entry: Entry) -> Table:
+    from ttools.core.reports.report import counted
+
     problem = entry.problem
     state = "" if entry.complete else ", interrupted"
-    count = len(entry.trials)
+    tried = counted(len(entry.trials), "configuration")
     table = Table(
-        title=escape(f"{problem} ({count} configurations tried{state})"),
+        title=escape(f"{problem} ({tried} tried{state})"),
         title_justify="left",
         caption=escape(f"{problem.device}; {problem.versions}"),
         caption_justify="left",
