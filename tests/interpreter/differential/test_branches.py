@@ -12,7 +12,8 @@ from number_formats import Array
 
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.emit.schedule import Plan, make_plan
+from ttools.interpreter.emit.plan import Plan
+from ttools.interpreter.emit.schedule import make_plan
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.parser import parse_module
 

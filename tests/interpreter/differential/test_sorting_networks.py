@@ -16,7 +16,8 @@ from ttools.interpreter import interpret
 from ttools.interpreter.emit.effects import Provenance, memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.emit.schedule import Plan, make_plan
+from ttools.interpreter.emit.plan import Plan
+from ttools.interpreter.emit.schedule import make_plan
 from ttools.interpreter.jit import QUICK
 from ttools.interpreter.parser import parse_module
 
