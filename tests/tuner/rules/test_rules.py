@@ -130,6 +130,7 @@ def test_the_module_is_python_and_runs(tmp_path: Path) -> None:
     assert scope["choose_for_add_kernel"]({"n": 100}) == {"BLOCK": 64, "num_warps": 4}
     assert scope["choose_for_add_kernel"]({"n": 10**7})["BLOCK"] == 1024
     assert "For shapes that were left out: 12.2% on average, 100.0% at worst." in text
+    assert "    Measured: n from 100 to 5_000_000.\n" in text
     launch(scope["add_kernel_heuristics"](add_kernel))
 
 
@@ -138,6 +139,12 @@ def test_rules_from_json_decorate_a_kernel(tmp_path: Path) -> None:
     found = synthesise([by_size(n) for n in SIZES])
     path.write_text(rules_text(found))
     assert list(read_rules(path).values()) == found
+    assert found[0].ranges == {"n": (100, 5_000_000)}
+    (row,) = json.loads(path.read_text())["rules"]
+    del row["ranges"]  # as they were written before ranges were told
+    older = tmp_path / "older.json"
+    older.write_text(json.dumps({"schema": "ttools.tuning-rules/1", "rules": [row]}))
+    assert read_rules(older)["add_kernel"].ranges == {}
     launch(decorator(path)(add_kernel))
     with pytest.raises(UsageError, match="no rules for `other_kernel`, only for add_kernel"):
         decorator(str(path))(other_kernel)

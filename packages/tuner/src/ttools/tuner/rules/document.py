@@ -45,12 +45,14 @@ def read_rules(path: Path) -> dict[str, Rules]:
     data = read_json_document(path, SCHEMA, "file of rules")
     try:
         return {row["kernel"]: _read(row) for row in data["rules"]}
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"`{path}` is damaged: {error}") from error
 
 
 def _read(row: dict[str, Any]) -> Rules:
-    return Rules(**{**row, "tree": _read_tree(row["tree"]), "regret": Regret(**row["regret"])})
+    ranges = {name: (least, most) for name, (least, most) in row.get("ranges", {}).items()}
+    known = {"tree": _read_tree(row["tree"]), "regret": Regret(**row["regret"]), "ranges": ranges}
+    return Rules(**{**row, **known})
 
 
 def _read_tree(data: dict[str, Any]) -> Tree:

@@ -109,6 +109,14 @@ def features_of(facts: Sequence[Mapping[str, Any]]) -> list[Feature]:
     return _differing_features(found, facts)
 
 
+def ranges_of(facts: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
+    """The least and the greatest of each number."""
+    return {
+        name: (min(each[name] for each in facts), max(each[name] for each in facts))
+        for name in _numbers(facts)
+    }
+
+
 def tile_features_of(
     facts: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]]
 ) -> list[Feature]:

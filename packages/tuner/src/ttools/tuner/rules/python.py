@@ -99,7 +99,7 @@ def choose_for_{name}(args):
     """Made of {rules.tunings} tunings on {devices}.
 
     Slower than the best one measured: {own.mean:.1%} on average, {own.worst:.1%} at worst.
-    {held}
+    {held}{_ranges(rules)}
     """
 {_statements(rules.tree, f"{name.upper()}_CONFIGS", "    ")}
 
@@ -110,6 +110,14 @@ def choose_for_{name}(args):
     }}
 )
 '''
+
+
+def _ranges(rules: Rules) -> str:
+    told = [
+        f"{name} {least:_}" if least == most else f"{name} from {least:_} to {most:_}"
+        for name, (least, most) in rules.ranges.items()
+    ]
+    return f"\n    Measured: {', '.join(told)}." if told else ""
 
 
 def _statements(tree: Tree, configs: str, indent: str) -> str:

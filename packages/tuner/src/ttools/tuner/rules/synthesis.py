@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ttools.tuner.rules.features import (
     Feature,
     facts_of,
     features_of,
+    ranges_of,
     tile_features_of,
 )
 from ttools.tuner.rules.growth import Node, followed, grown
@@ -92,6 +93,8 @@ class Rules:
         devices: that its tunings were made on.
         tunings: how many these are.
         multiprocessors: of the first of the devices; None if it is unknown.
+        ranges: the least and the greatest of each number in the keys of its tunings: for launches
+            outside it is a guess.
     """
 
     kernel: str
@@ -101,6 +104,7 @@ class Rules:
     devices: Sequence[str]
     tunings: int
     multiprocessors: int | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         """The configuration for a launch."""
@@ -201,6 +205,7 @@ def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
         devices=list(dict.fromkeys(str(each.facts["device"]) for each in tunings)),
         tunings=len(tunings),
         multiprocessors=tunings[0].facts.get(MULTIPROCESSORS),
+        ranges=ranges_of([each.facts for each in tunings]),
     )
 
 
