@@ -445,5 +445,5 @@ def test_stores_are_compared_shown_as_a_page_and_made_rules_of(
     rules = ttools("tune", "rules", "old.sqlite")
     assert rules.returncode == 0, rules.stderr
     assert "def choose_for_sum_kernel(args):" in rules.stdout
-    assert "note: sum_kernel: 1 configurations for 1 tunings" in rules.stderr
+    assert "note: sum_kernel: 1 configuration for 1 tuning," in rules.stderr
     compile(rules.stdout, "rules.py", "exec")

@@ -68,6 +68,17 @@ def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() ->
     assert "differs from the reference" in result.notes[0]
 
 
+def test_outputs_without_a_number_are_told() -> None:
+    with TuningRun(HERE) as run:
+        kernel_of(config(16), config(128))[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](
+            torch.full((100,), torch.nan), torch.ones(100), 100
+        )
+    (result,) = run.session.results
+    (note,) = result.notes
+    assert result.winner is not None
+    assert note.startswith("`total_ptr`: every element is NaN, whatever the configuration")
+
+
 def test_scratch_memory_is_not_compared() -> None:
     options = TuneOptions(workers=0, checks=Checks(scratch=("total_ptr",)))
     with TuningRun(options) as run:

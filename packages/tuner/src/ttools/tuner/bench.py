@@ -19,7 +19,7 @@ from ttools.sanitizer import sanitize
 from ttools.sanitizer.launch_state import LaunchState
 from ttools.sanitizer.uninitialised import UninitialisedMemory
 from ttools.tuner.clock import Clock
-from ttools.tuner.comparison import compare
+from ttools.tuner.comparison import compare, unjudged
 from ttools.tuner.confidence import median_interval
 from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.pointees import Pointees, pointees_of
@@ -119,13 +119,14 @@ class Bench:
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
         self._expected: Mapping[str, Any] = {}
+        self._unjudged = ""
         self.reference = ""
         if checks.reference:
             function = load_reference(checks.reference)
             expected = expected_outputs(
                 checks.reference, function, launch.arguments, self._pointees.tensors
             )
-            self.reference, self._expected = checks.reference, expected
+            self._compare_with(checks.reference, expected)
         self.first_error: Exception | None = None
 
     @property
@@ -228,12 +229,16 @@ class Bench:
             self.first_error = self.first_error or error
             return self._trial(candidate, "failed", reason_of(error))
         if not self.reference:
-            self.reference, self._expected = candidate.key, outputs
+            self._compare_with(candidate.key, outputs)
         if self._checks.reference:  # it need not tell of all that is written, but of no less
             now = {**self._launch.arguments, **self._pointees.tensors}
             outputs = {name: outputs.get(name, now[name]) for name in self._expected}
         wrong = compare(self._expected, outputs, self._checks.rtol)
-        return self._trial(candidate, "wrong" if wrong else "ok", wrong or "")
+        return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._unjudged)
+
+    def _compare_with(self, reference: str, outputs: Mapping[str, Any]) -> None:
+        self.reference, self._expected = reference, outputs
+        self._unjudged = unjudged(outputs)
 
     def _trial(self, candidate: Candidate, status: Status, reason: str) -> Trial:
         return Trial(

@@ -51,6 +51,20 @@ def compare(
     return None
 
 
+def unjudged(reference: Mapping[str, Any]) -> str:
+    """Which of these outputs comparisons say nothing about, having no number; empty if none."""
+    import torch
+
+    names = [
+        f"`{name}`"
+        for name, tensor in reference.items()
+        if tensor.is_floating_point()
+        and tensor.numel()
+        and bool(torch.isnan(tensor.to(torch.float32)).all())
+    ]
+    return f"{', '.join(names)}: every element is NaN" if names else ""
+
+
 def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> str | None:
     import torch
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.report import counted
 from ttools.tuner.expressions import Expression
 
 if sys.version_info >= (3, 11):
@@ -54,7 +55,7 @@ class Space:
 
     def __str__(self) -> str:
         if self.combinations == len(self.configs):
-            return f"{self.combinations:,} configurations"
+            return counted(self.combinations, "configuration")
         return f"{len(self.configs):,} of {self.combinations:,} combinations meet the conditions"
 
     def triton_configs(self) -> list[Any]:

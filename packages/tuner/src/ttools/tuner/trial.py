@@ -90,7 +90,7 @@ class Trial:
     Attributes:
         values: of the configuration.
         status: see `Status`.
-        reason: why it cannot win; empty for `ok`.
+        reason: why it cannot win; of `ok` which outputs could not be judged, if any.
         samples: seconds of the timed runs, in their order.
         predicted: seconds on the target by the cost model; None without a target.
         resources: static ones on the target; empty without one.

@@ -223,6 +223,13 @@ class Tuning:
             self._result.final = {chosen[0].key: list(self._result.trials[chosen[0].key].samples)}
 
     def _warn(self) -> None:
+        doubts = (t.reason for t in self._result.trials.values() if t.status == "ok" and t.reason)
+        doubt = next(doubts, None)
+        if doubt is not None:
+            self._result.notes.append(
+                f"{doubt}, whatever the configuration, so comparing them shows nothing: see "
+                "whether the launch has the inputs it should"
+            )
         others = [t for key, t in self._result.trials.items() if key != self._result.reference]
         if len(others) > 1 and all(trial.status == "wrong" for trial in others):
             self._result.notes.append(

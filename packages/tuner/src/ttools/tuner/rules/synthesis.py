@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.report import counted
 from ttools.tuner.rules.features import (
     MULTIPROCESSORS,
     Feature,
@@ -116,7 +117,8 @@ class Rules:
         if own.held_out_mean is not None and own.held_out_worst is not None:
             held = f"; of shapes left out {own.held_out_mean:.1%}, worst {own.held_out_worst:.1%}"
         return (
-            f"{self.kernel}: {len(self.configs)} configurations for {self.tunings} tunings, "
+            f"{self.kernel}: {counted(len(self.configs), 'configuration')} for "
+            f"{counted(self.tunings, 'tuning')}, "
             f"slower than the best by {own.mean:.1%} on average, worst {own.worst:.1%}{held}"
         )
 
