@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.emit.callback import GRID, call_back, field
+from ttools.interpreter.emit.callback import GRID, call_back, field, leave_unless_zero
 from ttools.interpreter.emit.chunk import Chunk, Coords, origin, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.llvm import register_type
@@ -169,12 +169,7 @@ def call(e: Emitter, op: Operation) -> None:
             arguments.append(f"ptr {_address(e, e.slot(result))}")
     answer = b.emit(f"call {callee.return_type} @{callee.symbol}({', '.join(arguments)})")
     status = b.emit(f"extractvalue {callee.return_type} {answer}, 0")
-    stop = b.emit(f"icmp ne i32 {status}, 0")
-    leave, stay = b.label("leave"), b.label("stay")
-    b.cond_branch(stop, leave, stay)
-    b.start(leave)
-    e.abandon()
-    b.start(stay)
+    leave_unless_zero(e, status)
     position = 1
     for result in op.results:
         if not result.is_tensor:
