@@ -34,3 +34,16 @@ def test_every_lane_outside_counts_once(
     outside = [sum(not 0 <= offset < size for offset in offsets) for size in sizes]
     expected = {"oob_load": outside[0], "oob_store": outside[1]}
     assert found == {kind: count for kind, count in expected.items() if count}
+
+
+@pytest.mark.parametrize("places", [2, 40])
+def test_bounds_are_those_of_the_tensors_of_each_launch(places: int) -> None:
+    # Of the places that tensors move between only the latest are remembered.
+    tensors = [torch.zeros(16 - n % 3) for n in range(places)]
+    with sanitize() as report:
+        for _ in range(3):
+            for x in tensors:
+                strided_copy[(1,)](x, x, 0, 1, BLOCK=16)
+    outside = 3 * sum(n % 3 for n in range(places))
+    found = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
+    assert found == {"oob_load": outside, "oob_store": outside}

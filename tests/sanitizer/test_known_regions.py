@@ -84,6 +84,22 @@ def test_a_change_of_a_tensor_is_seen(change):
     assert (again is first) == (change is _same) == (found == [0, 2])
 
 
+@pytest.mark.parametrize(("places", "looked_up"), [(3, 3), (100, 200)])
+def test_of_places_that_tensors_move_between_a_few_are_known(places, looked_up):
+    tensors = [torch.zeros(n + 1) for n in range(places)]
+    known, found = KnownRegions(), []
+
+    def find(index):
+        found.append(index)
+        return region_of(*launch.arguments, *launch.values)
+
+    for x in tensors * 2:
+        launch = observed([x], ["*fp32"])
+        assert known.regions(launch, find) == [region_of(x, x)]
+        assert launch.raw_parameters == [x.data_ptr()]
+    assert len(found) == looked_up
+
+
 def test_what_is_no_tensor_is_looked_up_each_time():
     launch = observed([4096], ["*fp32"])
     found = []

@@ -39,6 +39,14 @@ def test_every_arrangement_of_three_arguments_over_two_storages() -> None:
         assert finder.facts(values).readonly == expected
 
 
+def test_facts_are_those_of_each_launch_however_many_storages_there_are() -> None:
+    storages = [torch.zeros(8) for _ in range(7)]
+    finder = FactFinder(effects(1), frozenset({0, 1}))
+    for _ in range(2):
+        for x, y in product(storages, repeat=2):
+            assert finder.facts([x, y]).readonly == (frozenset() if x is y else {0})
+
+
 def test_nothing_is_known_of_raw_addresses() -> None:
     x, y = torch.zeros(8), torch.zeros(8)
     finder = FactFinder(effects(1), frozenset({0, 1}))

@@ -15,6 +15,8 @@ from ttools.interpreter.emit.module import Facts, MemoryEffects
 Extent: TypeAlias = "tuple[int, int] | None"
 
 _NOTHING = Facts()
+#: Results of calls move between a few places, so a kernel's launches have a few sets of storages.
+_MOST_KNOWN = 16
 
 
 def storage_extent(argument: Any) -> Extent:
@@ -62,8 +64,7 @@ class FactFinder:
         )
         self._looked_at = self._written + self._candidates
         self._interned: dict[frozenset[int], Facts] = {}
-        # Most launches have the storages of the last one.
-        self._last: tuple[Sequence[Extent], Facts] = ((), _NOTHING)
+        self._known: dict[tuple[Extent, ...], Facts] = {}
 
     def facts(self, arguments: Sequence[Any]) -> Facts:
         """The facts of one launch.
@@ -73,11 +74,12 @@ class FactFinder:
         """
         if not self._candidates:
             return _NOTHING
-        extents = [storage_extent(arguments[index]) for index in self._looked_at]
-        known, facts = self._last
-        if extents != known:
-            facts = self._facts(extents)
-            self._last = extents, facts
+        extents = tuple([storage_extent(arguments[index]) for index in self._looked_at])
+        facts = self._known.get(extents)
+        if facts is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            facts = self._known[extents] = self._facts(extents)
         return facts
 
     def _facts(self, extents: Sequence[Extent]) -> Facts:

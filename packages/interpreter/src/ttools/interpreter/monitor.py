@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from ttools.interpreter.watch_interface import Watch
 
 _NO_PROGRAM = 2**63 - 1
+#: Results of calls move between a few places: so many sets of regions stay laid out.
+_MOST_SPARE = 4
 _TURNS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
 
 
@@ -108,19 +110,24 @@ class SiteTable:
             place += 4 * len(row)
         self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
         self._spare: list[_Block] = []
+        # A monitor may be collected, and give its memory back, while another takes some.
+        self._lock = threading.RLock()
 
-    def take(self, size: int) -> _Block:
-        """Memory for a monitor, to be given back."""
-        try:
-            block = self._spare.pop()
-        except IndexError:
-            return _Block(size)
-        return block if len(block.bytes) >= size else _Block(size)
+    def take(self, size: int, regions: Sequence[Region]) -> _Block:
+        """Memory for a monitor, to be given back; it may describe the regions already."""
+        with self._lock:
+            spare = self._spare
+            for n, block in enumerate(spare):
+                if block.regions == regions and len(block.bytes) >= size:
+                    return spare.pop(n)
+            oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
+        return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
 
     def give_back(self, block: _Block) -> None:
-        """Keeps the memory of a monitor that is gone for the next one."""
-        if not self._spare:
-            self._spare.append(block)
+        """Keeps the memory of a monitor that is gone for a next one."""
+        with self._lock:
+            if len(self._spare) < _MOST_SPARE:
+                self._spare.append(block)
 
 
 class _Block:
@@ -175,11 +182,10 @@ class Monitor:
         self.table = table
         self._keep: list[Any] = []
         size = MONITOR_BYTES + len(table.counters) + 8 + len(regions) * REGION_BYTES
-        self._block = table.take(size + 16 * len(allocations))
+        self._block = table.take(size + 16 * len(allocations), regions)
         self.address = self._block.address
-        # The arguments of most launches are those of the last one.
-        known = self._block.regions
-        if allocations or (regions is not known and regions != known):
+        # The arguments of most launches are those of an earlier one.
+        if allocations or self._block.regions != regions:
             self._lay_out(regions, allocations)
         block = self._block.bytes
         _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)

@@ -56,7 +56,7 @@ class ObservedLaunch:
         eagerly: runs the programs that it is told, in the language of `selection`, as Python on
             `values`; None where there is no Python source.
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
-        host_line: `file:line` of the launch, where the caller's frames do not tell.
+        host_line: `file:line` of the launch, where it is known.
         confined: whether accesses outside the arguments are never made, whoever observes: the
             kernel is a stranger's.
         monitor: what the last execution observed.

@@ -6,7 +6,7 @@ Must not know what came of other launches, nor how findings are written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from ttools.core.errors import KernelError
@@ -54,7 +54,6 @@ def _instruments(races: bool, synchronised: bool, names: tuple[str, ...]) -> Ins
     return Instruments(guards=True, footprints=races, synchronised=synchronised, rewrites=names)
 
 
-@dataclass
 class CheckedLaunch:
     """A launch that is to run under the checks.
 
@@ -66,37 +65,54 @@ class CheckedLaunch:
         memory: knows which memory nobody has written.
 
     Attributes:
-        subject: the launch as findings describe it.
         findings: what `run` found.
         monitor: what was observed when the programs ran in their own order.
     """
 
-    launch: ObservedLaunch
-    options: SanitizeOptions
-    book: AddressBook
-    planner: Planner
-    memory: UninitialisedMemory
-    findings: list[Finding] = field(default_factory=list, init=False)
-    monitor: Monitor | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        launch, checks = self.launch, self.options.checks
-        self.subject = Subject.of(launch)
-        self._judges_views = self.options.view_bounds != "off" and "memcheck" in checks
-        self.regions = self.planner.regions(launch, self._region)
-        self.addresses = Addresses(self.regions, self.book)
+    def __init__(
+        self,
+        launch: ObservedLaunch,
+        options: SanitizeOptions,
+        book: AddressBook,
+        planner: Planner,
+        memory: UninitialisedMemory,
+    ) -> None:
+        self.launch, self.options, self.planner = launch, options, planner
+        self.findings: list[Finding] = []
+        self.monitor: Monitor | None = None
+        self._book = book
+        self._subject: Subject | None = None
+        self._addresses: Addresses | None = None
+        checks = options.checks
+        self._judges_views = options.view_bounds != "off" and "memcheck" in checks
+        self.regions = planner.regions(launch, self._region)
         races = "racecheck" in checks
         self._shadows: LaunchShadows | None = None
         unwritten: tuple[frozenset[int], frozenset[int], bool] = (_NONE, _NONE, False)
         if "initcheck" in checks:
-            shadows = LaunchShadows(launch, self.regions, self.planner, self.memory, self.book)
+            shadows = LaunchShadows(launch, self.regions, planner, memory, book)
             unwritten = shadows.tracked, shadows.carriers, shadows.by_address
             self._shadows = shadows
-        self.rewrites = self.planner.plan(launch, checks, *unwritten)
+        self.rewrites = planner.plan(launch, checks, *unwritten)
         synchronised = races and launch.variants.synchronises
         self.instruments = _instruments(races, synchronised, self.rewrites.names)
         #: Whether there may be findings although no access or check has failed.
         self._judges_more = races or "hints" in checks or bool(self.rewrites.passes)
+
+    # Few launches have findings: what describes them is not made for each.
+    @property
+    def subject(self) -> Subject:
+        """The launch as findings describe it."""
+        if self._subject is None:
+            self._subject = Subject.of(self.launch)
+        return self._subject
+
+    @property
+    def addresses(self) -> Addresses:
+        """What is known of addresses."""
+        if self._addresses is None:
+            self._addresses = Addresses(self.regions, self._book)
+        return self._addresses
 
     def _region(self, index: int) -> Region:
         argument, value = self.launch.arguments[index], self.launch.values[index]
@@ -104,14 +120,10 @@ class CheckedLaunch:
         if known is not None:
             return known
         address = self.launch.raw_parameters[index]
-        for start, end in self.book.live():
+        for start, end in self._book.live():
             if start <= address < end:
                 return Region((start, end), (start, end), judges_view=False)
         return ANYWHERE
-
-    def _hidden(self) -> list[int]:
-        """The values of the parameters that the passes add."""
-        return [] if self._shadows is None else self._shadows.hidden(self.rewrites.hidden)
 
     def run(self) -> LaunchReport:
         """Runs the launch and judges what it did.
@@ -166,14 +178,18 @@ class CheckedLaunch:
             self.findings += self._accesses(monitor.counts())
 
     def _execute(self, options: LaunchOptions) -> None:
+        shadows = self._shadows
         self._report = self.launch.execute(
             self.instruments,
             regions=self.regions,
-            allocations=self.addresses.allocations,
+            allocations=self._allocations,
             rewrite=self._rewrite if self.rewrites.passes else None,
-            hidden=self._hidden(),
+            hidden=() if shadows is None else shadows.hidden(self.rewrites.hidden),
             options=options,
         )
+
+    def _allocations(self) -> Sequence[tuple[int, int]]:
+        return self.addresses.allocations()
 
     def _rewrite(self, module: Module) -> None:
         self.planner.rewrite(self.launch, self.rewrites, module)

@@ -1,7 +1,7 @@
 """The memory that a kernel's parameters may access, looked up again where a tensor has changed.
 
-A kernel is mostly launched with the tensors of its last launch. Must not know what leaving memory
-means.
+A kernel is mostly launched with the tensors of one of its last launches, whose results come to lie
+in a few places by turns. Must not know what leaving memory means.
 """
 
 from __future__ import annotations
@@ -12,56 +12,51 @@ from typing import Any
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import NOWHERE, Region
 
+#: So many sets of tensors are remembered.
+_MOST_KNOWN = 16
+_NO_POINTER = ()
+
 
 class KnownRegions:
-    """The regions of the parameters of one kernel's last launch."""
+    """The regions of the parameters in one kernel's last launches."""
 
     def __init__(self) -> None:
-        self._last: tuple[list[object], Sequence[Region], Sequence[int]] = ([], (), ())
+        self._known: dict[tuple[object, ...], tuple[Sequence[Region], Sequence[int]]] = {}
 
     def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
-        """The regions of a launch: the same object as at the last launch, if all are alike.
+        """The regions of a launch: the same object as at an earlier launch, if all are alike.
 
         Args:
             launch: of the kernel, under the same options as all others.
             find: finds the region of a parameter that is a pointer.
         """
         pointers, arguments = launch.plan.pointers, launch.arguments
-        keys = [
-            _layout(arguments[index], value) if index in pointers else _NO_POINTER
-            for index, value in enumerate(launch.values)
-        ]
-        known, regions, raw = self._last
-        # What has no key equals nothing, not even itself.
-        if keys == known:
+        key = tuple(
+            [
+                _layout(arguments[index], value) if index in pointers else _NO_POINTER
+                for index, value in enumerate(launch.values)
+            ]
+        )
+        known = self._known.get(key)
+        if known is not None:
+            regions, raw = known
             launch.take_addresses(raw)
             return regions
         regions = [
             find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
         ]
-        if all(region.members is None for region in regions):  # they may be large
-            self._last = keys, regions, launch.raw_parameters
+        # Regions with members may be large.
+        if None not in key and all(region.members is None for region in regions):
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = regions, launch.raw_parameters
         return regions
 
 
-_NO_POINTER = ()
-
-
-class _Unlike:
-    """Differs from everything."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    __hash__ = None  # type: ignore[assignment]
-
-
 def _layout(argument: Any, value: Any) -> object:
-    """What decides the region of a pointer argument."""
+    """What decides the region of a pointer argument; None if that is not known."""
     if argument is not value:
-        return _Unlike()
+        return None
     try:
         storage = value.untyped_storage()
         place = storage.data_ptr(), storage.nbytes(), value.storage_offset(), value.dtype
@@ -69,4 +64,4 @@ def _layout(argument: Any, value: Any) -> object:
             return *place, value.numel()
         return *place, value.shape, value.stride()
     except (AttributeError, RuntimeError, TypeError):
-        return _Unlike()
+        return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, LaunchEntry, merge
+from ttools.core.host_line import host_line
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
@@ -76,6 +77,7 @@ class Session:
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
         self._configs.before_execution(launch)
+        launch.host_line = launch.host_line or host_line()
         looker = self.post_mortem
         before = looker.before(launch, self._memory, self._book) if looker else None
         checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
@@ -83,13 +85,13 @@ class Session:
             report = checked.run()
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
-            self._count(checked.subject, _ABANDONED)
+            self._count(launch, _ABANDONED)
             if looker is not None and isinstance(error, KernelError):
                 looker.look_at_failure(checked, before, error)
             raise
         self._add(checked.findings)
         self._draw(checked)
-        self._count(checked.subject, report)
+        self._count(launch, report)
         if looker is not None:
             looker.look(checked, before)
         return report
@@ -139,13 +141,13 @@ class Session:
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 
-    def _count(self, subject: Subject, report: LaunchReport) -> None:
-        config = None if subject.config is None else repr(subject.config)
-        key = (subject.kernel, subject.grid, subject.host_line, config)
+    def _count(self, launch: ObservedLaunch, report: LaunchReport) -> None:
+        config = None if launch.config is None else repr(launch.config)
+        key = (launch.kernel, tuple(launch.grid), launch.host_line, config)
         with self._lock:
             tally = self._tallies.get(key)
             if tally is None:
-                tally = self._tallies[key] = _Tally(subject)
+                tally = self._tallies[key] = _Tally(Subject.of(launch))
             tally.count += 1
             tally.seconds += report.seconds
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.findings import Argument
-from ttools.core.host_line import host_line
 from ttools.interpreter.observation import ObservedLaunch
 
 
-@dataclass(slots=True)  # frozen ones take twice as long to make, and there is one per launch
+@dataclass(frozen=True, slots=True)
 class Subject:
     """A launch, as findings describe it.
 
@@ -42,7 +41,7 @@ class Subject:
             grid=(x, y, z),
             names=launch.names,
             arguments=tuple(launch.arguments),
-            host_line=launch.host_line or host_line(),
+            host_line=launch.host_line,
             config=launch.config,
         )
 
