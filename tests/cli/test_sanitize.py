@@ -260,6 +260,42 @@ def test_all_configs_names_those_that_fail(ttools: Run, tmp_path: Path) -> None:
     assert all([c["BLOCK"] for c in f["configs"]] == [32, 64] for f in findings)
 
 
+# --- programs that leave in their own way -------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "ours"), [(0, 1), (5, 5)])
+def test_hard_exit_does_not_lose_the_report(
+    ttools: Run, buggy: str, tmp_path: Path, status: int, ours: int
+) -> None:
+    (tmp_path / "hard.py").write_text(f"import os, buggy\nos.chdir('/')\nos._exit({status})\n")
+    done = ttools("sanitize", "--format", "json", "--output", "report.json", "hard.py")
+    assert done.returncode == ours, done.stderr
+    data = json.loads((tmp_path / "report.json").read_text())
+    assert (data["script"]["exit_code"], len(data["findings"])) == (status, 1)
+
+
+def test_program_may_go_to_another_folder(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "away.py").write_text("import os, buggy\nos.chdir('/')\n")
+    (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "race"\nreason = "none"\n')
+    done = ttools("sanitize", "--suppressions", "rules.toml", "--output", "found.txt", "away.py")
+    assert "see found.txt" in done.stderr
+    assert (tmp_path / "found.txt").read_text().startswith(FINDING)
+
+
+def test_kernels_of_forked_processes_are_told(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    (tmp_path / "forks.py").write_text(
+        "import os, torch, triton\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    import buggy\n"
+        "else:\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = ttools("sanitize", "forks.py")
+    assert "warning: processes that the program forked launched kernels" in done.stderr
+    assert "not in this report; something was found there" in done.stderr
+
+
 # --- runs without launches --------------------------------------------------------------------
 
 
@@ -277,7 +313,8 @@ def test_required_launches(ttools: Run, buggy: str) -> None:
 
 def test_only_named_kernels_are_checked(ttools: Run, buggy: str) -> None:
     done = ttools("sanitize", "--only", "double", buggy)
-    assert done.stdout == f"right: True\n{NO_LAUNCH}\n"
+    none = "no Triton kernel of those chosen was launched, so nothing was checked"
+    assert done.stdout == f"right: True\n{none}\n"
     assert ttools("sanitize", "--only", "add_one", buggy).returncode == 1
 
 
@@ -380,6 +417,40 @@ def test_baseline_hides_what_is_known(ttools: Run, buggy: str, tmp_path: Path) -
     assert done.returncode == 1
     assert "error[memcheck]: out-of-bounds store" in done.stdout
     assert "1 error in 1 kernel, 1 launch; 1 suppressed" in done.stdout
+
+
+def test_suppressed_findings_do_not_count_towards_the_limit(
+    ttools: Run, buggy: str, tmp_path: Path
+) -> None:
+    ignored = "x = tl.load(x_ptr + offs)  # ttools: ignore[oob_load] padded"
+    wrong = BUGGY.replace("x = tl.load(x_ptr + offs)", ignored).replace(", mask=offs < n)", ")", 1)
+    (tmp_path / "buggy.py").write_text(wrong)
+    done = ttools("sanitize", "--max-findings", "1", buggy)
+    assert "error[memcheck]: out-of-bounds store" in done.stdout
+    assert done.returncode == 1
+
+
+def test_limit_keeps_the_gravest_and_the_baseline_all(
+    ttools: Run, buggy: str, tmp_path: Path
+) -> None:
+    wrong = BUGGY.replace(", mask=offs < n)", ")", 1).replace(
+        "= torch.arange(n,", "= torch.arange(n + 24,"
+    )
+    wrong = wrong.replace("float32)", "float32)[:n]").replace("(out == x + 1).all()", "True")
+    (tmp_path / "buggy.py").write_text(wrong)
+    done = ttools(
+        "sanitize", "--max-findings", "1", "--baseline", "b.json", "--update-baseline", buggy
+    )
+    assert "error[memcheck]: out-of-bounds store" in done.stdout, done.stdout
+    assert done.stdout.endswith("1 error in 1 kernel, 1 launch; 1 more not told (--max-findings)\n")
+    assert "b.json now holds 2 findings" in done.stderr
+    assert ttools("sanitize", "--fail-on", "warning", "--baseline", "b.json", buggy).returncode == 0
+
+
+def test_minus_is_standard_output(ttools: Run, buggy: str, tmp_path: Path) -> None:
+    done = ttools("sanitize", "--format", "json", "--output", "-", buggy)
+    assert json.loads(done.stdout.removeprefix("right: True\n"))["summary"] == SUMMARY
+    assert not (tmp_path / "-").exists()
 
 
 # --- .ttir files ------------------------------------------------------------------------------

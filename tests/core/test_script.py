@@ -177,14 +177,17 @@ def test_code_has_source_for_inspect(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_interpreter_state_is_restored(tmp_path: Path) -> None:
     script = tmp_path / "spoils.py"
-    script.write_text("import sys; sys.argv[:] = ['x']; sys.path.append('/nowhere'); 1 / 0")
-    before = sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path)
+    script.write_text(
+        "import os, sys; sys.argv[:] = ['x']; sys.path.append('/nowhere'); os.chdir('/'); 1 / 0"
+    )
+    before = sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path), Path.cwd()
     hook, sys.excepthook = sys.excepthook, lambda *_: None
     try:
         assert run_target(Target(kind="script", name=str(script))) == 1
     finally:
         sys.excepthook = hook
-    assert (sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path)) == before
+    after = sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path), Path.cwd()
+    assert after == before
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import Argument, Finding, LaunchEntry
+from ttools.core.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
 from ttools.core.location import SourceLocation
-from ttools.core.reports.report import Report, shown_path, summary
+from ttools.core.reports.report import Report, at_least, gravest, shown_path, summary
 from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write
 
 
@@ -126,6 +126,22 @@ def test_summary_counts(report: Report) -> None:
     clean = Report(findings=(), launches=(LaunchEntry(kernel="k", grid=(1, 1, 1)),))
     assert summary(clean) == "no finding in 1 kernel, 1 launch"
     assert "no Triton kernel was launched" in summary(Report(findings=()))
+    assert "of those chosen was launched" in summary(Report(findings=(), some_only=True))
+    more = replace(report, dropped=report.findings[:2])
+    assert summary(more).endswith("; 1 suppressed; 2 more not told (--max-findings)")
+
+
+@given(st.lists(st.sampled_from(SEVERITIES), max_size=8), st.integers(1, 8))
+def test_gravest_are_told_in_their_order(severities: list[Severity], limit: int) -> None:
+    findings = [
+        Finding(kind="k", check="c", severity=severity, message=str(at), kernel="k")
+        for at, severity in enumerate(severities)
+    ]
+    told, dropped = gravest(findings, limit)
+    assert len(told) == min(limit, len(findings))
+    assert sorted([*told, *dropped], key=findings.index) == findings
+    assert told == [each for each in findings if each in told]
+    assert all(at_least(a.severity, b.severity) for a in told for b in dropped)
 
 
 def test_paths_are_relative_inside_the_root_only(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from ttools.cli.record import record_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune import TuneCommand, tune_command
-from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.errors import TtoolsError
 
 app = typer.Typer(
     name="ttools",
@@ -78,16 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
-    except UsageError as error:
-        tell_error(error)
-        raise SystemExit(exit_codes.USAGE) from None
-    except KernelError as error:
-        # Of a .ttir file: in a script it is an exception of the script's.
-        tell_error(error)
-        raise SystemExit(exit_codes.FINDINGS) from None
     except TtoolsError as error:
         tell_error(error)
-        raise SystemExit(exit_codes.TOOL_FAILURE) from None
+        raise SystemExit(exit_codes.of_error(error)) from None
 
 
 if __name__ == "__main__":

@@ -166,12 +166,18 @@ FormatOption = Annotated[
 ]
 
 
+def _file_or_none(output: Path | None) -> Path | None:
+    """None for `-`, by which many programs mean standard output."""
+    return None if output == Path("-") else output
+
+
 OutputOption = Annotated[
     Path | None,
     typer.Option(
         "--output",
         metavar="FILE",
-        help="Write the report to a file.",
+        callback=_file_or_none,
+        help="Write the report to a file; - is standard output.",
         show_default=False,
         rich_help_panel=_REPORT,
     ),

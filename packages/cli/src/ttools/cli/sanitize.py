@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from ttools.cli import exit_codes, options, sanitize_gpu, sanitize_options
-from ttools.cli.console import require_folder, say, tell_error, write_findings, write_text
+from ttools.cli.console import require_folder, tell_error
 from ttools.cli.progress import progress
+from ttools.cli.sanitize_ending import SanitizeEnding
 from ttools.cli.work import (
     Work,
     read_work,
@@ -22,10 +21,9 @@ from ttools.cli.work import (
     take_over_from_upstream,
 )
 from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.hard_exit import before_hard_exit
 
 if TYPE_CHECKING:
-    from ttools.core.findings import LaunchEntry
-    from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
 
@@ -68,6 +66,7 @@ def sanitize_command(
         raise UsageError("--update-baseline needs --baseline FILE")
     require_folder(output, baseline)
     checked: Sanitization | GpuSanitization
+    run: Callable[[], tuple[int | None, TtoolsError | None]]
     if on is sanitize_options.On.GPU:
         target = sanitize_gpu.target_of(
             work,
@@ -83,8 +82,7 @@ def sanitize_command(
         checked = sanitize_gpu.prepare(
             check, only, max_findings, suppressions, None if update_baseline else baseline, timeout
         )
-        status, failure = sanitize_gpu.run(target, checked)
-        dropped = checked.dropped
+        run = partial(sanitize_gpu.run, target, checked)
     else:
         if timeout is not None:
             raise UsageError("--timeout is for --on gpu")
@@ -106,18 +104,20 @@ def sanitize_command(
             pdb_on_finding=fail_on.value if pdb_on_finding else False,
         )
         advice = _UNCHECKED if only else None
-        status, failure = _run(work, checked, device_map, advice, quiet=pdb_on_finding)
-        dropped = checked.session.dropped
-    for warning in (*checked.warnings, *_unchecked(only or [], checked.launches)):
-        say("warning", warning)
-    report = checked.report(target=str(work), exit_code=status, fail_on=fail_on.value)
-    _write(report, form.value, output)
-    if failure is not None:
-        raise failure
-    _tell_limits(dropped, max_findings)
-    if update_baseline and baseline is not None:
-        report = _update(baseline, report)
-    raise typer.Exit(status or _judge(report, require_launches))
+        run = partial(_run, work, checked, device_map, advice, quiet=pdb_on_finding)
+    ending = SanitizeEnding(
+        checked=checked,
+        target=str(work),
+        only=tuple(only or ()),
+        form=form.value,
+        output=output,
+        fail_on=fail_on.value,
+        require_launches=require_launches,
+        new_baseline=baseline if update_baseline else None,
+    )
+    with before_hard_exit(ending.status_after_hard_exit):
+        result = run()
+    raise typer.Exit(ending.conclude(*result))
 
 
 def _run(
@@ -147,59 +147,3 @@ def _state(checked: Sanitization) -> str:
 
     findings = counted(len(checked.session.findings), "finding")
     return f"checked {launches_summary(checked.launches)}: {findings}"
-
-
-def _unchecked(only: Sequence[str], launches: Sequence[LaunchEntry]) -> Iterator[str]:
-    """What was not checked, although the user may think so."""
-    launched = {entry.kernel for entry in launches}
-    for name in only:
-        if name not in launched:
-            yield f"no kernel `{name}` was launched (--only)"
-    if "xdist.dsession" in sys.modules:
-        yield (
-            "pytest-xdist ran tests in processes of its own, whose kernels were not checked; "
-            "`pytest --ttools-sanitize` checks them"
-        )
-
-
-def _write(report: Report, form: str, output: Path | None) -> None:
-    from ttools.core.reports.registry import write_report
-    from ttools.core.reports.report import NO_LAUNCH, summary
-
-    text = write_report(report, form)
-    if output is None and form == "text":
-        write_findings(text)
-        return
-    write_text(text, output)
-    if not report.launches:
-        say("note", NO_LAUNCH)
-    elif output is not None:
-        say("note", f"{summary(report)}; see {output}")
-
-
-def _tell_limits(dropped: int, max_findings: int) -> None:
-    from ttools.core.reports.report import counted
-
-    if dropped:
-        kept, lost = counted(max_findings, "finding"), counted(dropped, "defect site")
-        say("note", f"kept the first {kept} (--max-findings), not another {lost}")
-
-
-def _judge(report: Report, require_launches: bool) -> int:
-    """The exit status of a run whose script ended well."""
-    from ttools.core.reports.report import NO_LAUNCH
-
-    if require_launches and not report.launches:
-        say("error", f"{NO_LAUNCH} (--require-launches)")
-        return exit_codes.FINDINGS
-    return exit_codes.FINDINGS if report.failing else exit_codes.OK
-
-
-def _update(baseline: Path, report: Report) -> Report:
-    """Writes the findings to the baseline; returns the report without them."""
-    from ttools.core.baseline import write_baseline
-    from ttools.core.reports.report import counted
-
-    count = write_baseline(report.findings, baseline)
-    say("note", f"{baseline} now holds {counted(count, 'finding')}, which no longer count")
-    return replace(report, findings=())

@@ -142,7 +142,7 @@ MaxFindingsOption = Annotated[
         "--max-findings",
         min=1,
         metavar="N",
-        help="Keep at most so many findings.",
+        help="Tell at most so many findings, the gravest of them.",
         rich_help_panel=_CHECKS,
     ),
 ]

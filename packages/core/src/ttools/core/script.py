@@ -8,6 +8,7 @@ not know why the script is run.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib.util
 import io
 import linecache
@@ -66,7 +67,8 @@ def run_target(target: Target, execute: Execute = exec) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
     An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. Threads
-    that are no daemons are waited for. `__main__`, `sys.argv` and `sys.path` are restored.
+    that are no daemons are waited for. `__main__`, `sys.argv`, `sys.path` and the folder that the
+    process is in are restored.
 
     Args:
         target: What to run.
@@ -80,6 +82,7 @@ def run_target(target: Target, execute: Execute = exec) -> int:
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
     threads = set(threading.enumerate())
+    folder = working_folder()
     try:
         if not getattr(sys.flags, "safe_path", False):
             # As `python` does, the first entry gives way: that of our own entry point.
@@ -95,6 +98,22 @@ def run_target(target: Target, execute: Execute = exec) -> int:
     finally:
         sys.modules["__main__"] = saved_main
         sys.argv, sys.path[:] = saved_argv, saved_path
+        return_to(folder)
+
+
+def working_folder() -> Path | None:
+    """Where the process is; None if that folder is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def return_to(folder: Path | None) -> None:
+    """Goes back to a folder, if it is known and still there."""
+    if folder is not None and working_folder() != folder:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
 
 
 def _path0(target: Target) -> str:

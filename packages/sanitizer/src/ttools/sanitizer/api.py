@@ -18,7 +18,7 @@ from ttools.core.errors import FindingsError, UsageError
 from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.registry import write_report
-from ttools.core.reports.report import Report, at_least, summary
+from ttools.core.reports.report import Report, at_least, gravest, summary
 from ttools.core.suppressions import Ran, Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.options import SanitizeOptions, is_active, parse_checks
@@ -48,12 +48,17 @@ class Sanitization:
         interpretation: Interpretation,
         suppressions: Sequence[Path] = (),
         baseline: Path | None = None,
+        some_only: bool = False,
     ) -> None:
         self.session = session
+        self._some_only = some_only
         self._interpretation = interpretation
         self._suppressions = tuple(suppressions)
         self._baseline = baseline
         self._sources()  # a file that cannot be read is told before the run
+        # The program may go to another folder before the report is made.
+        self._suppressions = tuple(path.absolute() for path in self._suppressions)
+        self._baseline = baseline and baseline.absolute()
 
     @property
     def findings(self) -> list[Finding]:
@@ -68,7 +73,7 @@ class Sanitization:
     @property
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
-        return self._interpretation.warnings
+        return [*self._interpretation.warnings, *self.session.forked.warnings]
 
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
@@ -84,14 +89,17 @@ class Sanitization:
         launches = self.launches
         ran = Ran(launches=launches, active=functools.partial(is_active, options.checks))
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
+        told, dropped = gravest(kept, options.max_findings)
         return Report(
-            findings=tuple(kept),
+            findings=tuple(told),
+            dropped=tuple(dropped),
             launches=tuple(launches),
             suppressed=tuple(hidden),
             maps=tuple(self.session.maps),
             target=target,
             exit_code=exit_code,
             fail_on=fail_on,
+            some_only=self._some_only,
         )
 
     def to(self, form: str) -> str:
@@ -209,7 +217,7 @@ def sanitize(
         all_configs: run every configuration of autotuned kernels, each on the same inputs; the
             default is the first one only.
         first_config: the default, said aloud.
-        max_findings: keep the first so many defect sites; the counts of those stay exact.
+        max_findings: tell at most so many findings that count, the gravest of them.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
@@ -257,6 +265,7 @@ def sanitize(
         interpretation,
         suppressions=[Path(file) for file in files],
         baseline=None if baseline is None else Path(baseline),
+        some_only=only is not None,
     )
     if pdb_on_finding:
         sanitization.debug_first("error" if pdb_on_finding is True else pdb_on_finding)

@@ -39,7 +39,7 @@ ALIASES = {
 
 
 def parse_checks(names: Iterable[str]) -> frozenset[str]:
-    """Checks by name, alias, comma-separated list, `all` or `default`.
+    """Checks by name, alias, comma-separated list, `all` or `default`; if none is named, the last.
 
     Raises:
         UsageError: naming the unknown check and the known ones.
@@ -49,11 +49,12 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
         if not isinstance(text, str):
             raise UsageError(f"checks={names!r}: must be names of checks")
     chosen: set[str] = set()
-    for name in (part.strip() for text in names for part in text.split(",")):
+    parts = (part.strip() for text in names for part in text.split(","))
+    for name in filter(None, parts):
         lower = name.lower()
         if lower == "all":
             chosen |= set(CHECKS)
-        elif lower in ("", "default"):
+        elif lower == "default":
             chosen |= set(DEFAULT_CHECKS)
         elif ALIASES.get(lower, lower) in CHECKS:
             chosen.add(ALIASES.get(lower, lower))
@@ -83,7 +84,7 @@ class SanitizeOptions:
         view_bounds: severity of leaving the elements of the view passed, inside its storage.
         threads: how many threads run programs; None for torch's number.
         seed: of the second, shuffled run of launches whose programs synchronise.
-        max_findings: the first so many defect sites are kept; their counts stay exact.
+        max_findings: at most so many findings that count are told, the gravest of them.
         all_configs: run every configuration of autotuned kernels.
     """
 

@@ -21,6 +21,7 @@ from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.checked_launch import CheckedLaunch
+from ttools.sanitizer.forked_launches import ForkedLaunches
 from ttools.sanitizer.launch_state import tensors_among
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.options import SanitizeOptions
@@ -42,6 +43,7 @@ class Session:
         options: what is checked.
         findings: merged by site, in order of appearance.
         maps: which programs touched what of the tensors that findings concern.
+        forked: what processes that the program forks launch.
         post_mortem: looks at the first finding in a debugger, if it is to be looked at.
     """
 
@@ -50,13 +52,13 @@ class Session:
         self.findings: list[Finding] = []
         self._tallies: dict[object, _Tally] = {}
         self.maps: list[TensorMap] = []
+        self.forked = ForkedLaunches()
         self.post_mortem: PostMortem | None = None
         self._lock = threading.Lock()
         self._book = AddressBook()
         self._planner = Planner()
         self._memory = UninitialisedMemory()
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
-        self._dropped: set[tuple[object, ...]] = set()
         self._watches = ExitStack()
         self._entered = 0
 
@@ -90,6 +92,7 @@ class Session:
                 looker.look_at_failure(checked, before, error)
             raise
         self._add(checked.findings)
+        self.forked.tell(checked.findings)
         self._draw(checked)
         self._count(launch, report)
         if looker is not None:
@@ -117,17 +120,10 @@ class Session:
         with self._lock:
             return [tally.entry() for tally in self._tallies.values()]
 
-    @property
-    def dropped(self) -> int:
-        """How many defect sites were found beyond `max_findings`, and not kept."""
-        return len(self._dropped)
-
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
             with self._lock:
-                merged = merge([*self.findings, *findings])
-                self.findings = merged[: self.options.max_findings]
-                self._dropped |= {each.site for each in merged[self.options.max_findings :]}
+                self.findings = merge([*self.findings, *findings])
 
     def _draw(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""

@@ -7,7 +7,7 @@ writer words them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.core.suppressions import Suppressed
 
-NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
+_NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
+_NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,22 +25,26 @@ class Report:
 
     Attributes:
         findings: those that count.
+        dropped: those that count, too, but are more than the report was to tell.
         launches: what ran, equal launches together.
         suppressed: those that were found and do not count.
         maps: who touched what of the tensors concerned.
         target: what was run, as the user named it.
         exit_code: of the user's script; None if no script was run.
         fail_on: findings from this severity on fail the run.
+        some_only: whether only some kernels were to be checked.
         root: the folder that paths are shown relative to.
     """
 
     findings: tuple[Finding, ...]
+    dropped: tuple[Finding, ...] = ()
     launches: tuple[LaunchEntry, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     maps: tuple[TensorMap, ...] = ()
     target: str = ""
     exit_code: int | None = None
     fail_on: Severity = "error"
+    some_only: bool = False
     root: Path = field(default_factory=Path.cwd)
 
     @property
@@ -55,6 +60,14 @@ class Report:
 def at_least(severity: Severity, threshold: Severity) -> bool:
     """Whether a severity is as grave as a threshold, or graver."""
     return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
+
+
+def gravest(findings: Sequence[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
+    """The gravest findings, at most `limit` of them, and the others; each in the given order."""
+    order = range(len(findings))
+    chosen = set(sorted(order, key=lambda at: SEVERITIES.index(findings[at].severity))[:limit])
+    told = [finding for at, finding in enumerate(findings) if at in chosen]
+    return told, [finding for at, finding in enumerate(findings) if at not in chosen]
 
 
 def shown_path(file: str, root: Path) -> str:
@@ -75,9 +88,16 @@ def summary(report: Report) -> str:
     severities = Counter(finding.severity for finding in report.findings)
     found = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
+    if report.dropped:
+        hidden += f"; {len(report.dropped):,} more not told (--max-findings)"
     if report.launches:
         return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
-    return f"{found or NO_LAUNCH}{hidden}"
+    return f"{found or no_launch(report)}{hidden}"
+
+
+def no_launch(report: Report) -> str:
+    """What is to be said where `launches` is empty: that is no clean result."""
+    return _NONE_CHOSEN if report.some_only else _NO_LAUNCH
 
 
 def launches_summary(launches: Iterable[LaunchEntry]) -> str:

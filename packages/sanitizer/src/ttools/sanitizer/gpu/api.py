@@ -20,7 +20,7 @@ from ttools.core.baseline import Baseline
 from ttools.core.errors import TtoolsError
 from ttools.core.findings import Finding, LaunchEntry, Severity, merge
 from ttools.core.inline_suppressions import InlineSuppressions
-from ttools.core.reports.report import Report
+from ttools.core.reports.report import Report, gravest
 from ttools.core.script import Target
 from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
 from ttools.sanitizer.gpu.findings import gpu_findings
@@ -42,7 +42,7 @@ class GpuOptions:
     Attributes:
         checks: names of checks.
         only: names of the kernels to speak of; None for all.
-        max_findings: the first so many defect sites are kept.
+        max_findings: at most so many findings that count are told, the gravest of them.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run of the program may take; None for no limit.
@@ -63,7 +63,6 @@ class GpuSanitization:
         options: what is checked.
         launches: what the program launched in its first run, equal launches together.
         warnings: what the user should know.
-        dropped: how many defect sites were found beyond `max_findings`.
         status: of the program: the first of its runs that is not 0; None before it has ended.
     """
 
@@ -73,7 +72,6 @@ class GpuSanitization:
         self.options = options
         self.launches: list[LaunchEntry] = []
         self.warnings: list[str] = []
-        self.dropped = 0
         self.status: int | None = None
         self._tell = tell
         self._found: list[Finding] = []
@@ -121,13 +119,16 @@ class GpuSanitization:
         made = {tool.check for tool in self._tools}
         ran = Ran(launches=self.launches, active=functools.partial(is_active, made))
         kept, hidden = apply(self._found, self._sources(), ran)
+        told, dropped = gravest(kept, self.options.max_findings)
         return Report(
-            findings=tuple(kept),
+            findings=tuple(told),
+            dropped=tuple(dropped),
             launches=tuple(self.launches),
             suppressed=tuple(hidden),
             target=target,
             exit_code=exit_code,
             fail_on=fail_on,
+            some_only=self.options.only is not None,
         )
 
     @property
@@ -160,9 +161,7 @@ class GpuSanitization:
         return self.options.only is None or kernel in self.options.only
 
     def _add(self, findings: Sequence[Finding]) -> None:
-        merged = merge([*self._found, *findings])
-        self._found = merged[: self.options.max_findings]
-        self.dropped += len(merged) - len(self._found)
+        self._found = merge([*self._found, *findings])
 
     def _warn(self, tool: GpuTool, done: ToolRun) -> None:
         said = [f"compute-sanitizer {tool.name}: {text}" for text in done.output.remarks]
@@ -200,7 +199,7 @@ def sanitize_on_gpu(
         target: a script, a module or code.
         checks: names of checks, also comma-separated; those that no tool makes are left out.
         only: names of the kernels to report on; all by default.
-        max_findings: keep the first so many defect sites.
+        max_findings: tell at most so many findings that count, the gravest of them.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run may take.
