@@ -16,12 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from peak_memory import forget_peak_memory, peak_memory
-from sides import CHECKED, HERE, environment
+from sides import HERE, environment
 
 #: In the order in which they happen; `other` is the rest of `total`.
 PHASES = (
@@ -52,11 +51,17 @@ _OF_COMPILATION = {
 }
 
 
-class _Recorder:
-    """Times phases by wrapping the functions that do them."""
+class Recorder:
+    """Times phases by wrapping the functions that do them.
+
+    Attributes:
+        records: of each launch `kernel`, `phases` in seconds and `memory` in bytes.
+        launched: the function of each.
+    """
 
     def __init__(self) -> None:
         self.records: list[dict[str, Any]] = []
+        self.launched: list[Any] = []
         self._phases: dict[str, float] = {}
         self._run_s = 0.0
         self._arena_bytes = 0
@@ -106,6 +111,7 @@ class _Recorder:
             other = total - sum(self._phases.values())
             phases = {**self._phases, "other": other, "total": total}
             memory = {"peak": peak_memory() - before, "arena": self._arena_bytes}
+            self.launched.append(kernel)
             self.records.append({"kernel": kernel.fn.__name__, "phases": phases, "memory": memory})
             return result
 
@@ -131,7 +137,7 @@ class _Recorder:
             setattr(owner, name, wrap(getattr(owner, name)))
 
 
-def _collect() -> None:
+def collect_garbage() -> None:
     """Collects garbage between kernels, and so in none of them.
 
     Collecting all of torch's and Triton's objects takes as long as compiling a kernel: which one it
@@ -147,7 +153,7 @@ def child(only: str) -> None:
     from workloads import chosen
 
     torch.set_num_threads(1)
-    recorder = _Recorder()
+    recorder = Recorder()
     recorder.install()
     gc.disable()
     x = torch.ones(16)
@@ -155,7 +161,7 @@ def child(only: str) -> None:
     results = [{"workload": "", "title": "", **recorder.records.pop()}]
     for workload in chosen(only):
         call = workload.triton_call(*workload.make_inputs("ours"))
-        _collect()
+        collect_garbage()
         call()
         for record in recorder.records:
             results.append({"workload": workload.name, "title": workload.title, **record})
@@ -163,75 +169,13 @@ def child(only: str) -> None:
     print(json.dumps(results))
 
 
-def checked_child(only: str, side: str) -> None:
-    """Prints, as JSON, how much longer the first launch of each kernel takes than the second."""
-    import kernels
-    import torch
-    from workloads import chosen
-
-    from ttools.sanitizer import sanitize
-
-    torch.set_num_threads(1)
-    recorder = _Recorder()
-    recorder.install()
-    results = []
-    gc.disable()
-    with sanitize(checks=CHECKED[side]) if side in CHECKED else nullcontext():
-        x = torch.ones(16)
-        kernels.tiny_kernel[1,](x, torch.empty(16), 16, BLOCK=16)
-        for workload in chosen(only):
-            recorder.records.clear()
-            call = workload.triton_call(*workload.make_inputs("ours"))
-            _collect()
-            call()
-            first = recorder.records[:]
-            call()
-            for one, two in zip(first, recorder.records[len(first) :], strict=True):
-                seconds = one["phases"]["total"] - two["phases"]["total"]
-                named = {"workload": workload.name, "title": workload.title}
-                compiled = "codegen" in one["phases"]
-                results.append(
-                    {**named, "kernel": one["kernel"], "compiled": compiled, "seconds": seconds}
-                )
-    print(json.dumps(results))
-
-
-def measure_checked_compilation(only: str, repeat: int) -> list[dict[str, Any]]:
-    """What compiling takes under the checks, and what it takes under none.
-
-    The checks also plan, judge and tell at each launch, so what counts as compiling is by how
-    much the first launch of a kernel takes longer than the second, less the time in which its
-    programs run.
-
-    Returns:
-        For each kernel that a workload is the first to launch `workload`, `title`, `kernel` and
-        the median seconds of `ours` and of each checked side.
-    """
-    sides = ("ours", *CHECKED)
-    runs: dict[str, list[list[dict[str, Any]]]] = {side: [] for side in sides}
-    for _ in range(repeat):
-        for side in sides:
-            with tempfile.TemporaryDirectory() as caches:
-                runs[side].append(_run_child(only, Path(caches), side))
-    results = []
-    for same in zip(*(zip(*runs[side], strict=True) for side in sides), strict=True):
-        if not all(record["compiled"] for times in same for record in times):
-            continue
-        named = {name: same[0][0][name] for name in ("workload", "title", "kernel")}
-        times = zip(sides, same, strict=True)
-        results.append(
-            {**named, **{s: statistics.median(r["seconds"] for r in t) for s, t in times}}
-        )
-    return results
-
-
-def _run_child(only: str, caches: Path, *side: str) -> list[dict[str, Any]]:
+def _run_child(only: str, caches: Path) -> list[dict[str, Any]]:
     own = {
         "TTOOLS_CACHE_DIR": str(caches / "ttools"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
     }
     done = subprocess.run(
-        [sys.executable, str(HERE / "compile_time.py"), only, *side],
+        [sys.executable, str(HERE / "compile_time.py"), only],
         env=environment(own),
         stdout=subprocess.PIPE,
         text=True,
@@ -277,7 +221,4 @@ def _medians(runs: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        checked_child(sys.argv[1], sys.argv[2])
-    else:
-        child(sys.argv[1] if len(sys.argv) > 1 else "")
+    child(sys.argv[1] if len(sys.argv) > 1 else "")

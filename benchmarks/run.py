@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from compile_time import measure_checked_compilation, measure_compilation
+from checked_compile_time import measure_checked_compilation
+from compile_time import measure_compilation
 from figures import (
     Figure,
     checked_compile_figures,
@@ -38,6 +39,8 @@ from sides import CHECKED, HERE, SIDES, Plan, Row, measure_workloads
 from workloads import chosen
 
 SCHEMA = 1
+#: So often each kernel is compiled; what is told is the median.
+COMPILATIONS = 5
 RESULTS = HERE / "results"
 
 
@@ -101,6 +104,7 @@ def main(
     console = Console(width=None if sys.stdout.isatty() else 180)
     errors = Console(stderr=True)
     before = _load()
+    compilations = 1 if quick else COMPILATIONS
 
     def tell(row: Row) -> None:
         errors.print(f"measured {row.title}, threads: {row.threads}", highlight=False)
@@ -111,12 +115,12 @@ def main(
         figures += speed_figures(rows)
         if "ours" in plan.sides:
             errors.print("measuring compilation and launch")
-            compilation = measure_compilation(only, 1 if quick else 5)
+            compilation = measure_compilation(only, compilations)
             launch = measure_launch(plan.repeat, Path(caches))
             figures += [*compile_figures(compilation), launch_figure(launch)]
         if "ours" in plan.sides and set(CHECKED) & set(plan.sides):
             errors.print("measuring compilation under the checks")
-            checked = measure_checked_compilation(only, 1 if quick else 3)
+            checked = measure_checked_compilation(workloads, compilations)
             figures += checked_compile_figures(checked)
 
     sheets = [speed_sheet(rows, number) for number in numbers]
@@ -133,7 +137,12 @@ def main(
         "schema": SCHEMA,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": {**_machine(), "load_before": before, "load_after": _load()},
-        "plan": {"repeat": plan.repeat, "upstream_repeat": upstream_repeat, "threads": numbers},
+        "plan": {
+            "repeat": plan.repeat,
+            "upstream_repeat": upstream_repeat,
+            "threads": numbers,
+            "compilations": compilations,
+        },
         "rows": [row.to_json() for row in rows],
         "compilation": compilation,
         "checked_compilation": checked,

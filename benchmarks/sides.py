@@ -73,10 +73,18 @@ class TooSlowError(Exception):
 
 
 class SideProcess:
-    """One side with one number of threads, in a process of its own, started at its first use."""
+    """One side with one number of threads, in a process of its own, started at its first use.
 
-    def __init__(self, side: str, threads: int, caches: Path) -> None:
+    Args:
+        side: of `SIDES`.
+        threads: so many work on a launch.
+        caches: a folder for compiled kernels.
+        program: what answers, a file beside this one.
+    """
+
+    def __init__(self, side: str, threads: int, caches: Path, program: str = "measure.py") -> None:
         self.side = side
+        self._program = program
         self._threads = threads
         self._caches = caches
         self._process: subprocess.Popen[str] | None = None
@@ -90,7 +98,7 @@ class SideProcess:
         }
         options = ("--side", self.side, "--threads", str(self._threads))
         return subprocess.Popen(
-            [sys.executable, str(HERE / "measure.py"), *options],
+            [sys.executable, str(HERE / self._program), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(own),

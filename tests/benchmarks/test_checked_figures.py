@@ -80,6 +80,25 @@ def test_compilation_is_told_per_kernel(bench: Any) -> None:
     assert sheet.rows == (("k, add", "100.0", "200.0", "400.0", "2.00x", "4.00x"),)
 
 
+def test_what_a_kernel_takes_to_compile_is_the_median_of_all_rounds(bench: Any) -> None:
+    def record(seconds: float) -> dict[str, Any]:
+        return {"kernel": "k", "seconds": seconds, "phases": {"emit": seconds / 2}}
+
+    rounds = [
+        [record(ours), record(2 * ours), record(checks)]
+        for ours, checks in ((1.0, 9.0), (8.0, 3.0), (2.0, 4.0))
+    ]
+    medians = bench("checked_compile_time")._medians(rounds)
+    assert {side: medians[side] for side in ("kernel", "ours", "memcheck", "checks")} == {
+        "kernel": "k",
+        "ours": 2.0,
+        "memcheck": 4.0,
+        "checks": 4.0,
+    }
+    phases = medians["phases"]["checks"]
+    assert (phases["emit"], phases["codegen"]) == (2.0, 0.0)
+
+
 def test_what_triton_itself_takes_is_told_apart(bench: Any) -> None:
     phases = {"make_ir": 0.1, "ttir passes": 0.04, "codegen": 0.06, "total": 0.21}
     record = {"kernel": "sort_kernel", "title": "sort", "phases": phases}

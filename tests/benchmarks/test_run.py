@@ -57,6 +57,25 @@ def test_quick_run_writes_json(tmp_path: Path) -> None:
     assert "Figures to reach" in output.with_suffix(".md").read_text("utf-8")
 
 
+@pytest.mark.slow
+def test_each_side_compiles_each_new_kernel_cold(tmp_path: Path) -> None:
+    output = tmp_path / "scatter.json"
+    done = run(
+        *("--quick", "--only", "scatter", "--sides", "ours,memcheck,checks", "--threads", "1"),
+        *("--json", str(output)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "leaked" not in done.stderr
+    # Both workloads launch the same kernel, which is compiled for the first one.
+    (record,) = json.loads(output.read_text("utf-8"))["checked_compilation"]
+    assert (record["workload"], record["kernel"]) == ("scatter", "scatter_kernel")
+    for side in ("ours", "memcheck", "checks"):
+        assert record[side] > 0
+        assert record["phases"][side]["make_ir"] > 0
+        assert record["phases"][side]["codegen"] > 0
+    assert "Compilation under the checks, cold" in output.with_suffix(".md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
