@@ -13,8 +13,11 @@ import triton.language as tl
 from ttools.core.findings import Finding
 from ttools.core.location import source_line
 from ttools.interpreter import interpret
+from ttools.interpreter.backend import variants
+from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.parser import parse_module
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.options import CHECKS, DEFAULT_CHECKS
 from ttools.sanitizer.planner import Planner
@@ -140,3 +143,30 @@ def test_the_first_birth_is_told(zero: int | None, line: str) -> None:
     (finding,) = report.findings
     assert (finding.kind, finding.program) == ("div_by_zero", (0, 0, 0))
     assert said_at(finding) == line
+
+
+@triton.jit
+def read_once(x_ptr, o_ptr, n, s, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i * s, mask=i < n, other=0.0)
+    tl.store(o_ptr + i, x, mask=i < n)
+
+
+def test_what_no_pass_rewrites_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+    texts: list[str] = []
+
+    def parse(text: str) -> Module:
+        texts.append(text)
+        return parse_module(text)
+
+    monkeypatch.setattr(variants, "parse_module", parse)
+    x, o = torch.ones(64), torch.zeros(32)
+    with sanitize() as report:
+        for _ in range(2):  # the second launch compiles nothing
+            read_once[(2,)](x, o, 32, 2, B=16)
+            assert len(texts) == 1
+        read_once[(2,)](x, o, 0, 2**28 + 2, B=16)  # what may wrap is looked for by a pass
+        assert len(texts) == 2
+    assert report.findings == []
+    assert o.tolist() == [1.0] * 32

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +14,10 @@ from access_forms import FORMS
 from observing import observe, part_of
 from test_guards import CUTS, check
 
+from ttools.interpreter.backend import variants
 from ttools.interpreter.emit import out_of_line
+from ttools.interpreter.emit.kernel import emit_kernel
+from ttools.interpreter.emit.module import EmittedModule
 
 _FORMS = ("scalar_masked", "tail", "gather_masked", "wrapped_back")
 
@@ -60,3 +65,40 @@ def test_elements_of_every_size_are_put_together_again(dtype: torch.dtype) -> No
     torch.testing.assert_close(x, right, rtol=0, atol=0)
     torch.testing.assert_close(old, right_old, rtol=0, atol=0)
     assert observed.only.lanes == 2 * (size - end) + 1
+
+
+@triton.jit
+def _add_three(a_ptr, b_ptr, c_ptr, o_ptr, n, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    a = tl.load(a_ptr + i, mask=i < n)
+    b = tl.load(b_ptr + i, mask=i < n)
+    c = tl.load(c_ptr + i, mask=i < n)
+    tl.store(o_ptr + i, a + b + c, mask=i < n)
+
+
+def test_accesses_alike_share_a_function_and_report_as_themselves() -> None:
+    n, block, ends = 100, 64, {"a_ptr": 90, "b_ptr": 100, "c_ptr": 37}
+    tensors = {name: torch.rand(n) for name in ends}
+    out, texts = torch.full((n,), -1.0), list[str]()
+
+    def kept(*arguments: Any) -> EmittedModule:
+        emitted = emit_kernel(*arguments)
+        texts.append(emitted.llvm_ir)
+        return emitted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TTOOLS_CACHE", "off")
+        patch.setattr(variants, "emit_kernel", kept)
+        observed = observe(
+            lambda: _add_three[(2,)](*tensors.values(), out, n, block),
+            regions={name: part_of(tensors[name], 0, end) for name, end in ends.items()},
+        )
+    inside = [torch.where(torch.arange(n) < ends[name], tensors[name], 0.0) for name in ends]
+    torch.testing.assert_close(out, inside[0] + inside[1] + inside[2])
+    (text,) = texts
+    assert len(re.findall(r"^define .*@ttools\.seldom\.", text, re.MULTILINE)) == 2
+    told = [(count.witness.site.parameter, count.lanes) for count in observed.counts]
+    assert told == [(0, 10), (2, 63)]
+    for count, end in zip(observed.counts, (90, 37), strict=True):
+        assert dict(count.witness.values)["i"] == end
+        assert count.witness.program == end // block

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
@@ -24,19 +25,22 @@ class KnownKernel:
     """A kernel and what was found out about it.
 
     Args:
-        module: the kernel's own copy; its calls are inlined.
+        variants: the kernel.
 
     Attributes:
-        module: to look at and not to change.
+        module: to look at and not to change; its calls are inlined.
         calls: whether it calls functions, all of which can be inlined.
         rewrites: what was planned, by what decided it.
         notes: what passes cannot judge, by their names.
         regions: of its parameters.
     """
 
-    def __init__(self, module: Module) -> None:
-        calls = any(op.name == "tt.call" for op in module.kernel.walk())
-        self.calls = not inline_calls(module) and calls
+    def __init__(self, variants: Variants) -> None:
+        module: Module = variants.module
+        self.calls = any(op.name == "tt.call" for op in module.kernel.walk())
+        if len(module.functions) > 1:
+            module = variants.parse()
+            self.calls &= not inline_calls(module)
         self.module = module
         self.rewrites: dict[object, Rewrites] = {}
         self.notes: dict[tuple[str, ...], list[Unjudged]] = {}

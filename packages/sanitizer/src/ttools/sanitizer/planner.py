@@ -116,7 +116,7 @@ class Planner:
             return latest[1]
         kernel = self._kernels.get(launch.variants)
         if kernel is None:
-            kernel = self._kernels[launch.variants] = KnownKernel(launch.variants.parse())
+            kernel = self._kernels[launch.variants] = KnownKernel(launch.variants)
         self._latest = weakref.ref(launch.variants), kernel
         return kernel
 

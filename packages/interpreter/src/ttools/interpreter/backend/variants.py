@@ -54,11 +54,12 @@ class Variants:
         self._latest: tuple[Facts, EmitOptions, Instruments, Kernel] | None = None
         start = time.perf_counter()
         with during(f"reading the TTIR of kernel `{name}`"):
-            self._module: Module | None = parse_module(ttir)
-            self.effects: MemoryEffects = memory_effects(self._module)
-            arguments = self._module.kernel.regions[0].entry.arguments
+            module = parse_module(ttir)
+            self.effects: MemoryEffects = memory_effects(module)
+            arguments = module.kernel.regions[0].entry.arguments
             self.parameters = tuple(str(value.type) for value in arguments)
-            self.addresses = address_sources(self._module)
+            self.addresses = address_sources(module)
+        self._module: Module | None = module
         self._read_s = time.perf_counter() - start
 
     def kernel(
@@ -116,28 +117,32 @@ class Variants:
         """Text of the kernel's module."""
         return self._ttir
 
-    @cached_property
+    @property
     def module(self) -> Module:
         """The kernel's module, to look at and not to change."""
-        return parse_module(self._ttir)
+        module = self._module
+        if module is None:
+            module = self._module = parse_module(self._ttir)
+        return module
 
     @cached_property
     def synchronises(self) -> bool:
         """Whether a program of the kernel could learn of another."""
-        return synchronises_programs(self._module or self.module)
+        return synchronises_programs(self.module)
 
     def parse(self) -> Module:
         """The kernel's module, the caller's to change."""
-        module, self._module = self._module, None
-        return module or parse_module(self._ttir)
+        return parse_module(self._ttir)
 
     def _compile(
         self, facts: Facts, options: EmitOptions, rewrite: Callable[[Module], None] | None
     ) -> Compilation:
         def emit() -> EmittedModule:
+            if rewrite is None:
+                module, self._module = self.module, None  # most kernels are compiled once
+                return emit_kernel(module, facts, options)
             module = self.parse()
-            if rewrite is not None:
-                rewrite(module)
+            rewrite(module)
             return emit_kernel(module, facts, options)
 
         with during(f"compiling kernel `{self._name}` for the CPU"):

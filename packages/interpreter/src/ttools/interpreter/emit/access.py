@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.event import (
+    Destination,
     mask_of,
     named_operands,
     payload_bytes,
@@ -118,7 +120,7 @@ def compared(
 
     def perform(chunk: Chunk, mask: Chunk | None) -> str:
         bits = lane_bits(e.b, differs(chunk, mask), access.width)
-        record_lanes(e, access.site, access.number, bits, at, access.store_addresses)
+        record_lanes(e, access.site, str(access.number), bits, at, access.store_addresses)
         return ""
 
     access.guarded(perform, "")
@@ -201,7 +203,8 @@ class _Access:
         first_block = b.block
         b.branch(done)
         b.start(no)
-        second = out_of_line(e, lambda: self._judged(perform), result)
+        to = self._destination()
+        second = out_of_line(e, lambda: self._judged(perform, to), result)
         second_block = b.block
         b.branch(done)
         b.start(done)
@@ -209,12 +212,13 @@ class _Access:
             return ""
         return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
 
-    def _judged(self, perform: Perform) -> str:
+    def _judged(self, perform: Perform, to: Destination) -> str:
         """Emits the access of those lanes that the runtime lets through."""
         e, b = self.e, self.e.b
-        bits = self._judge()
+        bits = self._judge(to)
         if self.leaves:
-            record_lanes(e, self.site, self.number, bits, self.at, self.store_addresses)
+            addresses = partial(self._store_addresses, to)
+            record_lanes(e, self.site, to.site, bits, self.at, addresses)
         chunk = self.chunk
         if isinstance(chunk, Affine) and chunk.guard is not None:
             chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
@@ -239,16 +243,13 @@ class _Access:
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
             b.start(bad)
+            to = self._destination()
 
             def tell() -> str:
-                self.store_addresses()
+                self._store_addresses(to)
                 for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
-                    cell = b.emit(
-                        f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + place}"
-                    )
-                    b.do(f"store i64 {value}, ptr {cell}, align 8")
-                where = (self.payload, self.first)
-                report(self.e, self.prober, self.number, bits, *where, self.at, self.variables)
+                    to.store(b, place, "i64", value)
+                self._report(to, bits)
                 return ""
 
             out_of_line(self.e, tell, "")
@@ -354,29 +355,31 @@ class _Access:
         return room
 
     # ---- the closer look
-    def _judge(self) -> str:
+    def _judge(self, to: Destination) -> str:
         """The bits of the lanes that may access memory; reports the others."""
-        e, b = self.e, self.e.b
-        self.store_addresses()
-        payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {self.payload}")
-        arguments = [("i32", str(self.number)), ("ptr", payload), ("i64", self._active_bits())]
+        b = self.e.b
+        self._store_addresses(to)
+        arguments = [("i32", to.site), ("ptr", to.payload), ("i64", self._active_bits())]
         bits = call(b, "judge", "i64", arguments)
-        failed = load(b, payload, 0, "i64")
+        failed = load(b, to.payload, 0, "i64")
         for n in (1, 2):
-            failed = b.emit(f"or i64 {failed}, {load(b, payload, 8 * n, 'i64')}")
-        where = (self.payload, self.first)
-        report(e, self.prober, self.number, failed, *where, self.at, self.variables)
+            failed = b.emit(f"or i64 {failed}, {load(b, to.payload, 8 * n, 'i64')}")
+        self._report(to, failed)
         return bits
+
+    def _report(self, to: Destination, failed: str) -> None:
+        report(self.e, self.prober, self.number, to, failed, self.first, self.at, self.variables)
+
+    def _destination(self) -> Destination:
+        return Destination.of(self.e.b, self.number, self.payload)
 
     def store_addresses(self) -> str:
         """Stores the lanes' addresses in the payload; returns where."""
-        e, b = self.e, self.e.b
-        cell = b.emit(
-            f"getelementptr inbounds i8, ptr %arena, i64 {self.payload + PAYLOAD_ADDRESSES}"
-        )
-        vector = e.vector(self.chunk)
-        b.do(f"store {vector_type('i64', self.width)} {vector}, ptr {cell}, align 8")
-        return cell
+        return self._store_addresses(self._destination())
+
+    def _store_addresses(self, to: Destination) -> str:
+        type, addresses = vector_type("i64", self.width), self.e.vector(self.chunk)
+        return to.store(self.e.b, PAYLOAD_ADDRESSES, type, addresses)
 
     def _active_bits(self) -> str:
         if self.mask is None:

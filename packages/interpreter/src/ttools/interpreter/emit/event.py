@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.chunk import Affine, Coords, origin
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import SIZES, memory_type, vector_type
+from ttools.interpreter.emit.llvm import SIZES, Builder, memory_type, vector_type
 from ttools.interpreter.emit.loop_names import argument_name
 from ttools.interpreter.emit.module import Shown
 from ttools.interpreter.emit.probe import Prober, call
@@ -39,6 +39,34 @@ class Variable:
         return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
 
 
+@dataclass(frozen=True)
+class Destination:
+    """Where the events of a site go.
+
+    By names, not numbers: code that is the same for several sites is then emitted once, see
+    `out_of_line`.
+
+    Attributes:
+        site: the number of the site, an i32.
+        payload: address of the payload.
+    """
+
+    site: str
+    payload: str
+
+    @classmethod
+    def of(cls, b: Builder, number: int, payload: int) -> Destination:
+        """Names, where the builder stands, a site's number and its payload's place in the arena."""
+        address = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
+        return cls(b.emit(f"or i32 {number}, 0"), address)
+
+    def store(self, b: Builder, offset: int, type: str, value: str) -> str:
+        """Stores a value in the payload; returns where."""
+        cell = b.emit(f"getelementptr inbounds i8, ptr {self.payload}, i64 {offset}")
+        b.do(f"store {type} {value}, ptr {cell}, align 8")
+        return cell
+
+
 def payload_bytes(first: int, at: Coords, loops: int, variables: Sequence[Variable]) -> int:
     """Room for a payload whose variable part begins at `first`."""
     return first + 8 * (len(at) + loops) + sum(v.room for v in variables)
@@ -48,8 +76,8 @@ def report(
     e: Emitter,
     prober: Prober,
     number: int,
+    to: Destination,
     failed: str,
-    payload: int,
     first: int,
     at: Coords,
     variables: Sequence[Variable],
@@ -58,8 +86,8 @@ def report(
 
     Args:
         number: of the site.
+        to: the same site, and its payload.
         failed: an i64.
-        payload: the payload's offset in the arena.
         first: where in the payload coordinates, turns and variables go.
         at: the lanes' coordinates.
         variables: what to show.
@@ -70,17 +98,17 @@ def report(
     b.cond_branch(some, yes, no)
     b.start(yes)
     with e.cold():
-        offset = payload + first
+        offset = first
         for axis in at:
             wide = b.emit(f"zext i32 {axis.base} to i64")
-            _store(e, offset, "i64", wide)
+            to.store(b, offset, "i64", wide)
             offset += 8
         for turn in turns(e):
-            _store(e, offset, "i64", turn)
+            to.store(b, offset, "i64", turn)
             offset += 8
         shown = []
         for variable in variables:
-            shown.append(_store_variable(e, variable, payload, offset))
+            shown.append(_store_variable(e, variable, to, offset))
             offset += variable.room
     site = replace(
         prober.sites[number],
@@ -92,16 +120,11 @@ def report(
         # A copy that tells something else: its events are those of a site of its own.
         number = len(prober.sites)
         prober.sites.append(site)
+        to = replace(to, site=str(number))
     prober.sites[number] = site
-    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
-    call(b, "report", "void", [("i32", str(number)), ("ptr", cell)])
+    call(b, "report", "void", [("i32", to.site), ("ptr", to.payload)])
     b.branch(no)
     b.start(no)
-
-
-def _store(e: Emitter, offset: int, type: str, value: str) -> None:
-    cell = e.b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    e.b.do(f"store {type} {value}, ptr {cell}, align 8")
 
 
 def turns(e: Emitter) -> Iterator[str]:
@@ -113,7 +136,7 @@ def turns(e: Emitter) -> Iterator[str]:
         yield e.convert_int(turn, type, "i64")
 
 
-def _store_variable(e: Emitter, variable: Variable, payload: int, offset: int) -> Shown:
+def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int) -> Shown:
     element = element_type(variable.value.type)
     chunk = e.operand(variable.value, variable.at)
     width, ssa = chunk.width, ""
@@ -122,8 +145,8 @@ def _store_variable(e: Emitter, variable: Variable, payload: int, offset: int) -
     else:
         ssa = e.vector(chunk)
     raw = to_memory(e.b, ssa, element, width)
-    _store(e, offset, vector_type(memory_type(element), width), raw)
-    return Shown(variable.name, str(element), offset - payload, width)
+    to.store(e.b, offset, vector_type(memory_type(element), width), raw)
+    return Shown(variable.name, str(element), offset, width)
 
 
 # ---- which variables

@@ -44,7 +44,8 @@ def record_chunk(
         lane * site.size for lane in range(width)
     )
     if not (isinstance(chunk, Affine) and adjacent and in_order):
-        record_lanes(e, site, number, str(everything) if bits is None else bits, at, addresses)
+        lanes = str(everything) if bits is None else bits
+        record_lanes(e, site, str(number), lanes, at, addresses)
         return
     if bits is None:
         _record_run(e, site, number, chunk.base, at)
@@ -56,7 +57,7 @@ def record_chunk(
     _record_run(e, site, number, chunk.base, at)
     b.branch(done)
     b.start(part)
-    record_lanes(e, site, number, bits, at, addresses)
+    record_lanes(e, site, str(number), bits, at, addresses)
     b.branch(done)
     b.start(done)
 
@@ -87,15 +88,15 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: str, at: Coords)
 
 
 def record_lanes(
-    e: Emitter, site: ProbeSite, number: int, bits: str, at: Coords, addresses: StoreAddresses
+    e: Emitter, site: ProbeSite, number: str, bits: str, at: Coords, addresses: StoreAddresses
 ) -> None:
-    """Records lanes one by one; adjacent ones still make one run."""
+    """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
     b = e.b
     some = b.emit(f"icmp ne i64 {bits}, 0")
     yes, done = b.label("lanes"), b.label("noted")
     b.cond_branch(some, yes, done)
     b.start(yes)
-    arguments = [("i32", str(number)), ("ptr", addresses()), ("i64", bits)]
+    arguments = [("i32", number), ("ptr", addresses()), ("i64", bits)]
     call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_position(e, site, at))])
     b.branch(done)
     b.start(done)

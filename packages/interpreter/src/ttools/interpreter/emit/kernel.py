@@ -240,10 +240,11 @@ def _function(
         mark_exchanges(e, function)
         region_blocks(e, region.blocks)
         body = "\n".join(lines)
-    text = (
-        f"define internal {return_type} @{symbol}({', '.join(signature)}) #0{mark} {{\n{body}\n}}"
-    )
-    return text, Callee(symbol, return_type, e.arena_bytes)
+    # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call of
+    # each program costs a few nanoseconds, and what guards a kernel makes it several times as long.
+    once = "noinline " if public and options.instruments.guards else ""
+    head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
+    return f"{head} {{\n{body}\n}}", Callee(symbol, return_type, e.arena_bytes)
 
 
 def _begin(b: Builder, symbol: str) -> str:

@@ -8,7 +8,7 @@ scalar or tensor, and values to show; its attributes are `check`, `kind`, `messa
 from __future__ import annotations
 
 from ttools.interpreter.emit.chunk import Affine, Coords
-from ttools.interpreter.emit.event import Variable, payload_bytes, report
+from ttools.interpreter.emit.event import Destination, Variable, payload_bytes, report
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.module import ProbeSite
@@ -71,12 +71,12 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     yes, no = b.label("check"), b.label("checked")
     b.cond_branch(some, yes, no)
     b.start(yes)
+    to = Destination.of(b, number, payload)
 
     def tell() -> str:
         for offset in range(0, PAYLOAD_ADDRESSES, 8):
-            cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload + offset}")
-            b.do(f"store i64 {bits if offset == 0 else 0}, ptr {cell}, align 8")
-        report(e, prober, number, bits, payload, first, at, variables)
+            to.store(b, offset, "i64", bits if offset == 0 else "0")
+        report(e, prober, number, to, bits, first, at, variables)
         return ""
 
     out_of_line(e, tell, "")
