@@ -13,6 +13,7 @@ KINDS: dict[str, str] = {
     "view_oob": "An access stays in the storage but leaves the elements of the view passed.",
     "misaligned": "An address is not a multiple of the size of the element accessed.",
     "use_after_free": "An access reaches a storage that was freed before the launch.",
+    "unused_load": "A load is left out by Triton, for nobody uses its value, and not judged.",
     "overlapping_store": "Programs, or lanes of one store, write the same element unordered.",
     "race": "A program reads or updates an element while another writes it, unordered.",
     "intra_program_race": "Lanes of a program reload what others stored, without a barrier.",

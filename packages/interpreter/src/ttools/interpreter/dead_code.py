@@ -1,4 +1,4 @@
-"""Removes what a function computes for nobody, through loops and branches.
+"""Finds and removes what a function computes for nobody, through loops and branches.
 
 A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
 caller keeps, and all that decides whether and with which values that runs. Must not know why.
@@ -32,6 +32,14 @@ def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> 
     for region in function.regions:
         for block in region.blocks:
             _sweep(block, live)
+
+
+def operations_without_purpose(
+    function: Operation, keep: Callable[[Operation], bool]
+) -> list[Operation]:
+    """Operations that nothing kept depends on, in program order; see `remove_dead_code`."""
+    live = _Liveness(function, keep)
+    return [op for op in function.walk() if op not in live.operations]
 
 
 class _Liveness:

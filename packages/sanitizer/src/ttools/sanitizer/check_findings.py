@@ -1,4 +1,4 @@
-"""Findings of the checks that passes put into kernels, and of what those could not judge.
+"""Findings of the checks that passes put into kernels, and of what could not be judged.
 
 Owns how a check's site becomes a finding. What is checked is the passes' business.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ttools.core.findings import Finding, Severity
-from ttools.core.location import users_place
+from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.monitor import Count
 from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
@@ -128,6 +128,28 @@ def argument_findings(
             launch=subject.host_line,
             config=subject.config,
             help=told.help,
+        )
+
+
+def unused_load_notes(places: Iterable[SourceLocation], subject: Subject) -> Iterator[Finding]:
+    """Notes on loads that no check has seen, for Triton left them out.
+
+    Args:
+        places: of the loads.
+        subject: the launch.
+    """
+    for place in places:
+        yield Finding(
+            kind="unused_load",
+            check="memcheck",
+            severity="note",
+            message="nobody uses the value of this load, so Triton leaves it out: it is not judged",
+            kernel=subject.kernel,
+            location=users_place(place) or place,
+            count=0,
+            launch=subject.host_line,
+            config=subject.config,
+            help="remove it, or use its value",
         )
 
 

@@ -19,7 +19,12 @@ from ttools.interpreter.monitor import Count, Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.sanitizer.addresses import AddressBook, Addresses
-from ttools.sanitizer.check_findings import argument_findings, check_findings, unjudged
+from ttools.sanitizer.check_findings import (
+    argument_findings,
+    check_findings,
+    unjudged,
+    unused_load_notes,
+)
 from ttools.sanitizer.deadlock import (
     co_residency_finding,
     deadlock_finding,
@@ -169,6 +174,8 @@ class CheckedLaunch:
                 for warning in report.warnings
             )
             report = replace(report, warnings=())
+        if "memcheck" in self.options.checks and (unused := self.planner.unused_loads(self.launch)):
+            self.findings += unused_load_notes(unused, self.subject)
         return report
 
     def _judge_so_far(self) -> None:

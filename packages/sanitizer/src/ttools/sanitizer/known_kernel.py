@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from ttools.core.location import SourceLocation
 from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
+from ttools.interpreter.unused_loads import commented_places
 from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
 from ttools.sanitizer.index_loads import IndexLoad, index_loads
 from ttools.sanitizer.known_regions import KnownRegions
@@ -42,6 +44,7 @@ class KnownKernel:
             module = variants.parse()
             self.calls &= not inline_calls(module)
         self.module = module
+        self._ttir = variants.ttir
         self.rewrites: dict[object, Rewrites] = {}
         self.notes: dict[tuple[str, ...], list[Unjudged]] = {}
         self.regions = KnownRegions()
@@ -82,6 +85,11 @@ class KnownKernel:
     def index_loads(self) -> Mapping[Place, IndexLoad]:
         """See `index_loads`."""
         return index_loads(self.module)
+
+    @cached_property
+    def unused_loads(self) -> Sequence[SourceLocation]:
+        """The loads of its source that Triton left out, for nobody uses their values."""
+        return commented_places(self._ttir)
 
     @cached_property
     def weak_atomics(self) -> Sequence[WeakAtomic]:

@@ -18,6 +18,7 @@ CHECKS: dict[str, dict[str, Severity]] = {
         "view_oob": "warning",
         "misaligned": "error",
         "use_after_free": "error",
+        "unused_load": "note",
     },
     "racecheck": {"overlapping_store": "error", "race": "error", "intra_program_race": "warning"},
     "initcheck": {"uninit_read": "error"},

@@ -63,6 +63,10 @@ class Planner:
         place = place_of(location)
         return None if place is None else self._kernel(launch).index_loads.get(place)
 
+    def unused_loads(self, launch: ObservedLaunch) -> Sequence[SourceLocation]:
+        """The loads that no check sees, for Triton left them out."""
+        return self._kernel(launch).unused_loads
+
     def weak_atomics(self, launch: ObservedLaunch) -> Sequence[WeakAtomic]:
         """The atomics of the launch's kernel that order less than it seems."""
         return self._kernel(launch).weak_atomics

@@ -28,9 +28,9 @@ def _versions() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return f"ttools-{version('ttools-interpreter')}-1"
+        return f"ttools-{version('ttools-interpreter')}-2"
     except PackageNotFoundError:  # run from a source tree that is not installed
-        return "ttools-1"
+        return "ttools-2"
 
 
 class CPUBackend(BaseBackend):  # type: ignore[misc]
@@ -85,11 +85,12 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """Registers the stages `ttir` and the one that the launcher takes."""
         from triton import knobs
 
-        from ttools.interpreter.backend.front import final_text, make_ttir, refuse_gluon
+        from ttools.interpreter.backend.front import Stages, refuse_gluon
 
         refuse_gluon(language)
-        stages["ttir"] = lambda module, metadata: make_ttir(module)
-        stages[self.binary_ext] = lambda module, metadata: final_text(module, metadata, options)
+        ours = Stages()
+        stages["ttir"] = ours.ttir
+        stages[self.binary_ext] = lambda module, metadata: ours.last(module, metadata, options)
         hook = knobs.runtime.add_stages_inspection_hook
         if hook is not None:
             hook(self, stages, options, language, None)

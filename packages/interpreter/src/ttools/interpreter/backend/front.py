@@ -14,6 +14,7 @@ from typing import Any
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import run_ttir_passes, source_file
+from ttools.interpreter.unused_loads import unused_loads, with_comment
 
 #: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
 REPORTED_SHARED_BYTES = 1024
@@ -22,13 +23,32 @@ _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", r
 
 
 def make_ttir(module: Any) -> Any:
-    """The stage `ttir`: Triton's clean-up, descriptors and block pointers rewritten."""
+    """Triton's clean-up, descriptors and block pointers rewritten."""
     run_ttir_passes(module)
     return module
 
 
-def final_text(module: Any, metadata: dict[str, Any], options: Any) -> bytes:
-    """The last stage: the module's text, and the metadata that Triton reads of every kernel."""
+class Stages:
+    """The stages of one compilation, the second of which tells what the first has left out."""
+
+    def __init__(self) -> None:
+        self._written: str | None = None
+
+    def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
+        """Triton's clean-up, descriptors and block pointers rewritten."""
+        self._written = str(module)
+        return make_ttir(module)
+
+    def last(self, module: Any, metadata: dict[str, Any], options: Any) -> bytes:
+        """The module's text, and the metadata that Triton reads of every kernel."""
+        text = final_text(module, metadata, options)
+        if self._written is None:  # the module is of a file
+            return text.encode()
+        return with_comment(text, unused_loads(self._written, text)).encode()
+
+
+def final_text(module: Any, metadata: dict[str, Any], options: Any) -> str:
+    """The module's text; fills in the metadata that Triton reads of every kernel."""
     text = str(module)
     if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
         run_ttir_passes(module)
@@ -43,7 +63,7 @@ def final_text(module: Any, metadata: dict[str, Any], options: Any) -> bytes:
         profile_scratch_align=1,
         tensordesc_meta=[],
     )
-    return text.encode()
+    return text
 
 
 def kernel_name(ttir: str) -> str:

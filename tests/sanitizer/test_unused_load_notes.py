@@ -1,0 +1,50 @@
+"""Notes on loads that no check sees, since Triton leaves them out."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from ttools.sanitizer import sanitize
+
+
+@triton.jit
+def peeks(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    tl.load(x_ptr + BLOCK + offs)
+    tl.store(y_ptr + offs, x)
+
+
+@triton.jit
+def peeks_with_a_reason(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    tl.load(x_ptr + offs)  # ttools: ignore[unused_load] warms the cache on another backend
+    tl.store(y_ptr + offs, offs)
+
+
+def test_a_load_that_is_left_out_is_a_note_however_wild() -> None:
+    x, y = torch.zeros(16), torch.empty(16)
+    with sanitize() as report:
+        for _ in range(3):
+            peeks[(2,)](x, y, BLOCK=16)
+    (found,) = [each for each in report.findings if each.kind == "unused_load"]
+    assert found.location is not None
+    assert (found.severity, found.check, found.count) == ("note", "memcheck", 0)
+    assert "tl.load(x_ptr + BLOCK + offs)\n" in report.to("text")
+    assert "times" not in report.to("text")
+    report.raise_for_findings("warning")
+
+
+def test_other_checks_do_not_speak_of_it() -> None:
+    with sanitize(checks="initcheck,overflow,hints") as report:
+        peeks[(1,)](torch.zeros(16), torch.empty(16), BLOCK=16)
+    assert report.findings == []
+
+
+def test_it_can_be_suppressed() -> None:
+    with sanitize() as report:
+        peeks_with_a_reason[(1,)](torch.zeros(16), torch.empty(16, dtype=torch.int32), BLOCK=16)
+    assert report.findings == []
+    assert [each.finding.kind for each in report.report().suppressed] == ["unused_load"]
