@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import Argument, Finding, merge
+from ttools.core.findings import Argument, Finding, merge, merge_in_launch
 from ttools.core.location import SourceLocation
 
 CONFIGS: list[Any] = [None, {"BLOCK": 32}, {"BLOCK": 64}, {"BLOCK": 64, "num_warps": 8}]
@@ -52,6 +53,9 @@ def test_one_finding_for_each_site(found: list[Finding]) -> None:
         configs = [str(other.config) for other in same if other.config is not None]
         assert [str(config) for config in each.configs] == list(dict.fromkeys(configs))
     assert merge(merged) == merged
+    for alone, each in zip(merge_in_launch(found), merged, strict=True):
+        most = max(other.programs for other in found if other.site == each.site)
+        assert alone == replace(each, programs=most)
 
 
 def test_messages_tell_findings_without_a_place_apart() -> None:

@@ -36,6 +36,23 @@ def test_every_lane_outside_counts_once(
     assert found == {kind: count for kind, count in expected.items() if count}
 
 
+@triton.jit
+def unrolled_sum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for column in tl.static_range(4):
+        total += tl.load(x_ptr + rows * 4 + column)
+    tl.store(out_ptr + rows, total, mask=rows < n)
+
+
+def test_copies_of_an_unrolled_place_are_of_the_same_programs() -> None:
+    with sanitize(checks="memcheck") as report:
+        for _ in range(2):
+            unrolled_sum[(2,)](torch.zeros(4 * 100), torch.zeros(100), 100, BLOCK=64)
+    (found,) = report.findings
+    assert (found.count, found.programs) == (2 * 4 * 28, 2)
+
+
 @pytest.mark.parametrize("places", [2, 40])
 def test_bounds_are_those_of_the_tensors_of_each_launch(places: int) -> None:
     # Of the places that tensors move between only the latest are remembered.

@@ -136,6 +136,24 @@ def test_junit_fails_what_fails_the_run(report: Report) -> None:
     assert failures(replace(report, fail_on="note")) == {"kernel": 3, "other": 1, "idle": 0}
 
 
+@pytest.mark.parametrize(("status", "error"), [(0, 0), (None, 0), (3, 1)])
+def test_junit_tells_programs_that_fail_or_launch_nothing(
+    report: Report, status: int | None, error: int
+) -> None:
+    def program(report: Report) -> tuple[int, int, str]:
+        document = JUnitXml.fromstring(write_report(report, "junit").encode())
+        (suite,) = (suite for suite in document if suite.name == "bench.py")
+        ((result,),) = (case.result for case in suite)
+        return suite.errors, suite.skipped, result.message
+
+    ended = f"it ended with status {status}"
+    nothing = "no Triton kernel was launched, so nothing was checked"
+    none = Report(findings=(), target="bench.py", exit_code=status)
+    assert program(none) == (error, 1 - error, ended if error else nothing)
+    if error:
+        assert program(replace(report, target="bench.py", exit_code=status)) == (1, 0, ended)
+
+
 # --- GitHub -----------------------------------------------------------------------------------
 
 

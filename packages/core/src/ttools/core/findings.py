@@ -6,7 +6,8 @@ written (`reports`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -119,14 +120,27 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
 
     Configurations of an autotuner do not make another site: the finding lists them.
     """
+    return _merged(findings, operator.add)
+
+
+def merge_in_launch(findings: Iterable[Finding]) -> list[Finding]:
+    """The same of what one launch has shown, whose programs are not to be counted twice.
+
+    Copies of a place in unrolled code, and several uses of one value, are met by the same programs
+    as a rule; programs that meet only the rarer of them are not counted.
+    """
+    return _merged(findings, max)
+
+
+def _merged(findings: Iterable[Finding], programs: Callable[[int, int], int]) -> list[Finding]:
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         first = merged.get(finding.site)
-        merged[finding.site] = finding if first is None else _united(first, finding)
+        merged[finding.site] = finding if first is None else _united(first, finding, programs)
     return list(merged.values())
 
 
-def _united(first: Finding, later: Finding) -> Finding:
+def _united(first: Finding, later: Finding, programs: Callable[[int, int], int]) -> Finding:
     known = list(first.configs)
     known += [config for config in later.configs if config not in known]
     return replace(
@@ -134,7 +148,7 @@ def _united(first: Finding, later: Finding) -> Finding:
         config=known[0] if known else None,
         other_configs=tuple(known[1:]),
         count=first.count + later.count,
-        programs=first.programs + later.programs,
+        programs=programs(first.programs, later.programs),
     )
 
 

@@ -47,11 +47,19 @@ def deadlock_finding(error: KernelError, subject: Subject, launch: ObservedLaunc
         argument=subject.argument(_waited_on(launch, error.location)),
         location=error.location,
         program=error.program,
-        notes=tuple(line.strip() for line in rest),
+        notes=tuple(_who_waits(line.strip(), error.location) for line in rest),
         launch=subject.host_line,
         config=subject.config,
         help=error.help,
     )
+
+
+def _who_waits(line: str, here: SourceLocation | None) -> str:
+    """`program (1, 0, 0) waits here` instead of the place that the finding stands at."""
+    who = line.removesuffix(f" at {here}")
+    if who == line:
+        return line
+    return f"{who} wait{'s' if who.startswith('program ') else ''} here"
 
 
 def doubtful(deadlock: Finding) -> Finding:

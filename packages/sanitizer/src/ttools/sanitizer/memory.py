@@ -204,7 +204,9 @@ class _Teller:
         assert self.region is not None
         low, high = self.region.view
         address = self.witness.address
-        if address >= high:
+        if address == high:
+            return "the access begins right after the last of them"
+        if address > high:
             return f"the access is {_bytes(address - high)} past the last of them"
         if address < low:
             return f"the access is {_bytes(low - address)} before the first of them"

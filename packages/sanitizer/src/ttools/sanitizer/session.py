@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError
-from ttools.core.findings import Finding, LaunchEntry, merge
+from ttools.core.findings import Finding, LaunchEntry, merge, merge_in_launch
 from ttools.core.host_line import host_line
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.launch import LaunchReport
@@ -123,7 +123,7 @@ class Session:
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
             with self._lock:
-                self.findings = merge([*self.findings, *findings])
+                self.findings = merge([*self.findings, *merge_in_launch(findings)])
 
     def _draw(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""

@@ -1,17 +1,18 @@
 """The report as JUnit XML, which CI systems show as tests.
 
 Owns how findings become test cases: a suite per kernel, a case per finding, and one that passes
-for a kernel with nothing to tell. Findings below the failing severity pass and keep their text.
+for a kernel with nothing to tell. Findings below the failing severity pass and keep their text. A
+program that failed, or launched nothing, is a suite of its own: that is no clean result.
 """
 
 from __future__ import annotations
 
 import re
 
-from junitparser import Attr, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from ttools.core.findings import Finding
-from ttools.core.reports.report import Report, at_least, counted
+from ttools.core.reports.report import Report, at_least, counted, no_launch
 from ttools.core.reports.text import finding_text
 from ttools.core.suppressions import Suppressed
 
@@ -32,8 +33,11 @@ def write(report: Report) -> str:
     launched = [entry.kernel for entry in report.launches]
     found = [finding.kernel for finding in report.findings]
     hidden = [entry.finding.kernel for entry in report.suppressed]
-    for kernel in dict.fromkeys([*launched, *found, *hidden]):
+    kernels = dict.fromkeys([*launched, *found, *hidden])
+    for kernel in kernels:
         document.add_testsuite(_suite(kernel, report))
+    if report.exit_code or not kernels:
+        document.add_testsuite(_program(report))
     document.update_statistics()
     return f"{document.tostring().decode()}\n"
 
@@ -48,6 +52,17 @@ def _suite(kernel: str, report: Report) -> TestSuite:
     case.system_out = f"{counted(launches, 'launch', 'launches')} checked"
     for each in [*([case] if runs else []), *cases]:
         suite.add_testcase(each)
+    return suite
+
+
+def _program(report: Report) -> TestSuite:
+    name = _clean(report.target) or "ttools"
+    suite, case = TestSuite(name), TestCase("program", name, 0)
+    if report.exit_code:
+        case.result = [Error(f"it ended with status {report.exit_code}", "exit_status")]
+    else:
+        case.result = [Skipped(no_launch(report))]
+    suite.add_testcase(case)
     return suite
 
 
