@@ -3,7 +3,7 @@
 Each side is a process that stays, and all sides compile one kernel in turns, again and again: what
 else the machine does meets all of them, as it would not in processes that run one after the other.
 Run as a program it is such a process. A kernel is cold in it again when Triton has forgotten it and
-all caches are empty folders.
+what the caches hold is gone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import gc
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -82,17 +83,11 @@ def _medians(rounds: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
 
 
 class _Compiling:
-    """The process of one side.
+    """The process of one side."""
 
-    Args:
-        caches: where the folders of its caches go.
-    """
-
-    def __init__(self, caches: Path) -> None:
-        self._caches = caches
+    def __init__(self) -> None:
         self._recorder = Recorder()
         self._recorder.install()
-        self._count = 0
         self._workload = ""
         self._call: Any = None
 
@@ -113,9 +108,10 @@ class _Compiling:
         for function in self._recorder.launched:
             function.device_caches.clear()
             function.hash = None
-        self._count += 1
-        for name in ("TTOOLS_CACHE_DIR", "TRITON_CACHE_DIR"):
-            os.environ[name] = str(self._caches / str(self._count) / name)
+        for entry in Path(os.environ["TRITON_CACHE_DIR"]).iterdir():
+            shutil.rmtree(entry)
+        for entry in Path(os.environ["TTOOLS_CACHE_DIR"], "objects").iterdir():
+            entry.unlink()
         gc.collect()
         first, second = self._records(), self._records()
         missing = [record["kernel"] for record in first if "codegen" not in record["phases"]]
@@ -150,7 +146,7 @@ def _serve(side: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     gc.disable()
-    compiling = _Compiling(Path(os.environ["TTOOLS_CACHE_DIR"]))
+    compiling = _Compiling()
     with sanitize(checks=CHECKED[side]) if side in CHECKED else nullcontext():
         kernels.tiny_kernel[1,](torch.ones(16), torch.empty(16), 16, BLOCK=16)
         for line in sys.stdin:

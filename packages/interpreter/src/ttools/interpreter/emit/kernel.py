@@ -240,9 +240,9 @@ def _function(
         mark_exchanges(e, function)
         region_blocks(e, region.blocks)
         body = "\n".join(lines)
-    # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call of
-    # each program costs a few nanoseconds, and what guards a kernel makes it several times as long.
-    once = "noinline " if public and options.instruments.guards else ""
+    # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call
+    # takes a nanosecond of a program. The table of lines is that of the loop's function alone.
+    once = "noinline " if public and not located else ""
     head = f"define internal {return_type} @{symbol}({', '.join(signature)}) {once}#0{mark}"
     return f"{head} {{\n{body}\n}}", Callee(symbol, return_type, e.arena_bytes)
 
@@ -361,7 +361,7 @@ def _run_program(
     call = f"call {entry.return_type} @{entry.symbol}({arguments})"
     if unwatched is None:
         return b.emit(call)
-    # Two calls that can be inlined, not one through a pointer.
+    # Two calls, not one through a pointer.
     b.cond_branch(is_watched(b, program), "watched", "unwatched")
     b.start("watched")
     told = b.emit(call)
