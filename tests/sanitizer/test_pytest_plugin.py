@@ -126,6 +126,7 @@ def test_passing_test_with_findings_fails_and_shows_them(
     assert HEADLINE in done.stdout
     assert "    9 |     x = tl.load(x_ptr + offs" in done.stdout
     assert "28 lanes in 1 program are affected" in done.stdout
+    assert "Captured ttools sanitize call" not in done.stdout
     assert "ttools sanitize: checked 2 launches in 2 tests" in done.stdout
 
 
@@ -220,6 +221,7 @@ def test_upstream_interpreter_gives_way(run_pytest: Pytest) -> None:
         (("--ttools-sanitize", "test_it.py"), "", "put the bare option behind the paths"),
         (("--ttools-sanitize",), "ttools_fail_on = never", "ttools_fail_on is `never`"),
         (("--ttools-sanitize", "--ttools-suppressions=no.toml"), "", "cannot read `no.toml`"),
+        ((), "ttools_sanitize = lint", "ttools_sanitize: there is no check `lint`"),
     ],
 )
 def test_wrong_options_are_told(
@@ -260,6 +262,7 @@ def test_severity_that_fails(
 
 def test_suppressions_of_the_configuration(run_pytest: Pytest, tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text('[[suppress]]\nkind = "oob_load"\nreason = "padded"\n')
+    (tmp_path / "conftest.py").write_text("import os\ndef pytest_collection(): os.chdir('/')\n")
     ini = "ttools_suppressions = rules.toml"
     files = {"test_a.py": BUGGY, "test_b.py": CLEAN}
     done = run_pytest(files, "--ttools-sanitize", "--ttools-fail-on=note", ini=ini)
@@ -287,7 +290,7 @@ MARKERS = {
     "allow=['oob_load']": ("PASSED", "PASSED"),
     "allow='memcheck'": ("PASSED", "PASSED"),
     "allow=['oob_store']": ("PASSED", "FAILED"),
-    "checks='default', allow='oob_load,race'": ("PASSED", "PASSED"),
+    "checks='default', allow='race, oob_load'": ("PASSED", "PASSED"),
 }
 
 
@@ -304,16 +307,18 @@ def test_marker_is_overruled(run_pytest: Pytest) -> None:
 
 
 def test_wrong_marker_is_told(run_pytest: Pytest) -> None:
-    wrong = ["check='memcheck'", "'memcheck'", "checks='lint'", "allow=['oob_lod']"]
+    wrong = ["check='memcheck'", "'memcheck'", "checks='lint'", "allow=['oob_lod']", "checks=3"]
     done = run_pytest(marked(*wrong), "--ttools-sanitize")
-    assert outcome(done) == "4 errors"
+    assert outcome(done) == "5 errors"
     for sentence in (
         "@pytest.mark.ttools takes checks=..., allow=[...] only",
         "there is no check `lint`",
         "there is no kind or check `oob_lod`",
+        "3 is no list of names",
     ):
         assert sentence in done.stdout
     assert "Traceback" not in done.stdout
+    assert "During handling" not in done.stdout
 
 
 FIXTURE = """\

@@ -11,6 +11,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,26 +94,35 @@ class _Plugin:
         self.off = config.getoption("--ttools-sanitize") is not None and chosen in _OFF
         self.checks: str | None = None if chosen in _OFF else chosen
         self.fail_on = config.getoption("--ttools-fail-on") or config.getini("ttools_fail_on")
-        self.suppressions = config.getoption("--ttools-suppressions") or [
-            str(path) for path in config.getini("ttools_suppressions")
-        ]
+        files = config.getoption("--ttools-suppressions") or config.getini("ttools_suppressions")
+        self.suppressions = [Path(file) for file in files]
         self._config = config
         self._launches = 0
         self._tests = 0
         self._interpreter_unset = False
         if self.checks is not None:
             self._validate(self.checks)
+        # Tests may go to another folder.
+        self.suppressions = [file.absolute() for file in self.suppressions]
 
     def _validate(self, checks: str) -> None:
         from ttools.core.errors import UsageError
         from ttools.core.findings import SEVERITIES
+        from ttools.core.suppressions import SuppressionFile
         from ttools.sanitizer.options import parse_checks
 
         try:
             parse_checks([checks])
         except UsageError as error:
+            if self._config.getoption("--ttools-sanitize") is None:
+                raise pytest.UsageError(f"ttools_sanitize: {error}") from None
             hint = "write --ttools-sanitize=CHECKS, or put the bare option behind the paths"
             raise pytest.UsageError(f"--ttools-sanitize: {error} ({hint})") from None
+        try:
+            for file in self.suppressions:
+                SuppressionFile(file)
+        except UsageError as error:
+            raise pytest.UsageError(f"ttools_suppressions: {error}") from None
         if self.fail_on not in SEVERITIES:
             raise pytest.UsageError(
                 f"ttools_fail_on is `{self.fail_on}`: must be one of {', '.join(SEVERITIES)}"
@@ -143,11 +153,12 @@ class _Plugin:
             with sanitization:
                 result = yield
         except BaseException:
-            self._finish(item, sanitization)
+            _attach(item, self._report(item, sanitization))
             raise
-        report = self._finish(item, sanitization)
+        report = self._report(item, sanitization)
         if report.failing:
             pytest.fail(_text(report), pytrace=False)
+        _attach(item, report)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -165,7 +176,7 @@ class _Plugin:
             item.user_properties.append((_LAUNCHES, launches))
         if all((each.kind, each.location) in before for each in sanitization.session.findings):
             return result
-        report = _without_allowed(sanitization.report(fail_on=self.fail_on), item)
+        report = self._report(item, sanitization)
         new = [each for each in report.findings if (each.kind, each.location) not in before]
         report = replace(report, findings=tuple(new))
         if report.failing:
@@ -180,7 +191,7 @@ class _Plugin:
         try:
             sanitization = sanitize(checks=checks, suppressions=self.suppressions)
         except UsageError as error:
-            pytest.fail(f"{_TITLE}: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"{_TITLE}: {error}", pytrace=False) from None
         if self._config.getoption("--ttools-pdb-on-finding"):
             self._debug(item, sanitization)
         item.stash[_run] = sanitization
@@ -218,12 +229,9 @@ class _Plugin:
             _validate_allowed(item)
         return chosen
 
-    def _finish(self, item: pytest.Item, sanitization: Sanitization) -> Report:
-        """The report of a test without what its markers allow; travels with the test's result."""
-        report = _without_allowed(sanitization.report(fail_on=self.fail_on), item)
-        if report.findings:
-            item.add_report_section("call", _TITLE, _text(report))
-        return report
+    def _report(self, item: pytest.Item, sanitization: Sanitization) -> Report:
+        """What was found in a test, without what its markers allow."""
+        return _without_allowed(sanitization.report(fail_on=self.fail_on), item)
 
     # ---- the whole run
     def pytest_report_header(self) -> list[str]:
@@ -248,7 +256,10 @@ class _Plugin:
         if self.checks is None and not self._tests:
             return
         if self._tests:
-            text = f"checked {self._launches:,} launches in {self._tests:,} tests"
+            from ttools.core.reports.report import counted
+
+            launches = counted(self._launches, "launch", "launches")
+            text = f"checked {launches} in {counted(self._tests, 'test')}"
         else:
             text = "no Triton kernel was launched, so nothing was checked"
         terminalreporter.write_line(f"{_TITLE}: {text}")
@@ -258,6 +269,12 @@ def _text(report: Report) -> str:
     from ttools.core.reports.registry import write_report
 
     return write_report(report, "text").rstrip()
+
+
+def _attach(item: pytest.Item, report: Report) -> None:
+    """Lets a report travel with the result of its test."""
+    if report.findings:
+        item.add_report_section("call", _TITLE, _text(report))
 
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:
@@ -293,7 +310,11 @@ def _validate_allowed(item: pytest.Item) -> None:
         pytest.fail(f"@pytest.mark.ttools: there is no kind or check `{name}`", pytrace=False)
 
 
-def _listed(names: str | Iterable[str] | None) -> list[str]:
+def _listed(names: object) -> list[str]:
+    """The names in a list, or in text with commas."""
     if names is None:
         return []
-    return names.split(",") if isinstance(names, str) else list(names)
+    listed = names.split(",") if isinstance(names, str) else names
+    if not isinstance(listed, Iterable) or not all(isinstance(name, str) for name in listed):
+        pytest.fail(f"@pytest.mark.ttools: {names!r} is no list of names", pytrace=False)
+    return [name.strip() for name in listed]
