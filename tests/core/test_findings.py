@@ -54,8 +54,9 @@ def test_one_finding_for_each_site(found: list[Finding]) -> None:
         assert [str(config) for config in each.configs] == list(dict.fromkeys(configs))
     assert merge(merged) == merged
     for alone, each in zip(merge_in_launch(found), merged, strict=True):
-        most = max(other.programs for other in found if other.site == each.site)
-        assert alone == replace(each, programs=most)
+        copies = [o for o in found if (o.site, o.message) == (each.site, each.message)]
+        programs, count = max(o.programs for o in copies), sum(o.count for o in copies)
+        assert alone == replace(each, programs=programs, count=count)
 
 
 def test_messages_tell_findings_without_a_place_apart() -> None:

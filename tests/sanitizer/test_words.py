@@ -46,3 +46,35 @@ def test_who_waits_where_the_finding_stands(programs: int, said: str) -> None:
         waits_for_ever[(programs,)](torch.zeros(1, dtype=torch.int32), 5)
     (found,) = report.findings
     assert found.notes[0] == said
+
+
+@triton.jit
+def unsigned_index(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + lanes)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + index.to(tl.int32)))
+
+
+@pytest.mark.parametrize(("dtype", "said"), [(torch.uint8, "200"), (torch.int8, "-56")])
+def test_numbers_without_a_sign_are_shown_so(dtype: torch.dtype, said: str) -> None:
+    index = torch.full((16,), 200, dtype=torch.uint8).view(dtype)
+    with sanitize(checks="memcheck") as report:
+        unsigned_index[(1,)](torch.zeros(16), index, torch.zeros(16), BLOCK=16)
+    (found,) = report.findings
+    assert dict(found.variables)["index"] == said
+
+
+@triton.jit
+def undefined_twice(x_ptr, index_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + lanes, mask=lanes < n)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + index, mask=index < 8, other=0.0), mask=index < 8)
+
+
+def test_lanes_that_matter_at_several_places_count_once() -> None:
+    index = torch.zeros(16, dtype=torch.int32)
+    with sanitize(checks="initcheck") as report:
+        for _ in range(2):
+            undefined_twice[(1,)](torch.zeros(16), index, torch.zeros(16), 10, BLOCK=16)
+    (found,) = report.findings
+    assert (found.count, found.programs) == (2 * 6, 2)

@@ -124,12 +124,21 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def merge_in_launch(findings: Iterable[Finding]) -> list[Finding]:
-    """The same of what one launch has shown, whose programs are not to be counted twice.
+    """The same of what one launch has shown, where nothing is to be counted twice.
 
-    Copies of a place in unrolled code, and several uses of one value, are met by the same programs
-    as a rule; programs that meet only the rarer of them are not counted.
+    Copies of a place in unrolled code are met by the same programs as a rule: those that meet only
+    the rarer copies are not counted. Where the messages differ, the same lanes have been met at
+    several uses, and the first is told.
     """
-    return _merged(findings, max)
+    alike: dict[object, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.site, finding.message), []).append(finding)
+    told: dict[object, Finding] = {}
+    for (one,) in (_merged(copies, max) for copies in alike.values()):
+        first = told.setdefault(one.site, one)
+        if first is not one:
+            told[one.site] = _with_configs(first, one)
+    return list(told.values())
 
 
 def _merged(findings: Iterable[Finding], programs: Callable[[int, int], int]) -> list[Finding]:
@@ -141,15 +150,17 @@ def _merged(findings: Iterable[Finding], programs: Callable[[int, int], int]) ->
 
 
 def _united(first: Finding, later: Finding, programs: Callable[[int, int], int]) -> Finding:
-    known = list(first.configs)
-    known += [config for config in later.configs if config not in known]
     return replace(
-        first,
-        config=known[0] if known else None,
-        other_configs=tuple(known[1:]),
+        _with_configs(first, later),
         count=first.count + later.count,
         programs=programs(first.programs, later.programs),
     )
+
+
+def _with_configs(first: Finding, later: Finding) -> Finding:
+    known = list(first.configs)
+    known += [config for config in later.configs if config not in known]
+    return replace(first, config=known[0] if known else None, other_configs=tuple(known[1:]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -380,11 +380,15 @@ def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) ->
         (address,) = struct.unpack_from("<Q", data, PAYLOAD_ADDRESSES + 8 * first)
     held = ctypes.create_string_buffer(data, len(data))
     values = tuple(
-        (shown.name, element_value(ctypes.addressof(held) + _offset(shown, first), shown.element))
+        (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, first)))
         for shown in site.shown
     )
     turns = words[len(site.shape) :]
     return Witness(site, CLASSES[test], program, lane, address, tuple(turns), values)
+
+
+def _value(shown: Shown, address: int) -> int | float | bool:
+    return element_value(address, shown.element, signed=not shown.unsigned)
 
 
 def _offset(shown: Shown, lane: int) -> int:

@@ -64,12 +64,12 @@ def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -
     return map(_printf_f, _floats(address, element, count))
 
 
-def element_value(address: int, element: str) -> int | float | bool:
+def element_value(address: int, element: str, *, signed: bool = True) -> int | float | bool:
     """The Python value of the element of a type, as MLIR writes it, at an address."""
     match = re.fullmatch(r"i(\d+)", element)
     if match is None:
         return next(_floats(address, element, 1))
-    value = next(_integers(address, int(match[1]), 1, signed=True))
+    value = next(_integers(address, int(match[1]), 1, signed=signed))
     return bool(value) if match[1] == "1" else value
 
 

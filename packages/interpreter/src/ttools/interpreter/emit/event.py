@@ -22,6 +22,25 @@ from ttools.interpreter.ir import Operation, PointerType, Value, element_type, s
 #: More variables than this make a report no clearer.
 _MOST_SHOWN = 10
 _DEEPEST = 24
+_WITH_SIGN = (
+    "divsi",
+    "extsi",
+    "maxsi",
+    "minsi",
+    "remsi",
+    "shrsi",
+    "sitofp",
+    "ceildivsi",
+    "floordivsi",
+)
+_WITHOUT_SIGN = ("divui", "extui", "maxui", "minui", "remui", "shrui", "uitofp", "ceildivui")
+#: What an operation says of its operands.
+_SIGN = {
+    **{f"arith.{name}": "signed" for name in _WITH_SIGN},
+    **{f"arith.cmpi s{name}": "signed" for name in ("lt", "le", "gt", "ge")},
+    **{f"arith.{name}": "unsigned" for name in _WITHOUT_SIGN},
+    **{f"arith.cmpi u{name}": "unsigned" for name in ("lt", "le", "gt", "ge")},
+}
 
 
 @dataclass(frozen=True)
@@ -146,7 +165,21 @@ def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int
         ssa = e.vector(chunk)
     raw = to_memory(e.b, ssa, element, width)
     to.store(e.b, offset, vector_type(memory_type(element), width), raw)
-    return Shown(variable.name, str(element), offset, width)
+    return Shown(variable.name, str(element), offset, width, is_unsigned(variable.value))
+
+
+def is_unsigned(value: Value) -> bool:
+    """Whether an integer has no sign, by what is done with it: its type does not say.
+
+    Zeros before a narrow number widen it, so at least one of its uses must say so, and none that it
+    has a sign.
+    """
+    told = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
+    return "unsigned" in told and "signed" not in told
+
+
+def _predicated(op: Operation) -> str:
+    return f"{op.name} {op.attributes['predicate']}" if op.name == "arith.cmpi" else op.name
 
 
 # ---- which variables

@@ -162,12 +162,14 @@ class Shown:
         element: MLIR text of its element type.
         offset: bytes into the payload.
         width: how many lanes of it are there, 1 if all lanes share it.
+        unsigned: whether the kernel reads its bits as a number without a sign.
     """
 
     name: str
     element: str
     offset: int
     width: int
+    unsigned: bool = False
 
 
 @dataclass(frozen=True)
