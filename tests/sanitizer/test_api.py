@@ -160,6 +160,7 @@ def test_suppressions_and_baseline(tmp_path: Path) -> None:
         ({"only": "copy"}, r"only=\['copy'\]"),
         ({"view_bounds": "loud"}, "view_bounds='loud'"),
         ({"checks": ["memcheck", 3]}, "must be names of checks"),
+        ({"checks": None}, "must be names of checks"),
         ({"seed": "x"}, "seed='x': must be an integer"),
         ({"max_findings": 0}, "max_findings=0: must be a positive integer"),
         ({"all_configs": True, "first_config": True}, "exclude each other"),

@@ -78,3 +78,19 @@ def test_lanes_that_matter_at_several_places_count_once() -> None:
             undefined_twice[(1,)](torch.zeros(16), index, torch.zeros(16), 10, BLOCK=16)
     (found,) = report.findings
     assert (found.count, found.programs) == (2 * 6, 2)
+
+
+@triton.jit
+def narrowed_index(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    index = tl.load(index_ptr + lanes).to(tl.int32)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + index))
+
+
+def test_a_number_that_a_conversion_cuts_is_called_a_value() -> None:
+    index = torch.full((16,), 1 << 32)
+    with sanitize(checks="overflow") as report:
+        narrowed_index[(1,)](torch.zeros(16), index, torch.zeros(16), BLOCK=16)
+    (found,) = report.findings
+    assert found.message.startswith("an int32 converted value wraps around")
+    assert dict(found.variables) == {"value": str(1 << 32)}

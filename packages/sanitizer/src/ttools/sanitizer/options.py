@@ -45,7 +45,7 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
     Raises:
         UsageError: naming the unknown check and the known ones.
     """
-    names = list(names)
+    names = list(names) if isinstance(names, Iterable) else [names]
     for text in names:
         if not isinstance(text, str):
             raise UsageError(f"checks={names!r}: must be names of checks")

@@ -52,7 +52,8 @@ def operands_shown(culprit: Operation, stand: Stand) -> Iterator[tuple[str, Valu
         culprit: the operation.
         stand: of the check.
     """
-    named = list(zip(_FALLBACK, culprit.operands, strict=False))
+    names = _FALLBACK if len(culprit.operands) > 1 else ("value",)
+    named = list(zip(names, culprit.operands, strict=False))
     yield from values_shown(named, culprit, stand)
 
 
