@@ -280,18 +280,19 @@ class _Access:
             return None
         if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
             return None
-        preheader, known = e.b.preheaders[0], self.prober.whole_tiles
         # All places that evaluate an access come after the first in the same straight line, see
-        # `schedule`; what is out of line is in another function.
-        key = self.op, id(preheader.lines)
-        if key not in known:
-            with e.b.before(preheader):
-                mask, size = mask_of(self.op), self.site.size
-                whole = whole_tile(e, pointer, mask, size, self._bounds())
-                if whole is not None and self.leaves:
-                    whole = record_tile(e, self.site, self.number, whole)
-                known[key] = whole
-        return known[key]
+        # `schedule`; what is out of line there may use its values.
+        known = self.prober.whole_tiles
+        for body in e.b.bodies:
+            if (self.op, body) in known:
+                return known[self.op, body]
+        with e.b.before(e.b.preheaders[0]):
+            mask, size = mask_of(self.op), self.site.size
+            whole = whole_tile(e, pointer, mask, size, self._bounds())
+            if whole is not None and self.leaves:
+                whole = record_tile(e, self.site, self.number, whole)
+        known[self.op, e.b.bodies[-1]] = whole
+        return whole
 
     def _inside(self) -> str:
         """An i1: every active lane is aligned and inside its memory."""

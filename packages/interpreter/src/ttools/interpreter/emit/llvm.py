@@ -103,6 +103,8 @@ class Builder:
         #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
         #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
         self.linear: dict[tuple[object, object], tuple[str, int]] = {}
+        #: The function that the builder is in, behind those whose values it may use, by numbers.
+        self.bodies: tuple[int, ...] = (0,)
         #: Where the loops begin that the builder is in, the outermost first.
         self.preheaders: list[Preheader] = []
         #: The instruction that makes each value, without the value's name.
@@ -118,6 +120,7 @@ class Builder:
         #: How many counted loops there are.
         self.loops = 0
         self._counter = 0
+        self._functions = 0
         self._hint = ""
         self.block = "entry"
 
@@ -222,14 +225,20 @@ class Builder:
         return value if source == target else self.emit(f"bitcast {source} {value} to {target}")
 
     @contextmanager
-    def function_body(self) -> Iterator[list[str]]:
-        """Collects lines of a separate function; the outer body is continued afterwards."""
-        saved = self.lines, self.block, self.preheaders
+    def function_body(self, *, given: bool = False) -> Iterator[list[str]]:
+        """Collects lines of a separate function; the outer body is continued afterwards.
+
+        Args:
+            given: it may use values of the outer body, which are passed to it.
+        """
+        saved = self.lines, self.block, self.preheaders, self.bodies
+        self._functions += 1
         self.lines, self.block, self.preheaders = [], "entry", []
+        self.bodies = (*(self.bodies if given else ()), self._functions)
         try:
             yield self.lines
         finally:
-            self.lines, self.block, self.preheaders = saved
+            self.lines, self.block, self.preheaders, self.bodies = saved
 
     @contextmanager
     def before(self, preheader: Preheader) -> Iterator[None]:

@@ -14,6 +14,7 @@ from ttools.interpreter.emit.access import Differs, compared, observed, verified
 from ttools.interpreter.emit.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
+from ttools.interpreter.emit.lanes_apart import unless_apart
 from ttools.interpreter.emit.llvm import SIZES, memory_type, register_type, vector_type
 from ttools.interpreter.emit.loops import for_each_chunk
 from ttools.interpreter.emit.probe import call
@@ -172,7 +173,7 @@ def store_root(e: Emitter, op: Operation) -> None:
     tile = bool(shape_of(op.operands[0].type))
     if tile and e.prober is not None and e.prober.verifies(op):
         e.evaluation += 1  # what is loaded to be stored is loaded again, and counts once
-        _for_each_chunk_of(e, op, _verify)
+        unless_apart(e, op, lambda: _for_each_chunk_of(e, op, _verify))
 
 
 def _for_each_chunk_of(e: Emitter, op: Operation, emit: _StoreStep) -> None:

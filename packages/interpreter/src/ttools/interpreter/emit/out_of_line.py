@@ -38,7 +38,7 @@ def out_of_line(e: Emitter, body: Callable[[], str], result: str) -> str:
     """
     b = e.b
     first = b.label("seldom")
-    with b.function_body() as lines:
+    with b.function_body(given=True) as lines:
         b.start(first)
         with e.cold():
             value = body()

@@ -46,7 +46,8 @@ class Prober:
         bounds: per pointer parameter, the address and size of what may be accessed.
         leaders: the first site of each evaluation of an operation.
         copies: the site, and the place of its payload, of chunks that unrolled code accesses alike.
-        whole_tiles: what is known of all lanes of an access, by its operation and function.
+        whole_tiles: what is known of all lanes of an access, by its operation and the function
+            (of `Builder.bodies`) that it was found in.
         watches: whether the function tells what its variables hold.
     """
 
@@ -58,7 +59,7 @@ class Prober:
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
     copies: dict[object, tuple[int, int]] = field(default_factory=dict)
-    whole_tiles: dict[object, WholeTile | None] = field(default_factory=dict)
+    whole_tiles: dict[tuple[Operation, int], WholeTile | None] = field(default_factory=dict)
     watches: bool = True
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:
