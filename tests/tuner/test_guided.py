@@ -98,6 +98,14 @@ def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
     assert capped_costs({space[0].key: None}, by_key, 3.0) == []
 
 
+def test_costs_of_nothing_count_as_the_least_of_the_others() -> None:
+    space = space_of(2, 1)
+    by_key = {each.key: each for each in space}
+    told = dict(zip(by_key, (0.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [3.0, 9.0, 9.0, 3.0]
+    assert all(c > 0 for _, c in capped_costs(dict.fromkeys(by_key, 0.0), by_key, 3.0))
+
+
 def regret(name: str, seed: int) -> float:
     """How much slower than the best candidate is the best of a quarter of them."""
     space = space_of(6, 5)

@@ -160,7 +160,9 @@ def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
 def capped_costs(
     costs: Mapping[str, float | None], by_key: Mapping[str, Candidate], cap: float
 ) -> list[tuple[Candidate, float]]:
-    """Costs of at most so many times the least; what cannot win counts as that.
+    """Positive costs of at most so many times the least; what cannot win counts as that.
+
+    A cost of 0, as a coarse clock may tell, counts as the least of the others.
 
     Returns:
         Nothing if no candidate can win.
@@ -168,5 +170,9 @@ def capped_costs(
     known = [cost for cost in costs.values() if cost is not None]
     if not known:
         return []
-    most = min(known) * cap
-    return [(by_key[key], most if cost is None else min(cost, most)) for key, cost in costs.items()]
+    least = min((cost for cost in known if cost > 0), default=1.0)
+    most = least * cap
+    return [
+        (by_key[key], most if cost is None else max(least, min(cost, most)))
+        for key, cost in costs.items()
+    ]
