@@ -15,15 +15,12 @@ from figures import Figure
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from sides import CHECKED, TITLES, Row, Times
+from sides import CHECKED, NOISY, TITLES, Row, Times
 
 #: What the tables of run times and of the checks show, in this order.
 _COMPARED = ("ours", "torch", "upstream")
 _UNDER_CHECKS = ("ours", "memcheck", "checks", "upstream", "viz")
 _RATIOS = {"memcheck": "memcheck / ours", "checks": "checks / ours"}
-#: A row is marked when the quartiles of a side lie further from its median than this, or when
-#: its process went without a CPU for a larger share of the time.
-_NOISY = 0.1
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ def _time(times: Times) -> str:
 
 
 def _is_noisy(times: Times) -> bool:
-    return times.spread > _NOISY or sorted(times.waited)[len(times.waited) // 2] > _NOISY
+    return times.spread > NOISY or sorted(times.waited)[len(times.waited) // 2] > NOISY
 
 
 def _notes(row: Row, sides: Sequence[str]) -> list[str]:

@@ -197,7 +197,7 @@ class Plan:
 
     Attributes:
         sides: which sides, in the order of their turns.
-        repeat: samples of each side.
+        repeat: samples of each side; more of workloads that something disturbs.
         upstream_repeat: samples of the interpreter, whose calls take seconds.
     """
 
@@ -206,12 +206,20 @@ class Plan:
     upstream_repeat: int
 
 
+#: Quartiles further than this from the median, relative to it, say that something disturbed.
+NOISY = 0.1
+#: Workloads that were disturbed are measured in so many times as many rounds at most.
+_PATIENCE = 5
+
+
 def take_turns(
     processes: Sequence[SideProcess], name: str, wrong: Mapping[str, str], plan: Plan
 ) -> dict[str, Times]:
-    """Measures one workload on all sides, in alternation."""
+    """Measures one workload on all sides, in alternation, and longer where times vary."""
     times = {p.side: _prepare(p, name, wrong.get(p.side, "")) for p in processes}
-    for number in range(plan.repeat):
+    for number in range(_PATIENCE * plan.repeat):
+        if number >= plan.repeat and not _vary(times):
+            break
         for process in processes:
             found = times[process.side]
             if found.note or (process.side in SLOW and number >= plan.upstream_repeat):
@@ -224,6 +232,11 @@ def take_turns(
             found.samples.append(answer["seconds"])
             found.waited.append(answer["waited"])
     return times
+
+
+def _vary(times: Mapping[str, Times]) -> bool:
+    """Whether more rounds may tell more: calls that take seconds are not repeated for this."""
+    return any(found.spread > NOISY for side, found in times.items() if side not in SLOW)
 
 
 def _prepare(process: SideProcess, name: str, wrong: str) -> Times:

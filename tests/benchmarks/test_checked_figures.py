@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from importlib import import_module
@@ -122,6 +123,24 @@ def test_a_side_that_takes_too_long_is_given_up(
     )
     assert times["viz"].note == "a call takes longer than 0 s"
     assert not times["viz"].samples
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [((1.0, 1.0), 4), ((1.0, 3.0), 20)])
+def test_what_varies_is_measured_in_more_rounds(
+    bench: Any, tmp_path: Path, seconds: tuple[float, float], rounds: int
+) -> None:
+    sides = bench("sides")
+    told = itertools.cycle(seconds)
+
+    class Process:
+        side = "ours"
+
+        def ask(self, **request: Any) -> dict[str, Any]:
+            return {"error": 0.0} if request else {"seconds": next(told), "waited": 0.0}
+
+    plan = sides.Plan(sides=["ours"], repeat=4, upstream_repeat=1)
+    times = sides.take_turns([Process()], "add", {}, plan)
+    assert len(times["ours"].samples) == rounds
 
 
 def test_memory_is_that_of_the_call_at_hand(bench: Any) -> None:
