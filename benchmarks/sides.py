@@ -208,8 +208,8 @@ class Plan:
 
 #: Quartiles further than this from the median, relative to it, say that something disturbed.
 NOISY = 0.1
-#: Workloads that were disturbed are measured in so many times as many rounds at most.
-_PATIENCE = 5
+#: Workloads that something disturbs get at most so many times as many rounds.
+_MORE_ROUNDS = 5
 
 
 def take_turns(
@@ -217,7 +217,7 @@ def take_turns(
 ) -> dict[str, Times]:
     """Measures one workload on all sides, in alternation, and longer where times vary."""
     times = {p.side: _prepare(p, name, wrong.get(p.side, "")) for p in processes}
-    for number in range(_PATIENCE * plan.repeat):
+    for number in range(_MORE_ROUNDS * plan.repeat):
         if number >= plan.repeat and not _vary(times):
             break
         for process in processes:
