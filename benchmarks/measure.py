@@ -2,6 +2,10 @@
 
 Owns how a call is timed. Reads requests from standard input and answers on standard output, a
 line of JSON each; must not know the other sides nor what is made of the times.
+
+What checks cost is a quotient of samples that one process gives one after the other, checked and
+not. Two processes may differ by more: in one of them malloc gives all calls the same memory, in
+the other, checked or not, several blocks by turns.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -55,21 +59,31 @@ class Bench:
 
     Args:
         side: of `sides.SIDES`.
-        sanitization: what checks the side's launches; None where nothing does.
+        sanitization: checks the side's launches while it is entered; None where nothing does.
     """
 
     def __init__(self, side: str, sanitization: Any = None) -> None:
         self._side = side
         self._sanitization = sanitization
+        self._checking = nullcontext() if sanitization is None else sanitization
+        self._checked_first = False
         self._call: Call | None = None
         self._factor = 1
         self._input_bytes = 0
         self._kept: list[tuple[torch.Tensor, ...]] = []
         if side not in ("torch", "viz"):
-            _launch_first_kernel()
+            with self._checking:
+                _launch_first_kernel()
 
     def prepare(self, name: str) -> dict[str, Any]:
         """Makes the inputs, calls once, and compares with torch in double precision."""
+        with self._checking:
+            answer = self._prepare(name)
+        if answer["first_s"] < _PATIENCE_SECONDS * self._factor:
+            self._settle()
+        return answer
+
+    def _prepare(self, name: str) -> dict[str, Any]:
         workload = next(w for w in WORKLOADS if w.name == name)
         make = workload.torch_call if self._side == "torch" else workload.triton_call
         known = self._kinds()
@@ -85,8 +99,6 @@ class Bench:
         error = largest_error(results, expected)
         del results, expected
         gc.collect()
-        if first < _PATIENCE_SECONDS:
-            self._settle()
         return {
             "first_s": first * self._factor,
             "error": error,
@@ -103,13 +115,29 @@ class Bench:
         the caches hold. So results are kept until one block is left.
         """
         assert self._call is not None
+        modes = [self._checking] if self._sanitization is None else [self._checking, nullcontext()]
         while len(self._kept) < _MOST_KEPT:
-            if len({_places(self._call()) for _ in range(4)}) == 1:
+            places = set()
+            for mode in modes:
+                with mode:
+                    places |= {_places(self._call()) for _ in range(4)}
+            if len(places) == 1:
                 return
             self._kept.append(self._call())
 
     def measure(self) -> dict[str, Any]:
-        """One sample of the prepared workload."""
+        """One sample of the prepared workload, and, of a side that checks, one unchecked."""
+        if self._sanitization is None:
+            return self._sample()
+        # By turns, so that neither has the other's place in time.
+        self._checked_first = not self._checked_first
+        before = None if self._checked_first else self._sample()
+        with self._sanitization:
+            answer = self._sample()
+        unchecked = before or self._sample()
+        return {**answer, "unchecked": unchecked["seconds"]}
+
+    def _sample(self) -> dict[str, Any]:
         assert self._call is not None
         seconds, waited, calls = sample(self._call)
         return {"seconds": seconds * self._factor, "waited": waited, "calls": calls}
@@ -123,7 +151,8 @@ class Bench:
         gc.collect()
         release_free_memory()
         before = forget_peak_memory()
-        self._call()
+        with self._checking:
+            self._call()
         return {"peak_bytes": self._input_bytes + max(0, peak_memory() - before)}
 
     def _kinds(self) -> list[str]:
@@ -204,14 +233,15 @@ def main() -> None:
     os.dup2(2, 1)
     # A collection in the middle of a call would be charged to it.
     gc.disable()
-    checks = CHECKED.get(arguments.side)
-    with _sanitizing(checks) as sanitization:
-        is_viz = arguments.side == "viz"
-        bench = TracedBench() if is_viz else Bench(arguments.side, sanitization)
-        for request in _requests():
-            answer = _answer(bench, **request)
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
+    bench = (
+        TracedBench()
+        if arguments.side == "viz"
+        else Bench(arguments.side, _sanitization(arguments.side))
+    )
+    for request in _requests():
+        answer = _answer(bench, **request)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 def _answer(bench: Bench | TracedBench, prepare: str = "", memory: bool = False) -> dict[str, Any]:
@@ -220,12 +250,12 @@ def _answer(bench: Bench | TracedBench, prepare: str = "", memory: bool = False)
     return bench.measure_memory() if memory else bench.measure()
 
 
-def _sanitizing(checks: str | None) -> AbstractContextManager[Any]:
-    if checks is None:
-        return nullcontext()
+def _sanitization(side: str) -> Any:
+    if side not in CHECKED:
+        return None
     from ttools.sanitizer import sanitize
 
-    return sanitize(checks=checks)
+    return sanitize(checks=CHECKED[side])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from sides import CHECKED, NOISY, TITLES, Row, Times
 #: What the tables of run times and of the checks show, in this order.
 _COMPARED = ("ours", "torch", "upstream")
 _UNDER_CHECKS = ("ours", "memcheck", "checks", "upstream", "viz")
-_RATIOS = {"memcheck": "memcheck / ours", "checks": "checks / ours"}
+_RATIOS = {"memcheck": "memcheck / unchecked", "checks": "checks / unchecked"}
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ def check_sheet(rows: Sequence[Row], threads: int) -> Sheet | None:
     if not checked:
         return None
     plain = ["ours"] if "ours" in sides else []
-    heads = ["ms", *(TITLES[side] for side in sides), *(_RATIOS[side] for side in checked if plain)]
+    heads = ["ms", *(TITLES[side] for side in sides), *(_RATIOS[side] for side in checked)]
     heads += [f"{name} MiB" for name in [*plain, *checked]]
     body, notes = [], []
     for row in mine:
         cells = [_time(row.times[side]) for side in sides]
-        cells += [_slowdown(row, side) for side in checked if plain]
+        cells += [_slowdown(row, side) for side in checked]
         cells += [f"{row.times[side].peak_bytes / 2**20:.1f}" for side in [*plain, *checked]]
         body.append((row.title, *cells))
         notes += [f"{row.title}: {note}" for note in _notes(row, [*checked, "viz"])]

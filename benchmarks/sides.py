@@ -55,6 +55,8 @@ _COMMON = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
 }
 _OURS = ("TTOOLS_", "TRITON_")
+#: Quartiles further than this from the median, relative to it, say that something disturbed.
+NOISY = 0.1
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -155,6 +157,7 @@ class Times:
 
     Attributes:
         samples: seconds per call, one of each round.
+        unchecked: of a side that checks, what its process took without checks in each round.
         waited: in each round, the share of the time in which the process had no CPU.
         first_s: seconds of the first call, which compiles.
         error: largest error relative to the largest value.
@@ -166,6 +169,7 @@ class Times:
     """
 
     samples: list[float] = field(default_factory=list)
+    unchecked: list[float] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     first_s: float = 0.0
     error: float = 0.0
@@ -181,14 +185,28 @@ class Times:
 
     @property
     def spread(self) -> float:
-        """Half the distance of the quartiles, relative to the median."""
-        if len(self.samples) < 4:
-            return 0.0
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
-        return (high - low) / 2 / self.median
+        """Half the distance of the samples' quartiles, relative to the median."""
+        return _spread(self.samples)
+
+    @property
+    def slowdowns(self) -> list[float]:
+        """How many times longer a call took checked than unchecked, one of each round."""
+        return [a / b for a, b in zip(self.samples, self.unchecked, strict=False)]
+
+    @property
+    def varies(self) -> bool:
+        """Whether more rounds may tell more."""
+        return max(self.spread, _spread(self.slowdowns)) > NOISY
 
     def to_json(self) -> dict[str, Any]:
         return {"median_s": self.median if self.samples else None, **self.__dict__}
+
+
+def _spread(values: Sequence[float]) -> float:
+    if len(values) < 4:
+        return 0.0
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return (high - low) / 2 / middle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,8 +224,6 @@ class Plan:
     upstream_repeat: int
 
 
-#: Quartiles further than this from the median, relative to it, say that something disturbed.
-NOISY = 0.1
 #: Workloads that something disturbs get at most so many times as many rounds.
 _MORE_ROUNDS = 5
 
@@ -231,12 +247,14 @@ def take_turns(
                 continue
             found.samples.append(answer["seconds"])
             found.waited.append(answer["waited"])
+            if process.side in CHECKED:
+                found.unchecked.append(answer["unchecked"])
     return times
 
 
 def _vary(times: Mapping[str, Times]) -> bool:
     """Whether more rounds may tell more: calls that take seconds are not repeated for this."""
-    return any(found.spread > NOISY for side, found in times.items() if side not in SLOW)
+    return any(found.varies for side, found in times.items() if side not in SLOW)
 
 
 def _prepare(process: SideProcess, name: str, wrong: str) -> Times:
@@ -272,17 +290,15 @@ class Row:
 
     def ratio(self, side: str) -> float | None:
         """How many times longer than that side ours takes; None where one is missing."""
-        return self._quotient("ours", side)
-
-    def slowdown(self, side: str) -> float | None:
-        """How many times longer than ours that side takes; None where one is missing."""
-        return self._quotient(side, "ours")
-
-    def _quotient(self, over: str, under: str) -> float | None:
-        ours, other = self.times.get(over), self.times.get(under)
+        ours, other = self.times.get("ours"), self.times.get(side)
         if ours is None or other is None or not ours.samples or not other.samples:
             return None
         return ours.median / other.median
+
+    def slowdown(self, side: str) -> float | None:
+        """How many times longer a call takes under a side's checks; None if that is unknown."""
+        slowdowns = self.times[side].slowdowns if side in self.times else []
+        return statistics.median(slowdowns) if slowdowns else None
 
     def to_json(self) -> dict[str, Any]:
         return {

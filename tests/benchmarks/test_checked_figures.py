@@ -27,6 +27,9 @@ def row(bench: Any, title: str, access: str, **seconds: float) -> Any:
         side: sides.Times(samples=[value], waited=[0.0], peak_bytes=1 << 21)
         for side, value in seconds.items()
     }
+    for side in sides.CHECKED:
+        if side in times:
+            times[side].unchecked = [seconds["ours"]]
     return sides.Row(title, title, 1, times, access)
 
 
@@ -49,6 +52,45 @@ def test_ratios_are_held_against_the_limit_of_their_access(bench: Any) -> None:
     assert (scatter.value, scatter.limit, scatter.missed_by) == ("2.00 s", "≤ 1 s", ("put",))
 
 
+def test_what_checks_cost_is_told_by_samples_of_one_process(bench: Any) -> None:
+    told = row(bench, "add", "plain", ours=9.0, memcheck=1.0)
+    told.times["memcheck"].samples = [1.2, 2.6, 1.4]
+    told.times["memcheck"].unchecked = [1.0, 2.0, 1.0]
+    assert told.slowdown("memcheck") == 1.3
+    assert told.slowdown("checks") is None
+
+
+@pytest.mark.parametrize(
+    ("side", "entered"), [("ours", []), ("memcheck", [True, False, False, True])]
+)
+def test_a_side_that_checks_measures_both_by_turns(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, side: str, entered: list[bool]
+) -> None:
+    sanitizer = pytest.importorskip("ttools.sanitizer")
+    measure = bench("measure")
+    checks = sanitizer.sanitize(checks=side) if entered else None
+    process = measure.Bench(side, checks)
+    process.prepare("add_1m_f32")
+    seen: list[bool] = []
+
+    def launches() -> int:
+        return sum(entry.count for entry in checks.launches) if checks else 0
+
+    def sample(call: Any) -> tuple[float, float, int]:
+        before = launches()
+        call()
+        seen.append(launches() > before)
+        return 2.0 if seen[-1] else 1.0, 0.0, 1
+
+    monkeypatch.setattr(measure, "sample", sample)
+    answers = [process.measure() for _ in range(2)]
+    if entered:
+        assert seen == entered
+        assert [(each["seconds"], each["unchecked"]) for each in answers] == [(2.0, 1.0)] * 2
+    else:
+        assert not any("unchecked" in each for each in answers)
+
+
 def test_sides_that_did_not_run_make_no_figures(bench: Any) -> None:
     rows = [row(bench, "add", "plain", ours=1.0, torch=1.0)]
     assert not [f for f in bench("figures").speed_figures(rows) if "under" in f.name]
@@ -63,7 +105,7 @@ def test_sheet_shows_times_ratios_and_memory(bench: Any) -> None:
         "ms",
         "ttools",
         "memcheck",
-        "memcheck / ours",
+        "memcheck / unchecked",
         "ours MiB",
         "memcheck MiB",
     )
