@@ -129,7 +129,8 @@ class Bench:
         """One sample of the prepared workload, and, of a side that checks, one unchecked."""
         if self._sanitization is None:
             return self._sample()
-        # By turns, so that neither has the other's place in time.
+        # What comes first after a pause is slower, whichever it is.
+        self._sample()
         self._checked_first = not self._checked_first
         before = None if self._checked_first else self._sample()
         with self._sanitization:

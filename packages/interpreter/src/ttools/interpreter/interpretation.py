@@ -141,7 +141,10 @@ def active_run() -> Run | None:
 
 def _innermost(runs: Sequence[Run]) -> Run | None:
     """The last that is active: a copy of a context keeps those that have ended since."""
-    return next((run for run in reversed(runs) if run in _all_runs), None)
+    for run in reversed(runs):
+        if run in _all_runs:
+            return run
+    return None
 
 
 def selecting_run(kernel: str) -> Run | None:

@@ -117,8 +117,10 @@ class SiteTable:
         """Memory for a monitor, to be given back; it may describe the regions already."""
         with self._lock:
             spare = self._spare
-            for n, block in enumerate(spare):
-                if block.regions == regions and len(block.bytes) >= size:
+            for n in range(len(spare) - 1, -1, -1):
+                block = spare[n]
+                known = block.regions
+                if (known is regions or known == regions) and len(block.bytes) >= size:
                     return spare.pop(n)
             oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
         return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
@@ -185,7 +187,8 @@ class Monitor:
         self._block = table.take(size + 16 * len(allocations), regions)
         self.address = self._block.address
         # The arguments of most launches are those of an earlier one.
-        if allocations or self._block.regions != regions:
+        known = self._block.regions
+        if allocations or (known is not regions and known != regions):
             self._lay_out(regions, allocations)
         block = self._block.bytes
         _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)
