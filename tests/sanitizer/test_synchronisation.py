@@ -49,3 +49,24 @@ def test_a_launch_that_hangs_in_one_order_is_looked_at_in_another() -> None:
     hang, race = report.findings
     assert (hang.kind, race.kind, race.argument.name) == ("deadlock", "race", "data_ptr")
     assert race.notes[-1] == "seen when the programs run in reverse order"
+
+
+@triton.jit
+def ticket_kernel(counter_ptr, order_ptr, squares_ptr):
+    program = tl.program_id(0)
+    ticket = tl.atomic_add(counter_ptr, 1)
+    tl.store(order_ptr + ticket, program)
+    tl.store(squares_ptr + program, program * program)
+
+
+def test_another_order_begins_with_the_same_memory_and_leaves_none_of_its_own() -> None:
+    counter = torch.tensor([3], dtype=torch.int32)
+    order = torch.full((3 + 64,), -1, dtype=torch.int32)
+    squares = torch.full((64,), -1, dtype=torch.int32)
+    with sanitize(threads=1) as found:
+        ticket_kernel[(64,)](counter, order, squares)
+    # A second run that began where the first has ended would store past the end of `order`.
+    assert not found.findings, found.report()
+    assert counter.item() == 3 + 64
+    assert order.tolist() == [-1] * 3 + list(range(64))
+    assert squares.tolist() == [n * n for n in range(64)]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races.keys import order_by
+from ttools.sanitizer.races.keys import count_less, order_by
 
 _RUN = st.lists(st.integers(-50, 1 << 40), min_size=1, max_size=30).map(sorted)
 
@@ -16,6 +16,16 @@ def test_order_is_that_of_a_sort_by_columns(runs: list[list[int]], groups: int) 
     group = np.array([k % (groups + 1) for k, run in enumerate(runs) for _ in run], np.int64)
     np.testing.assert_array_equal(order_by(group, value), np.lexsort((value, group)))
     np.testing.assert_array_equal(order_by(value), np.argsort(value, kind="stable"))
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(-20, 60) | st.integers(-(1 << 60), 1 << 60), max_size=30).map(sorted),
+    st.lists(st.integers(-30, 70) | st.integers(-(1 << 60), 1 << 60), max_size=60),
+)
+def test_counts_are_those_of_a_binary_search(ascending: list[int], values: list[int]) -> None:
+    numbers, asked = np.array(ascending, np.int64), np.array(values, np.int64)
+    np.testing.assert_array_equal(count_less(numbers, asked), np.searchsorted(numbers, asked))
 
 
 def test_scattered_rows_are_sorted_too() -> None:

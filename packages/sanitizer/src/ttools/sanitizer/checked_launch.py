@@ -136,7 +136,9 @@ class CheckedLaunch:
         Raises:
             TtoolsError: as the launch would without checks, except for a deadlock.
         """
-        before = snapshot_before(self.launch) if self.instruments.synchronised else None
+        before = None
+        if self.instruments.synchronised:
+            before = snapshot_before(self.launch, self.planner.reads(self.launch))
         options, hangs = self.launch.run.launch_options, False
         natural = options
         if "deadlock" in self.options.checks and self.planner.waits(self.launch):

@@ -7,13 +7,14 @@ is as the launch left it afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
@@ -120,7 +121,7 @@ def in_another_order(
 
     Args:
         launch: it has run once.
-        before: what it writes, as it was before that.
+        before: what it reads and writes, as it was before that.
         options: with that order.
         execute: runs it with these options.
 
@@ -145,9 +146,23 @@ def in_another_order(
         after.restore()
 
 
-def snapshot_before(launch: ObservedLaunch) -> Snapshot | None:
-    """What a launch may write, as it is now; None if unknown or too much."""
+def snapshot_before(launch: ObservedLaunch, read: Collection[int]) -> Snapshot | None:
+    """What a launch may read and write, as it is now; None if unknown or too much.
+
+    What it writes without reading decides nothing of what it does.
+
+    Args:
+        launch: it has not run yet.
+        read: the parameters through which it may read.
+    """
     written = launch.written_storages
     if written is None or sum(end - start for start, end in written) > _LARGEST_SNAPSHOT:
         return None
-    return Snapshot(written)
+    extents = [storage_extent(launch.values[index]) for index in read]
+    if None in extents:
+        return Snapshot(written)
+    return Snapshot(
+        (start, end)
+        for start, end in written
+        if any(each is not None and start < each[1] and each[0] < end for each in extents)
+    )

@@ -9,6 +9,10 @@ _LONG_RUN = 4
 """Mean length of ascending runs from which on merging them is faster than sorting anew."""
 
 
+_CLOSE = 8
+"""So many times as many numbers as there are may lie between the lowest and the highest."""
+
+
 def order_by(*columns: NDArray[np.integer]) -> Ints:
     """The permutation that sorts by the columns, the first one major; ties keep their order."""
     count = len(columns[0])
@@ -54,12 +58,28 @@ def ranges(first: Ints, length: Ints) -> tuple[Ints, Ints]:
     return first[owner] + offset, owner
 
 
+def count_less(ascending: Ints, values: Ints) -> Ints:
+    """How many of the ascending numbers are less than each value: `np.searchsorted`.
+
+    Where the numbers lie close together a table of all that lie between them is faster.
+    """
+    if len(ascending) == 0:
+        return np.zeros(len(values), np.int64)
+    low, high = int(ascending[0]), int(ascending[-1])
+    if high - low > _CLOSE * len(ascending) or len(values) < len(ascending):
+        return np.searchsorted(ascending, values)
+    # Of each number up to one more than the highest, how many are less.
+    table = np.zeros(high - low + 2, np.int64)
+    np.cumsum(np.bincount(ascending - low), out=table[1:])
+    return table[np.clip(values - low, 0, high - low + 1)]
+
+
 def distinct(values: Ints) -> Ints:
     """The distinct values in ascending order."""
     if len(values) == 0:
         return values
     low, high = int(values.min()), int(values.max())
-    if high - low > 8 * len(values):
+    if high - low > _CLOSE * len(values):
         return np.unique(values)
     seen = np.zeros(high - low + 1, np.bool_)
     seen[values - low] = True

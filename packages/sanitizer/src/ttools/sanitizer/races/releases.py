@@ -6,7 +6,7 @@ the barrier count all ascend. Knows nothing of what a program knew when.
 
 import numpy as np
 
-from ttools.sanitizer.races.keys import changes, order_by, ranges
+from ttools.sanitizer.races.keys import changes, count_less, order_by, ranges
 from ttools.sanitizer.races.records import Ints, Records
 
 UNKNOWN = -1
@@ -44,8 +44,8 @@ class Releases:
 
     def groups(self, program: Ints) -> tuple[Ints, Ints, Ints]:
         """The groups of each program: group, its sequence, and the index into `program`."""
-        low = np.searchsorted(self._program, program)
-        high = np.searchsorted(self._program, program, "right")
+        low = count_less(self._program, program)
+        high = count_less(self._program, program + 1)
         group, owner = ranges(low, high - low)
         return group, self._sequence[group], owner
 
@@ -89,4 +89,4 @@ class _Ascending:
         """Rows of this and earlier groups that are less than the value ("right": or equal)."""
         inside = np.clip(value, -1, self._span - 1)
         keys = group * self._span + inside
-        return np.searchsorted(self._keys, keys, "left" if side == "left" else "right")
+        return count_less(self._keys, keys if side == "left" else keys + 1)
