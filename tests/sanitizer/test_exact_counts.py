@@ -64,3 +64,39 @@ def test_bounds_are_those_of_the_tensors_of_each_launch(places: int) -> None:
     outside = 3 * sum(n % 3 for n in range(places))
     found = {f.kind: f.count for f in report.findings if f.check == "memcheck"}
     assert found == {"oob_load": outside, "oob_store": outside}
+
+
+@triton.jit(do_not_specialize=["which"])
+def used_in_branches(x_ptr, sum_ptr, out_ptr, which, WHERE: tl.constexpr, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    lanes = program * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    if WHERE == "before":
+        tl.store(sum_ptr + program, tl.sum(x))
+    if which % 2 == 0:
+        if which % 4 == 0:
+            tl.store(out_ptr + lanes, 2 * x)
+        else:
+            tl.store(out_ptr + lanes, 3 * x)
+    else:
+        for _ in range(which):
+            tl.store(out_ptr + lanes, x + 1) if WHERE == "loop" else tl.store(
+                out_ptr + lanes, lanes
+            )
+    if WHERE == "after":
+        tl.store(sum_ptr + program, tl.sum(x))
+
+
+@pytest.mark.parametrize("where", ["before", "after", "only", "loop"])
+@pytest.mark.parametrize("which", [1, 2, 3, 4])
+def test_a_load_that_branches_use_counts_once(where: str, which: int) -> None:
+    x, sums, out = torch.arange(100.0), torch.full((2,), -1.0), torch.full((128,), -1.0)
+    with sanitize(checks="memcheck") as report:
+        used_in_branches[(2,)](x, sums, out, which, where, BLOCK=64)
+    padded = torch.cat([x, torch.zeros(28)])
+    told = padded.view(2, 64).sum(1) if where in ("before", "after") else torch.full((2,), -1.0)
+    odd = padded + 1 if where == "loop" else torch.arange(128.0)
+    torch.testing.assert_close(sums, told)
+    torch.testing.assert_close(out, odd if which % 2 else padded * (2 if which % 4 == 0 else 3))
+    (found,) = report.findings
+    assert (found.kind, found.count, found.programs) == ("oob_load", 28, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ttools.interpreter.ir import Block, Operation, Value
 
 LOOPS = {"scf.for", "scf.while"}
@@ -31,6 +33,17 @@ def definition_depth(value: Value) -> int:
     """How many loops a value is computed in."""
     op = value.defining_op
     return loop_depth(op.parent if op is not None else None)
+
+
+def around(op: Operation, block: Block) -> Iterator[Operation]:
+    """The operations that contain `op`, from the innermost to those directly in `block`."""
+    current = op.parent
+    while current is not None and current is not block and current.parent is not None:
+        owner = current.parent.parent
+        if owner is None:
+            return
+        yield owner
+        current = owner.parent
 
 
 def ancestor_in(op: Operation, block: Block) -> Operation | None:

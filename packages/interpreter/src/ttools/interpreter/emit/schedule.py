@@ -24,6 +24,7 @@ from ttools.interpreter.emit.exchange import exchanged, exchanged_as_bits, is_on
 from ttools.interpreter.emit.module import EmitOptions, Facts
 from ttools.interpreter.emit.nesting import (
     ancestor_in,
+    around,
     definition_depth,
     inside_combine,
     loop_depth,
@@ -71,6 +72,9 @@ ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
 COSTLY = 8
 #: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
 COSTLY_REPEATED = 3
+
+#: What takes all of its operands where it stands.
+_EVALUATE_AT_ONCE = {"tt.store", "tt.reduce"}
 
 _ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
 
@@ -134,13 +138,37 @@ class _Planner:
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
         """Stores loads that would otherwise run later than the program says, or repeatedly.
 
-        A guarded load reports what it touches, so that it must run exactly where it stands.
+        A guarded load reports what it touches, so that it must run exactly where it stands. What
+        it reports once more in a branch after that counts once.
         """
         for op in ops:
             if op.name == "tt.load" and op.result.is_tensor and not self.plan.is_stored(op.result):
-                blocks = {id(user.parent) for user in self._evaluators(op.result)}
-                if blocks != {id(op.parent)}:
+                users = self._evaluators(op.result)
+                blocks = {id(user.parent) for user in users}
+                if blocks != {id(op.parent)} and not self._only_again_in_branches(op, users):
                     self.plan.store(op.result)
+
+    def _only_again_in_branches(self, load: Operation, users: Sequence[Operation]) -> bool:
+        """Whether a load runs in its own block first, and elsewhere in branches after that."""
+        assert load.parent is not None
+        order = {op: n for n, op in enumerate(load.parent.operations)}
+        in_place = [
+            order[user]
+            for user in users
+            if user.parent is load.parent
+            and user.name in _EVALUATE_AT_ONCE
+            and user not in self.plan.exchanges
+            and user not in self.plan.skipped
+        ]
+        for user in users:
+            if user.parent is load.parent:
+                continue
+            outermost = ancestor_in(user, load.parent)
+            if outermost is None or not in_place or order[outermost] < min(in_place):
+                return False
+            if any(op.name != "scf.if" for op in around(user, load.parent)):
+                return False
+        return True
 
     def _evaluators(self, value: Value) -> list[Operation]:
         """The operations at whose place an expression is evaluated."""
