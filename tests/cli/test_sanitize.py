@@ -296,6 +296,22 @@ def test_kernels_of_forked_processes_are_told(ttools: Run, buggy: str, tmp_path:
     assert "not in this report; something was found there" in done.stderr
 
 
+def test_failing_kernels_of_forked_processes_are_told(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(
+        "import os, torch, triton, triton.language as tl\n"
+        "@triton.jit(debug=True)\n"
+        "def never(x_ptr):\n"
+        "    tl.device_assert(tl.load(x_ptr) < 0)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    never[(1,)](torch.ones(1))\n"
+        "else:\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = ttools("sanitize", "failing.py")
+    assert "not in this report; nothing was found there" in done.stderr
+
+
 # --- runs without launches --------------------------------------------------------------------
 
 

@@ -87,6 +87,7 @@ class Session:
             report = checked.run()
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
+            self.forked.tell(checked.findings)
             self._count(launch, _ABANDONED)
             if looker is not None and isinstance(error, KernelError):
                 looker.look_at_failure(checked, before, error)
