@@ -8,7 +8,7 @@ This file must not know how operations are written in text, nor what they mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -154,6 +154,28 @@ class Value:
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.type}"
+
+
+def operands_first(value: Value, known: Container[Value]) -> Iterator[Value]:
+    """What a value is computed from and that is not known, each after its operands, itself last.
+
+    Args:
+        value: where to begin.
+        known: what has been looked at; the caller adds each value before it asks for the next.
+    """
+    pending = [value]
+    while pending:
+        current = pending[-1]
+        if current in known:
+            pending.pop()
+            continue
+        op = current.defining_op
+        missing = [v for v in op.operands if v not in known] if op is not None else []
+        if missing:
+            pending += missing
+        else:
+            pending.pop()
+            yield current
 
 
 @dataclass(eq=False, slots=True)

@@ -29,6 +29,9 @@ ENTRY = "ttools_run"
 #: First line of a module that gets a short list of passes whatever the level: blocks of vector
 #: instructions that are as short as can be, or code that nobody wants fast.
 QUICK = "; ttools: quick"
+#: The same, and code is generated without optimising it: what LLVM takes for that grows with the
+#: square of the number of loops in a function, for unrolled kernels to minutes.
+QUICKEST = "; ttools: quickest"
 
 _X86 = ("x86_64", "AMD64", "i686")
 
@@ -207,11 +210,12 @@ def compile_ir(
         with clock("parse"), _emitter_defect(name):
             module = llvm.parse_assembly(llvm_ir, context)
         # The module must be gone before its context, also when it is refused.
-        with module, _machine(host_target(cpu), opt) as machine:
+        level = 0 if llvm_ir.startswith(QUICKEST) else opt
+        with module, _machine(host_target(cpu), level) as machine:
             with clock("parse"), _emitter_defect(name):
                 module.verify()
             with clock("optimise"):
-                _optimise(module, machine, opt, quick=llvm_ir.startswith(QUICK))
+                _optimise(module, machine, opt, quick=llvm_ir.startswith((QUICK, QUICKEST)))
             with clock("codegen"), _emitter_defect(name):
                 return bytes(machine.emit_object(module))
 

@@ -61,6 +61,8 @@ FUSED: dict[str, FusedRule] = {}
 ROOTS: dict[str, RootRule] = {}
 #: What the plan sees in an operation and those before it, which has rules of its own.
 EXCHANGE, NETWORK = "ttools.exchange", "ttools.network"
+#: How many operations are evaluated inside each other, by some stack frames of Python each.
+_MOST_NESTED = 24
 
 
 def fused(*names: str) -> Callable[[FusedRule], FusedRule]:
@@ -81,6 +83,13 @@ def root(*names: str) -> Callable[[RootRule], RootRule]:
         return rule
 
     return register
+
+
+def _keeps_coordinates(op: Operation) -> bool:
+    """Whether each element of the result depends on the same element of the operands alone."""
+    if op.name in ("tt.addptr", "tt.load"):
+        return True
+    return elementwise.is_elementwise(op.name) and elementwise.is_lanewise(op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +133,7 @@ class Emitter(SlotAccess):
         self.evaluation = 0
         self.return_values: Callable[[Sequence[Value]], None] = lambda values: None
         self._memo: dict[tuple[int, Coords], Chunk] = {}
+        self._nested = 0
         self._cold = False
         self._sink: int | None = None
 
@@ -213,9 +223,43 @@ class Emitter(SlotAccess):
         key = (id(value), at)
         chunk = self._memo.get(key)
         if chunk is None:
+            self._nested += 1
+            if self._nested > _MOST_NESTED:
+                self._evaluate_operands(value, at)
             chunk = self._evaluate(value, at)
+            self._nested -= 1
             self._memo[key] = chunk
         return chunk
+
+    def _evaluate_operands(self, value: Value, at: Coords) -> None:
+        """Evaluates what a long chain of operations ends in, from its beginning.
+
+        Python's stack would not hold a chain of thousands of them, each inside the next.
+        """
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending[-1]
+            known = current in seen
+            seen.add(current)
+            below = [] if known else [v for v in self._operands_at(current, at) if v not in seen]
+            if below:
+                pending += below
+                continue
+            pending.pop()
+            if current is not value and not self.is_at_hand(current, at):
+                self._memo[id(current), at] = self._evaluate(current, at)
+
+    def _operands_at(self, value: Value, at: Coords) -> list[Value]:
+        """The tiles of which a chunk is computed from the chunks at the same coordinates."""
+        op = value.defining_op
+        if self.plan.is_stored(value) or self.is_at_hand(value, at):
+            return []
+        if value in self.deltas:
+            return [self.deltas[value][0]]
+        if op is None or op in self.plan.exchanges or not _keeps_coordinates(op):
+            return []
+        return [v for v in op.operands if v.is_tensor]
 
     def remember(self, value: Value, at: Coords) -> Chunk:
         """Computes a chunk, stored or not, that is at hand from here on."""

@@ -61,11 +61,13 @@ from ttools.interpreter.ir import (
     Type,
     Value,
 )
-from ttools.interpreter.jit import QUICK
+from ttools.interpreter.jit import QUICK, QUICKEST
 
 #: Kernels of so many loops walk small tiles again and again, as sorts written by hand do: the
 #: shorter list halves the time of compiling them and adds a seventh to the time of running them.
 _MANY_LOOPS = 100
+#: From here on the code generator's own loop optimisations take seconds.
+_TOO_MANY_LOOPS = 400
 
 _PROGRAM = "ptr %launch, i64 %program, i32 %px, i32 %py, i32 %pz, ptr noalias %arena"
 
@@ -119,7 +121,7 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         name=str(kernel.attributes["sym_name"]),
         llvm_ir="\n\n".join(
             [
-                *([QUICK] if _is_quick(b, options, bodies) else []),
+                *_effort(b, options, bodies),
                 *(*b.declarations.values(), *b.definitions.values(), *bodies, _ATTRS),
             ]
         ),
@@ -137,11 +139,17 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
     )
 
 
-def _is_quick(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> bool:
-    """Whether LLVM's longer list of passes is not worth its time: it gains little or for nobody."""
+def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str]:
+    """The module's first line, where LLVM's longer list of passes is not worth its time.
+
+    It gains little there, or nobody wants to run the code fast.
+    """
+    if b.loops > _TOO_MANY_LOOPS:
+        return [QUICKEST]
     lines = sum(body.count("\n") for body in bodies)
     oracle = options.schedule == "materialised"
-    return oracle or 2 * b.straight_lines > lines or b.loops > _MANY_LOOPS
+    quick = oracle or 2 * b.straight_lines > lines or b.loops > _MANY_LOOPS
+    return [QUICK] if quick else []
 
 
 def _numbered(module: Module) -> dict[Operation, int]:

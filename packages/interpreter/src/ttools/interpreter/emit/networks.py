@@ -21,6 +21,8 @@ from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_o
 
 #: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
 _CHUNKS = 4
+#: Tiles of a network. What LLVM takes for one block of code grows with the square of its length.
+_MOST_MEMBERS = 128
 
 
 @dataclass
@@ -125,7 +127,9 @@ def _join(network: Network, value: Value | None, reach: _Reach, lanes: int) -> b
     """
     shape = shape_of(network.members[0].type)
     if value is not None and (
-        shape_of(value.type) != shape or not reach.others.isdisjoint(network.members)
+        len(network.members) == _MOST_MEMBERS
+        or shape_of(value.type) != shape
+        or not reach.others.isdisjoint(network.members)
     ):
         return False
     walk = traversal(shape, lanes)

@@ -3,47 +3,11 @@
 from __future__ import annotations
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.ir import Operation, Value, operands_first
 
 #: Operations that only rename coordinates: as cheap as their operand.
 VIEWS = {"tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.trans", "tt.make_range"}
 VIEWS |= {"arith.constant", "tt.split", "tt.join", "tt.unsplat", "ttg.convert_layout", "ub.poison"}
-
-
-def increments(argument: Value, yielded: Value) -> tuple[Value, ...] | None:
-    """The uniform addends that turn `argument` into `yielded`, or None if there is more to it."""
-    addends: list[Value] = []
-    value = yielded
-    while value is not argument:
-        op = value.defining_op
-        if op is None or op.name not in ("tt.addptr", "arith.addi"):
-            return None
-        first, second = op.operands
-        if op.name == "arith.addi" and is_uniform(first) and not is_uniform(second):
-            first, second = second, first
-        if not is_uniform(second):
-            return None
-        addends.append(second)
-        value = first
-    return tuple(addends)
-
-
-def is_uniform(value: Value) -> bool:
-    """Whether all elements of a tensor are the same by construction."""
-    if not value.is_tensor:
-        return True
-    op = value.defining_op
-    if op is None:
-        return False
-    if op.name == "tt.splat":
-        return True
-    if op.name == "arith.constant":
-        constant = op.attributes["value"]
-        return getattr(constant, "is_splat", False)
-    if op.name in ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"):
-        return is_uniform(op.operands[0])
-    return elementwise.is_elementwise(op.name) and all(is_uniform(v) for v in op.operands)
-
 
 _AFFINE = {
     "arith.addi",
@@ -59,33 +23,77 @@ _AFFINE = {
     "arith.ori",
     "arith.cmpi",
 }
+_DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui")
 
 
-def is_index_arithmetic(op: Operation) -> bool:
-    """Whether an operation only moves a regular index, which costs nothing per lane."""
-    return op.name in ("tt.addptr", "arith.addi", "arith.muli") and is_regular(op.results[0])
+class Regularity:
+    """Looks at the tiles of one function, at each once."""
 
+    def __init__(self) -> None:
+        self._uniform: dict[Value, bool] = {}
+        self._regular: dict[Value, bool] = {}
 
-def is_index_division(op: Operation) -> bool:
-    """Whether an operation divides a regular index by one number: mostly one division per chunk.
+    def is_uniform(self, value: Value) -> bool:
+        """Whether all elements of a tensor are the same by construction."""
+        for inner in operands_first(value, self._uniform):
+            self._uniform[inner] = self._looks_uniform(inner)
+        return self._uniform[value]
 
-    Stored, the result would no longer be seen to be the same, or contiguous, within a chunk.
-    """
-    if op.name not in ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui"):
-        return False
-    index, divisor = op.operands
-    return is_regular(index) and not is_uniform(index) and is_uniform(divisor)
+    def _looks_uniform(self, value: Value) -> bool:
+        op = value.defining_op
+        if not value.is_tensor or op is None:
+            return not value.is_tensor
+        if op.name == "tt.splat":
+            return True
+        if op.name == "arith.constant":
+            return getattr(op.attributes["value"], "is_splat", False)
+        if op.name in ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"):
+            return self._uniform[op.operands[0]]
+        return elementwise.is_elementwise(op.name) and all(self._uniform[v] for v in op.operands)
 
+    def is_regular(self, value: Value) -> bool:
+        """Whether a pointer or index is built of ranges and uniform values only."""
+        for inner in operands_first(value, self._regular):
+            self._regular[inner] = self._looks_regular(inner)
+        return self._regular[value]
 
-def is_regular(value: Value, depth: int = 0) -> bool:
-    """Whether a pointer or index is built of ranges and uniform values only."""
-    op = value.defining_op
-    if not value.is_tensor or depth > 24:
-        return not value.is_tensor
-    if op is None:
-        return True  # carried: judged by its initial value elsewhere
-    if op.name in VIEWS:
-        return all(is_regular(v, depth + 1) for v in op.operands)
-    if op.name in _AFFINE:
-        return all(is_regular(v, depth + 1) for v in op.operands)
-    return is_uniform(value)
+    def _looks_regular(self, value: Value) -> bool:
+        op = value.defining_op
+        if not value.is_tensor or op is None:
+            return True  # carried: judged by its initial value elsewhere
+        if op.name in VIEWS or op.name in _AFFINE:
+            return all(self._regular[v] for v in op.operands)
+        return self.is_uniform(value)
+
+    def is_index_arithmetic(self, op: Operation) -> bool:
+        """Whether an operation only moves a regular index, which costs nothing per lane."""
+        moves = op.name in ("tt.addptr", "arith.addi", "arith.muli")
+        return moves and self.is_regular(op.results[0])
+
+    def is_index_division(self, op: Operation) -> bool:
+        """Whether an operation divides a regular index by one number: mostly once per chunk.
+
+        Stored, the result would no longer be seen to be the same, or contiguous, within a chunk.
+        """
+        if op.name not in _DIVISIONS:
+            return False
+        index, divisor = op.operands
+        regular = self.is_regular(index) and not self.is_uniform(index)
+        return regular and self.is_uniform(divisor)
+
+    def increments(self, argument: Value, yielded: Value) -> tuple[Value, ...] | None:
+        """The uniform addends that turn `argument` into `yielded`; None if there is more to it."""
+        addends: list[Value] = []
+        value = yielded
+        while value is not argument:
+            op = value.defining_op
+            if op is None or op.name not in ("tt.addptr", "arith.addi"):
+                return None
+            first, second = op.operands
+            if op.name == "arith.addi" and self.is_uniform(first) and not self.is_uniform(second):
+                first, second = second, first
+            if not self.is_uniform(second):
+                return None
+            addends.append(second)
+            value = first
+        return tuple(addends)

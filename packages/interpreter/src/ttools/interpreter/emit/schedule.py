@@ -31,14 +31,8 @@ from ttools.interpreter.emit.nesting import (
 )
 from ttools.interpreter.emit.networks import plan_networks
 from ttools.interpreter.emit.plan import Plan
-from ttools.interpreter.emit.regularity import (
-    VIEWS,
-    increments,
-    is_index_arithmetic,
-    is_index_division,
-    is_regular,
-)
-from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.emit.regularity import VIEWS, Regularity
+from ttools.interpreter.ir import Block, Operation, Value, operands_first
 
 #: Results of these are always stored: the operation itself fills a whole tile.
 WHOLE_TILE = {
@@ -72,6 +66,12 @@ ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
 COSTLY = 8
 #: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
 COSTLY_REPEATED = 3
+#: Worth storing however it is used: what LLVM takes for one block of code grows with the square of
+#: its length, and next to so many cycles a store is nothing.
+COSTLY_AT_ONCE = 400
+#: How many operations in a row may rename coordinates before a tile is stored: each is emitted
+#: inside the next one, as deep in Python's stack.
+_MOST_VIEWS = 16
 
 #: What takes all of its operands where it stands.
 _EVALUATE_AT_ONCE = {"tt.store", "tt.reduce"}
@@ -108,8 +108,9 @@ class _Planner:
     ) -> None:
         self.function, self.facts, self.provenance = function, facts, provenance
         self.fused, self.guarded, self.lanes = fused, guarded, lanes
-        self.plan = Plan()
+        self.plan, self.regularity = Plan(), Regularity()
         self._cost: dict[Value, int] = {}
+        self._views: dict[Value, int] = {}
 
     def run(self) -> None:
         ops = [op for op in self.function.walk() if not inside_combine(op)]
@@ -121,10 +122,15 @@ class _Planner:
         chosen: set[Value] = set()
         for op in ops:
             for value in op.results if op not in self.plan.skipped else ():
-                if value.is_tensor and not self.plan.is_stored(value) and self._should_store(value):
+                if not value.is_tensor or self.plan.is_stored(value):
+                    continue
+                cut = self._is_too_long(value)
+                if cut or self._should_store(value):
                     self.plan.store(value)
                     self._cost.pop(value, None)
-                    chosen.add(value)
+                    self._views[value] = 0
+                    if not cut:
+                        chosen.add(value)
         if self.guarded:
             self._keep_loads_in_place(ops)
         if self.fused:
@@ -247,7 +253,7 @@ class _Planner:
             argument, yielded = body.arguments[1 + n], body.terminator.operands[n]
             if not result.is_tensor:
                 continue
-            found = increments(argument, yielded) if self.fused else None
+            found = self.regularity.increments(argument, yielded) if self.fused else None
             if found is not None:
                 self.plan.increments[argument] = found
                 continue
@@ -279,6 +285,25 @@ class _Planner:
             self._repeats(value, user) for user in users.values()
         )
 
+    def _is_too_long(self, value: Value) -> bool:
+        """Whether an expression is cut at a value, for those who compile it."""
+        op = value.defining_op
+        if not self.fused or op is None or op.name == "scf.for":
+            return False
+        return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
+
+    def _views_below(self, value: Value) -> int:
+        """The longest row of operations that rename coordinates, down to what is stored."""
+        for inner in operands_first(value, self._views):
+            op = inner.defining_op
+            if op is None or self.plan.is_stored(inner):
+                self._views[inner] = 0
+            else:
+                below = max((self._views[v] for v in op.operands), default=0)
+                renames = op.name in VIEWS or op.name in _ROW_CHANGING or op in self.plan.exchanges
+                self._views[inner] = below + renames
+        return self._views[value]
+
     def _repeats(self, value: Value, user: Operation) -> bool:
         if user.name == "tt.broadcast":
             return True
@@ -302,14 +327,14 @@ class _Planner:
         if op is not None and op.name != "scf.for":
             cost = sum(self.cost(v) for v in op.operands)
             if op.name == "tt.load":
-                cost = 2 if is_regular(op.operands[0]) else 24
+                cost = 2 if self.regularity.is_regular(op.operands[0]) else 24
                 if self.guarded:
                     cost = max(cost, COSTLY_REPEATED)
             elif op.name == "tt.gather":
                 cost += 8
-            elif is_index_division(op):
+            elif self.regularity.is_index_division(op):
                 cost += 3
-            elif op.name not in VIEWS and not is_index_arithmetic(op):
+            elif op.name not in VIEWS and not self.regularity.is_index_arithmetic(op):
                 cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
         self._cost[value] = cost
         return cost

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ttools.interpreter.emit.regularity import increments
+from ttools.interpreter.emit.regularity import Regularity
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -164,7 +164,8 @@ class Intervals:
         if number < 0:
             return (lower[0], max(lower[0], upper[1] - 1)) if step[0] > 0 else full(width_of(value))
         body = loop.regions[0].entry
-        addends = increments(body.arguments[1 + number], body.terminator.operands[number])
+        argument, yielded = body.arguments[1 + number], body.terminator.operands[number]
+        addends = Regularity().increments(argument, yielded)
         initial = loop.operands[3 + number]
         if addends is None or step[0] <= 0 or (initial not in reached and _is_tracked(initial)):
             return None
