@@ -21,6 +21,8 @@ from ttools.interpreter.native_runtime import Mailbox, native_runtime
 
 _EXIT = 2
 _DETACHED = 1
+#: Signals of the thread that brings them on; one that blocks them dies without a handler's note.
+_OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 #: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
 _STACK_BYTES = 1024 * 1024
 
@@ -52,16 +54,16 @@ _aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
 
 def _start_thread(routine: int, argument: int) -> None:
-    """Starts a detached native thread that takes no signals."""
+    """Starts a detached native thread that takes no signals but those of its own faults."""
     c = ctypes.CDLL(None)
     attributes = (ctypes.c_char * 128)()
     handle = ctypes.c_uint64()
     c.pthread_attr_init(attributes)
     c.pthread_attr_setdetachstate(attributes, _DETACHED)
     c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
-    everything = signal.valid_signals()
+    others = signal.valid_signals() - _OWN_FAULTS
     # The new thread inherits the mask: signals are for Python's main thread.
-    saved = signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+    saved = signal.pthread_sigmask(signal.SIG_BLOCK, others)
     try:
         error = c.pthread_create(
             ctypes.byref(handle), attributes, ctypes.c_void_p(routine), ctypes.c_void_p(argument)
