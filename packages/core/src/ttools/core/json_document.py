@@ -98,8 +98,7 @@ def read_json_document(
         raise UsageError(f"`{path}` is no {kind}: {error}") from error
     found = data.get("schema") if isinstance(data, dict) else None
     if found != schema:
-        shown = found if isinstance(found, str) and len(found) < DEEPEST else type(found).__name__
-        raise UsageError(f"`{path}` has schema {shown!r}, not {schema!r}; {advice}")
+        raise UsageError(f"`{path}` has schema {repr(found)[:DEEPEST]}, not {schema!r}; {advice}")
     try:
         conform(data, shape)
     except ValueError as error:

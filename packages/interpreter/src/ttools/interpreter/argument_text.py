@@ -54,7 +54,7 @@ _ALIASES = {
 }
 
 _GENERATED = re.compile(
-    r"(?P<kind>[a-z]+)(?:\((?P<value>[^()]*)\))?:(?P<type>\w+)\[(?P<shape>[\d\s,x]*)\]"
+    r"(?P<kind>[a-z]+)(?:\((?P<value>[^()]*)\))?:(?P<type>\w+)\[(?P<shape>[0-9\s,x]*)\]"
 )
 _FILE = re.compile(r"(?P<path>.*\.np[yz])(?::(?P<key>.+))?", re.DOTALL)
 _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
@@ -62,6 +62,10 @@ _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
 #: What `empty` memory holds, so that a kernel that reads it is seen to.
 _POISON = 0xCD
 _ALIGNMENT = 64
+#: NumPy 1 takes no more, and no kernel either.
+_MOST_DIMENSIONS = 32
+_MOST_DIGITS = 18
+_ADDRESSABLE = 1 << 62
 
 
 def numpy_type(element: str) -> Any:
@@ -173,8 +177,8 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
         raise UsageError(f"argument `{name}`: unknown element type `{match['type']}`")
     if given != element:
         raise UsageError(f"argument `{name}`: the kernel's tensor is {element}, not {given}")
-    shape = tuple(int(n) for n in re.split(r"[\s,x]+", match["shape"].strip(" ,x")) if n)
-    array = _aligned(shape, dtype)
+    array = _aligned(_shape(match["shape"], name, dtype.itemsize), dtype)
+    shape = array.shape
     try:
         value = generator(_Request(shape, dtype, match["value"], zlib.crc32(name.encode())))
     except UsageError as error:
@@ -182,6 +186,27 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
     if value is not None:
         array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     return array
+
+
+def _shape(text: str, name: str, itemsize: int) -> tuple[int, ...]:
+    """The extents in brackets.
+
+    Raises:
+        UsageError: there are more than NumPy takes, or no memory could hold the elements.
+    """
+    words = [word for word in re.split(r"[\s,x]+", text) if word]
+    if len(words) > _MOST_DIMENSIONS:
+        raise UsageError(
+            f"argument `{name}`: a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} "
+            "can be given"
+        )
+    if any(len(word) > _MOST_DIGITS for word in words):
+        raise UsageError(f"argument `{name}`: an extent of more than {_MOST_DIGITS} digits")
+    shape = tuple(int(word) for word in words)
+    # Extents count even beside a 0: NumPy multiplies them all.
+    if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
+        raise UsageError(f"argument `{name}`: there is no memory for a tensor of shape {shape}")
+    return shape
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
