@@ -160,12 +160,12 @@ def _change(holder: Any, key: Any, random: Random) -> None:
     if kind == 0:
         del holder[key]
     elif kind == 1 and isinstance(holder, list):
-        holder.insert(key, copy.deepcopy(holder[key]))
+        holder.insert(key, holder[key])
     elif kind == 1:
         holder[random.choice((str(key) + "x", "", "*", str(key).upper()))] = holder.pop(key)
     elif kind == 2:
         deep: Any = holder[key]
-        for _ in range(random.choice((3, 60, 400))):
+        for _ in range(random.choice((3, 60, 200))):
             deep = [deep] if random.random() < 0.5 else {"children": [deep]}
         holder[key] = deep
     else:

@@ -214,7 +214,7 @@ def _environment(path: Path, number: int) -> None:
     from ttools.interpreter.cache import optimisation_level
 
     name, _, value = _text(path).partition("=")
-    with suppress(ValueError):  # no process can have such a variable
+    with suppress(OSError, ValueError):  # no process can have such a variable
         os.environ[name] = value
     if os.environ.get(name) != value:
         return

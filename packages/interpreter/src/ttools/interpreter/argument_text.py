@@ -7,7 +7,6 @@ element type.
 from __future__ import annotations
 
 import re
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -181,10 +180,12 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
     shape = array.shape
     try:
         value = generator(_Request(shape, dtype, match["value"], zlib.crc32(name.encode())))
+        if value is not None:
+            array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     except UsageError as error:
         raise UsageError(f"argument `{name}`: {error}") from None
-    if value is not None:
-        array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
+    except MemoryError as error:
+        raise UsageError(f"argument `{name}`: no memory to make a tensor of {shape}") from error
     return array
 
 
@@ -216,7 +217,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
     size = prod(shape) * dtype.itemsize
     try:
         room = np.full(size + _ALIGNMENT, _POISON, np.uint8)
-    except (MemoryError, ValueError) as error:
+    except (MemoryError, OverflowError, ValueError) as error:
         raise UsageError(f"there is no memory for a tensor of {size:,} bytes") from error
     start = -room.ctypes.data % _ALIGNMENT
     array: Array = room[start : start + size].view(dtype).reshape(shape)
@@ -235,8 +236,9 @@ def _read(path: str, key: str | None, name: str, element: str) -> Array:
 
     try:
         found = np.load(Path(path).expanduser(), allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except Exception as error:
+        # NumPy evaluates headers and unpacks archives, with any of Python's errors.
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UsageError(f"argument `{name}`: cannot read {path}: {reason}") from error
     if isinstance(found, np.ndarray):
         if key is not None:
@@ -255,7 +257,12 @@ def _member(archive: Any, path: str, key: str | None, name: str) -> Array:
             wanted = "say which array" if key is None else f"has no array `{key}`"
             keys = ", ".join(archive.files) or "none"
             raise UsageError(f"argument `{name}`: {path}: {wanted}; it holds {keys}")
-        found: Array = archive[key]
+        try:
+            found: Array = archive[key]
+        except Exception as error:
+            raise UsageError(
+                f"argument `{name}`: {path}: cannot read `{key}`: {error or type(error).__name__}"
+            ) from error
         return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,6 +20,8 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.arena import Arena
 from ttools.interpreter.native_runtime import Mailbox, native_runtime
 
+#: More digits than any number of threads has.
+_COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1
 #: Signals of the thread that brings them on; one that blocks them dies without a handler's note.
@@ -140,8 +143,10 @@ def default_threads() -> int:
     """`TTOOLS_THREADS`, else as many threads as torch uses, else one for each CPU we may use."""
     chosen = os.environ.get("TTOOLS_THREADS")
     if chosen:
-        if not chosen.isdecimal() or int(chosen) < 1:
-            raise UsageError(f"TTOOLS_THREADS={chosen}: at least one thread is needed")
+        if not _COUNT.fullmatch(chosen) or int(chosen) < 1:
+            raise UsageError(
+                f"TTOOLS_THREADS={chosen[:100]}: not a number of threads, of which one is needed"
+            )
         return int(chosen)
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_num_threads"):

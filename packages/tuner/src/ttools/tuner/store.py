@@ -321,7 +321,10 @@ _TRIAL = {
     "values": {EACH: ANY},
     "samples": [float],
     "predicted": (float, None),
-    "resources": ({EACH: ANY}, None),
+    "resources": (
+        None,
+        {**dict.fromkeys(("registers", "spilled", "shared"), int), "occupancy": (float, None)},
+    ),
     "conditions": ({EACH: float}, None),
     **dict.fromkeys(("status", "reason", "reference", "checks", "tried"), str),
 }
