@@ -59,16 +59,19 @@ def _run_worker(name: str, seed: int, start: int, count: int, tally: Tally) -> i
     ) as worker:
         os.close(writing)
         begun, after = start, start
-        with os.fdopen(reading) as lines, selectors.DefaultSelector() as waiting:
-            waiting.register(lines, selectors.EVENT_READ)
+        with os.fdopen(reading, "rb", buffering=0) as pipe, selectors.DefaultSelector() as waiting:
+            waiting.register(pipe, selectors.EVENT_READ)
+            rest = b""
             while waiting.select(PATIENCE_S):
-                line = lines.readline()
-                if not line:
+                told = pipe.read(1 << 16)
+                if not told:
                     break
-                begun, *what = json.loads(line)
-                if what:
-                    tally.add(begun, *what)
-                    after = begun + 1
+                *lines, rest = (rest + told).split(b"\n")
+                for line in lines:
+                    begun, *what = json.loads(line)
+                    if what:
+                        tally.add(begun, *what)
+                        after = begun + 1
             else:
                 worker.kill()
                 tally.add(begun, "hang", f"no end within {PATIENCE_S:.0f} s")

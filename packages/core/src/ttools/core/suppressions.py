@@ -201,6 +201,10 @@ class SuppressionFile:
 _FIELDS: dict[str, type] = {"reason": str, "kind": str, "kernel": str, "file": str, "line": int}
 
 
+#: Characters of a text; matching takes the square of a pattern's length.
+_LONGEST = 1000
+
+
 def _read(path: Path) -> list[Rule]:
     try:
         text = path.read_text("utf-8")
@@ -228,6 +232,8 @@ def _rule(entry: dict[str, Any], place: SourceLocation) -> Rule:
             raise UsageError(f"{place}: `{name}` is not one of {', '.join(_FIELDS)}")
         if type(value) is not wanted:
             raise UsageError(f"{place}: `{name}` must be of type {wanted.__name__}")
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise UsageError(f"{place}: `{name}` has more than {_LONGEST:,} characters")
     if not str(entry.get("reason", "")).strip():
         raise UsageError(f"{place}: a suppression needs a `reason`")
     if not {"kind", "kernel", "file"} & set(entry):

@@ -179,7 +179,11 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
     array = _aligned(_shape(match["shape"], name, dtype.itemsize), dtype)
     shape = array.shape
     try:
-        value = generator(_Request(shape, dtype, match["value"], zlib.crc32(name.encode())))
+        value = generator(
+            _Request(
+                shape, dtype, match["value"], zlib.crc32(name.encode(errors="surrogateescape"))
+            )
+        )
         if value is not None:
             array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     except UsageError as error:
