@@ -252,9 +252,9 @@ def _surroundings(folder: Path, random: Random, count: int, trials: Trials) -> N
     for words in (("interpret",), ("tune", "show"), ("doctor",)):
         trials.tried += 1
         gone = Path(tempfile.mkdtemp(dir=folder))
+        command = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", sys.executable]
         done = subprocess.run(
-            ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", sys.executable, "-m", "ttools_entry"]
-            + [*words, script],
+            [*command, "-m", "ttools_entry", *words, script],
             cwd=gone,
             env=_environment(folder),
             capture_output=True,
