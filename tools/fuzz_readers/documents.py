@@ -119,12 +119,13 @@ def damaged_archive(data: bytes, random: Random) -> bytes:
 def damaged_trace(data: bytes, random: Random) -> bytes:
     """A trace with a damaged description, header or value."""
     end = data.index(b"\n") + 1
-    blocks, at = [], end
+    blocks: list[tuple[list[Any], bytes]] = []
+    at = end
     while at < len(data):
-        header = _TRACE_HEADER.unpack_from(data, at)
+        fields = list(_TRACE_HEADER.unpack_from(data, at))
         at += _TRACE_HEADER.size
-        blocks.append((list(header), data[at : at + header[-1]]))
-        at += header[-1]
+        blocks.append((fields, data[at : at + fields[-1]]))
+        at += fields[-1]
     chosen = random.randrange(len(blocks))
     header, content = blocks[chosen]
     if header[0] == 1 and random.random() < 0.8:

@@ -179,11 +179,8 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
     array = _aligned(_shape(match["shape"], name, dtype.itemsize), dtype)
     shape = array.shape
     try:
-        value = generator(
-            _Request(
-                shape, dtype, match["value"], zlib.crc32(name.encode(errors="surrogateescape"))
-            )
-        )
+        seed = zlib.crc32(name.encode(errors="surrogateescape"))
+        value = generator(_Request(shape, dtype, match["value"], seed))
         if value is not None:
             array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     except UsageError as error:
