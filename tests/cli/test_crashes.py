@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import signal
 import subprocess
@@ -87,9 +89,125 @@ def test_an_abort_without_kernels(tmp_path: Path) -> None:
     assert "a damaged heap, before any kernel ran" in done.stderr
 
 
-def test_faulthandler_goes_first(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulthandler_is_handed_the_signal(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
     done = run("interpret", script=script)
     assert done.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:4)" in done.stderr
     assert "Fatal Python error: Segmentation fault" in done.stderr
-    assert "wild_kernel" not in done.stderr
+
+
+def test_faulthandler_may_come_later(tmp_path: Path) -> None:
+    script = tmp_path / "later.py"
+    script.write_text(f"import faulthandler; faulthandler.enable()\n{WILD}")
+    done = run("interpret", script=script)
+    assert done.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:5)" in done.stderr
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "4"])
+def test_a_wild_access_on_any_thread(threads: str, script: Path) -> None:
+    script.write_text(WILD.replace("wild_kernel[1,]", "wild_kernel[30,]"))
+    done = run("interpret", "--threads", threads, script=script)
+    assert done.returncode == -signal.SIGSEGV
+    assert f"`wild_kernel` (defined at {script}:4)" in done.stderr
+    assert "`ttools sanitize`" in done.stderr
+
+
+LAUNCHED_BY_A_THREAD = WILD.replace(
+    "wild_kernel[1,](x)",
+    "import threading\n"
+    "thread = threading.Thread(target=wild_kernel[1,], args=(x,))\n"
+    "thread.start(), thread.join()",
+)
+WAITING = """\
+import torch, triton, triton.language as tl
+
+@triton.jit
+def waiting_kernel(flag_ptr, x_ptr):
+    while tl.atomic_add(flag_ptr, 0) == 0:
+        if tl.program_id(0) == 1:
+            tl.store(x_ptr + 1000000000000, 1.0)
+
+waiting_kernel[4,](torch.zeros(1, dtype=torch.int32), torch.zeros(1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [(LAUNCHED_BY_A_THREAD, "wild_kernel"), (WAITING, "waiting_kernel")],
+    ids=["thread", "waiting"],
+)
+def test_threads_of_every_kind(text: str, kernel: str, script: Path) -> None:
+    script.write_text(text)
+    done = run("interpret", script=script)
+    assert done.returncode == -signal.SIGSEGV
+    assert f"`{kernel}` (defined at {script}:4)" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"])
+def test_every_signal_that_kills(name: str, script: Path) -> None:
+    text = WILD.replace("wild_kernel[1,](x)", f"import signal; signal.raise_signal(signal.{name})")
+    script.write_text(text)
+    done = run("interpret", script=script)
+    assert done.returncode == -getattr(signal, name)
+    assert "`tame_kernel` (defined at " in done.stderr
+
+
+#: Stands for a defect of the emitter: modules that LLVM does not refuse but gives up on.
+DEFECT = """\
+import contextlib, sys, torch, triton, triton.language as tl
+from ttools.interpreter import interpret, jit
+
+MODULES = {
+    "abort": '''
+        declare <16 x float> @llvm.x86.avx512.rsqrt14.ps.512(<16 x float>, <16 x float>, i16)
+        define void @ttools_run(ptr %a, ptr %b) {
+          %v = load <16 x float>, ptr %a
+          %x = call <16 x float> @llvm.x86.avx512.rsqrt14.ps.512(
+              <16 x float> %v, <16 x float> %v, i16 -1)
+          store <16 x float> %x, ptr %b
+          ret void
+        }''',
+    "exit": '''
+        define void @ttools_run(ptr %a, ptr %b) {
+          %x = call i32 asm sideeffect "nop", "={zzz}"()
+          ret void
+        }''',
+}
+compile_ir = jit.compile_ir
+jit.compile_ir = lambda text, *, name, **options: compile_ir(
+    MODULES[sys.argv[1]] if name == "defect_kernel" else text, name=name, **options)
+
+@triton.jit
+def defect_kernel(x_ptr):
+    tl.store(x_ptr, 1.0)
+
+def launch():
+    with interpret() if sys.argv[2] == "api" else contextlib.nullcontext():
+        defect_kernel[1,](torch.zeros(16))
+
+launch()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the modules are of that machine")
+@pytest.mark.parametrize("user", ["api", "cli"])
+@pytest.mark.parametrize("end", ["abort", "exit"])
+def test_llvm_gives_up(end: str, user: str, tmp_path: Path) -> None:
+    script = tmp_path / "defect.py"
+    script.write_text(DEFECT)
+    command = ["-m", "ttools_entry", "interpret"] if user == "cli" else []
+    done = subprocess.run(
+        [sys.executable, *command, str(script), end, user],
+        env={**os.environ, "TTOOLS_CPU": "x86-64-v2", "TTOOLS_CACHE": "off"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == (-signal.SIGABRT if end == "abort" else 1)
+    line = DEFECT[: DEFECT.index("def defect_kernel")].count("\n") + 1
+    assert f"LLVM gave up while kernel `defect_kernel` (defined at {script}:{line})" in done.stderr
+    assert "this is a defect of ttools: please report it" in done.stderr

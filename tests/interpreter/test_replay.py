@@ -239,7 +239,7 @@ module {{
     [
         ({"ttir": "module {"}, "a.tt"),
         ({"ttir": "module {}"}, "expected `tt.func`"),
-        ({"ttir": "module { tt.func private @k() { tt.return } }"}, "not as Triton writes them"),
+        ({"ttir": "module { tt.func private @k() { tt.return } }"}, "not as Triton writes it"),
         ({"ttir": "module { tt.func public @k() { tt.return } }"}, "other parameters"),
         ({"parameters": (Parameter(name="a", type="i7", value=1),)}, "can have type i7"),
         ({"parameters": ()}, "takes other parameters than the record gives"),

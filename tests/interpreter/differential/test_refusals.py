@@ -10,7 +10,7 @@ import pytest
 import torch
 import triton
 
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import InvalidKernelError, UnsupportedError
 
 pytestmark = pytest.mark.usefixtures("schedule")
 
@@ -57,7 +57,7 @@ def kernel(out_ptr, n):
 )
 def test_recursion_is_refused_where_it_is_written(text: str, name: str, line: str) -> None:
     kernel = kernel_text.kernel(text)
-    with pytest.raises(UnsupportedError, match=f"recursion: .* back to `{name}`") as raised:
+    with pytest.raises(InvalidKernelError, match=f"recursion: .* back to `{name}`") as raised:
         kernel[(1,)](torch.zeros(1, dtype=torch.int32), 5)
     location = raised.value.location
     assert location is not None

@@ -380,3 +380,63 @@ def blocks(x_ptr, out_ptr, rows, columns, BLOCK: tl.constexpr):
 def test_block_pointers() -> None:
     x = torch.randn(13, 20)
     both(lambda out: blocks[(2,)](x, out, 13, 20, BLOCK=8), torch.zeros(13, 20))
+
+
+@triton.jit
+def count_iterations(out_ptr, low, high, step):
+    count, last = 0, 0
+    for i in range(low, high, step):
+        count += 1
+        last = i
+    tl.store(out_ptr, count)
+    tl.store(out_ptr + 1, last)
+
+
+@triton.jit
+def count_with_constants(out_ptr, low: tl.constexpr, high: tl.constexpr, step: tl.constexpr):
+    count, last = 0, 0
+    for i in range(low, high, step):
+        count += 1
+        last = i
+    tl.store(out_ptr, count)
+    tl.store(out_ptr + 1, last)
+
+
+@triton.jit
+def count_unsigned(out_ptr, bounds_ptr):
+    count = 0
+    for _ in range(tl.load(bounds_ptr), tl.load(bounds_ptr + 1)):
+        count += 1
+    tl.store(out_ptr, count)
+
+
+RANGES = [(40, -3, -1), (-3, 40, 1), (40, -3, 7), (0, 10, 3), (10, 0, -3), (5, 5, -1), (3, 3, 2)]
+
+
+@pytest.mark.parametrize("bounds", RANGES)
+def test_loops_count_as_the_compiled_ones(bounds: tuple[int, int, int]) -> None:
+    out = torch.zeros(2, dtype=torch.int32)
+    (constant,) = both(lambda out: count_with_constants[(1,)](out, *bounds), out)
+    expected = range(*bounds)
+    assert constant.tolist() == [len(expected), expected[-1] if expected else 0]
+    (known_late,) = both(lambda out: count_iterations[(1,)](out, *bounds), out)
+    upwards = range(*bounds) if bounds[2] > 0 else ()
+    assert known_late.tolist() == [len(upwards), upwards[-1] if upwards else 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_bounds_of_loops_are_compared_as_signed(dtype: torch.dtype) -> None:
+    bounds = torch.tensor([120, 130], dtype=torch.int32).to(dtype)
+    both(lambda out: count_unsigned[(1,)](out, bounds), torch.zeros(1, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("engine", ["native", "eager"])
+def test_the_default_device_is_no_concern_of_launches(engine: Any) -> None:
+    x, y, out = torch.arange(100.0), torch.ones(100), torch.zeros(100)
+    torch.set_default_device("meta")
+    try:
+        with interpret(engine=engine, first_config=True):
+            vector_add[(2,)](x, y, out, 100, BLOCK=64)
+    finally:
+        torch.set_default_device("cpu")
+    assert torch.equal(out, x + y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -19,6 +20,7 @@ from ttools.interpreter import cache, jit
 from ttools.interpreter.cache import Compilation, get_or_compile, object_key
 from ttools.interpreter.emit.module import EmitOptions, EmittedModule, Facts, Site
 from ttools.interpreter.launch import run
+from ttools.interpreter.native_runtime import native_runtime
 from ttools.interpreter.object_store import ObjectStore, object_store
 
 LOCATION = replace(HERE, callers=(HERE, replace(HERE, line=1, callers=(HERE,))))
@@ -28,6 +30,7 @@ MODULE = module(COUNT, 1, [Site(1, LOCATION, "p", (("f32", (2, 3), False, True),
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache for each test; returns where its entries are."""
+    native_runtime()  # whose object is kept in another one
     monkeypatch.setenv("TTOOLS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TTOOLS_CACHE", raising=False)
     return tmp_path / "cache" / "objects"
@@ -259,3 +262,16 @@ def test_the_stored_form_keeps_everything() -> None:
     assert again == MODULE
     assert again.sites[0].location == LOCATION
     assert jit.load(jit.compile_ir(again.llvm_ir)).address
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"parameters": 1}', b"\xff", b"{}"])
+def test_a_whole_entry_that_is_not_ours_is_replaced(text: bytes, directory: Path) -> None:
+    assert not compiled().hit
+    (path,) = (each for each in entries(directory) if b"ttools_run" in each.read_bytes())
+    entry = path.read_bytes()
+    start = len(b"ttools-object-1\n") + 32
+    size = int.from_bytes(entry[start : start + 4], "little")
+    body = len(text).to_bytes(4, "little") + text + entry[start + 4 + size :]
+    path.write_bytes(entry[: start - 32] + hashlib.sha256(body).digest() + body)
+    assert not compiled().hit
+    assert compiled().hit

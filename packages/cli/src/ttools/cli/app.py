@@ -21,7 +21,8 @@ from ttools.cli.record import record_command
 from ttools.cli.sanitize import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune import TuneCommand, tune_command
-from ttools.core.errors import TtoolsError
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.script import working_folder
 
 app = typer.Typer(
     name="ttools",
@@ -64,6 +65,16 @@ def _joined(words: list[str], commands: Collection[str]) -> list[str]:
     return [both, *words[2:]] if both in commands else words
 
 
+def require_working_folder() -> None:
+    """Makes sure that relative paths mean something; torch ends a process where they do not.
+
+    Raises:
+        UsageError: the folder that the process is in was deleted.
+    """
+    if working_folder() is None:
+        raise UsageError("the working folder was deleted; change to another one")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits.
 
@@ -77,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = typer.main.get_command(app)
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        require_working_folder()
         command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
     except TtoolsError as error:
         tell_error(error)

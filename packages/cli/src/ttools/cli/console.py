@@ -20,7 +20,13 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ttools.core.errors import KernelError, TtoolsError, UnsupportedError, UsageError
+from ttools.core.errors import (
+    InvalidKernelError,
+    KernelError,
+    TtoolsError,
+    UnsupportedError,
+    UsageError,
+)
 
 # Of what no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
@@ -59,7 +65,7 @@ def say(kind: str, message: str) -> None:
 
 def tell_error(error: TtoolsError) -> None:
     """Writes an error of ours; located ones name their kind after their place."""
-    if isinstance(error, (KernelError, UnsupportedError)):
+    if isinstance(error, (InvalidKernelError, KernelError, UnsupportedError)):
         text = Text(str(error))
         text.highlight_regex(r"\b(error|unsupported):", _STYLES["error"])
         stderr().print(text, soft_wrap=True)

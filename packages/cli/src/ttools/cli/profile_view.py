@@ -185,7 +185,8 @@ def _shown(value: Number | None) -> str:
         return ""
     if isinstance(value, tuple):
         return "[" + ", ".join(_shown(each) for each in value) + "]"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    whole = abs(value) >= 1000 or value.is_integer()
+    return f"{value:,.0f}" if whole else f"{value:.4g}"
 
 
 def _csv(profiles: list[ProtonProfile], names: list[str], found: list[Row]) -> str:

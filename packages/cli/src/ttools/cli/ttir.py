@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 _AXES = 3
+#: Characters of an option that an error repeats.
+_SHOWN = 100
+#: No count of programs that a launch takes has more digits.
+_COUNT = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +50,9 @@ def parse_grid(text: str | None) -> tuple[int, int, int]:
         UsageError: It is none of these.
     """
     words = (text or "1").split(",")
-    if len(words) > _AXES or not all(word.strip().isdigit() for word in words):
-        raise UsageError(f"--grid is `{text}`, but must be up to three counts such as 4 or 4,2,1")
+    if len(words) > _AXES or not all(map(_COUNT.fullmatch, words)):
+        shown = (text or "")[:_SHOWN]
+        raise UsageError(f"--grid is `{shown}`, but must be up to three counts such as 4 or 4,2,1")
     x, y, z = ([int(word) for word in words] + [1, 1])[:_AXES]
     return x, y, z
 

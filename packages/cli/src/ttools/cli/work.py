@@ -6,7 +6,10 @@ their stead. Must not know what the command does with the run.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,13 +108,33 @@ def run_work(
 
 
 def take_over_from_upstream(instead: str) -> None:
-    """Unsets TRITON_INTERPRET, which Triton reads when a kernel is decorated.
+    """Sets what Triton takes from the environment: no interpreter of its own, a cache it can write.
+
+    TRITON_INTERPRET is read when a kernel is decorated.
 
     Args:
         instead: what ttools does instead, as in `ttools interprets`.
     """
     if os.environ.pop("TRITON_INTERPRET", "0") not in ("", "0"):
         say("note", f"TRITON_INTERPRET is set; it is unset for this run, {instead} instead")
+    _provide_cache()
+
+
+def _provide_cache() -> None:
+    """Gives Triton a folder for this run where it could not write to its own."""
+    home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111 - as Triton
+    chosen = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")  # noqa: PTH118
+    try:
+        os.makedirs(chosen, exist_ok=True)  # noqa: PTH103
+        with tempfile.TemporaryFile(dir=chosen):
+            return
+    except (OSError, ValueError) as error:
+        folder = tempfile.mkdtemp(prefix="ttools-triton-cache-")
+        owner = os.getpid()
+        atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+        os.environ["TRITON_CACHE_DIR"] = folder
+        reason = getattr(error, "strerror", None) or str(error)
+        say("note", f"Triton cannot write to its cache {chosen} ({reason}): this run keeps none")
 
 
 @contextmanager

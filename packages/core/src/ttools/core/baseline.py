@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding
+from ttools.core.json_document import conform, parse_json
 from ttools.core.location import SourceLocation, source_line
 from ttools.core.suppressions import Ran, Suppressed, unused_note
 
@@ -84,9 +85,10 @@ def write_baseline(findings: Iterable[Finding], path: Path) -> int:
 
 def _read(path: Path) -> Counter[Site]:
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = parse_json(path.read_text("utf-8"))
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise ValueError(f"its schema is not {SCHEMA}")
+        conform(data, {"findings": [{**dict.fromkeys(_FIELDS, str), "count": int}]})
         return Counter(
             {(e["kind"], e["kernel"], e["source"]): int(e["count"]) for e in data["findings"]}
         )

@@ -88,6 +88,16 @@ class UnsupportedError(_LocatedError):
         self.what = what
 
 
+class InvalidKernelError(_LocatedError, UsageError):
+    """A kernel that no Triton runs: it calls itself.
+
+    Args:
+        message: What is wrong with it.
+        location: Where.
+        help: What the user can do instead.
+    """
+
+
 class KernelError(_LocatedError):
     """A kernel failed while it ran: a failed `device_assert`, a deadlock.
 

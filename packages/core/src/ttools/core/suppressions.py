@@ -8,7 +8,6 @@ one that matches nothing is reported as unused.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,13 +17,9 @@ from typing import Any, Literal, Protocol
 
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding, LaunchEntry
+from ttools.core.json_document import parse_toml
 from ttools.core.kinds import KINDS
 from ttools.core.location import SourceLocation
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: What notes about suppressions call themselves.
 CHECK = "suppressions"
@@ -206,10 +201,14 @@ class SuppressionFile:
 _FIELDS: dict[str, type] = {"reason": str, "kind": str, "kernel": str, "file": str, "line": int}
 
 
+#: Characters of a text; matching takes the square of a pattern's length.
+_LONGEST = 1000
+
+
 def _read(path: Path) -> list[Rule]:
     try:
         text = path.read_text("utf-8")
-        data = tomllib.loads(text)
+        data = parse_toml(text)
     except OSError as error:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
     except ValueError as error:
@@ -233,6 +232,8 @@ def _rule(entry: dict[str, Any], place: SourceLocation) -> Rule:
             raise UsageError(f"{place}: `{name}` is not one of {', '.join(_FIELDS)}")
         if type(value) is not wanted:
             raise UsageError(f"{place}: `{name}` must be of type {wanted.__name__}")
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise UsageError(f"{place}: `{name}` has more than {_LONGEST:,} characters")
     if not str(entry.get("reason", "")).strip():
         raise UsageError(f"{place}: a suppression needs a `reason`")
     if not {"kind", "kernel", "file"} & set(entry):

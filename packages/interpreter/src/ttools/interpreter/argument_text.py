@@ -7,7 +7,6 @@ element type.
 from __future__ import annotations
 
 import re
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +53,7 @@ _ALIASES = {
 }
 
 _GENERATED = re.compile(
-    r"(?P<kind>[a-z]+)(?:\((?P<value>[^()]*)\))?:(?P<type>\w+)\[(?P<shape>[\d\s,x]*)\]"
+    r"(?P<kind>[a-z]+)(?:\((?P<value>[^()]*)\))?:(?P<type>\w+)\[(?P<shape>[0-9\s,x]*)\]"
 )
 _FILE = re.compile(r"(?P<path>.*\.np[yz])(?::(?P<key>.+))?", re.DOTALL)
 _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
@@ -62,6 +61,10 @@ _EXAMPLE = "write a tensor as rand:f32[1024], full(3):f16[4,4] or data.npy"
 #: What `empty` memory holds, so that a kernel that reads it is seen to.
 _POISON = 0xCD
 _ALIGNMENT = 64
+#: NumPy 1 takes no more, and no kernel either.
+_MOST_DIMENSIONS = 32
+_MOST_DIGITS = 18
+_ADDRESSABLE = 1 << 62
 
 
 def numpy_type(element: str) -> Any:
@@ -173,15 +176,39 @@ def _generate(match: re.Match[str], name: str, element: str) -> Array:
         raise UsageError(f"argument `{name}`: unknown element type `{match['type']}`")
     if given != element:
         raise UsageError(f"argument `{name}`: the kernel's tensor is {element}, not {given}")
-    shape = tuple(int(n) for n in re.split(r"[\s,x]+", match["shape"].strip(" ,x")) if n)
-    array = _aligned(shape, dtype)
+    array = _aligned(_shape(match["shape"], name, dtype.itemsize), dtype)
+    shape = array.shape
     try:
-        value = generator(_Request(shape, dtype, match["value"], zlib.crc32(name.encode())))
+        seed = zlib.crc32(name.encode(errors="surrogateescape"))
+        value = generator(_Request(shape, dtype, match["value"], seed))
+        if value is not None:
+            array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
     except UsageError as error:
         raise UsageError(f"argument `{name}`: {error}") from None
-    if value is not None:
-        array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
+    except MemoryError as error:
+        raise UsageError(f"argument `{name}`: no memory to make a tensor of {shape}") from error
     return array
+
+
+def _shape(text: str, name: str, itemsize: int) -> tuple[int, ...]:
+    """The extents in brackets.
+
+    Raises:
+        UsageError: there are more than NumPy takes, or no memory could hold the elements.
+    """
+    words = [word for word in re.split(r"[\s,x]+", text) if word]
+    if len(words) > _MOST_DIMENSIONS:
+        raise UsageError(
+            f"argument `{name}`: a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} "
+            "can be given"
+        )
+    if any(len(word) > _MOST_DIGITS for word in words):
+        raise UsageError(f"argument `{name}`: an extent of more than {_MOST_DIGITS} digits")
+    shape = tuple(int(word) for word in words)
+    # Extents count even beside a 0: NumPy multiplies them all.
+    if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
+        raise UsageError(f"argument `{name}`: there is no memory for a tensor of shape {shape}")
+    return shape
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -191,7 +218,7 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
     size = prod(shape) * dtype.itemsize
     try:
         room = np.full(size + _ALIGNMENT, _POISON, np.uint8)
-    except (MemoryError, ValueError) as error:
+    except (MemoryError, OverflowError, ValueError) as error:
         raise UsageError(f"there is no memory for a tensor of {size:,} bytes") from error
     start = -room.ctypes.data % _ALIGNMENT
     array: Array = room[start : start + size].view(dtype).reshape(shape)
@@ -210,8 +237,9 @@ def _read(path: str, key: str | None, name: str, element: str) -> Array:
 
     try:
         found = np.load(Path(path).expanduser(), allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except Exception as error:
+        # NumPy evaluates headers and unpacks archives, with any of Python's errors.
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise UsageError(f"argument `{name}`: cannot read {path}: {reason}") from error
     if isinstance(found, np.ndarray):
         if key is not None:
@@ -230,7 +258,12 @@ def _member(archive: Any, path: str, key: str | None, name: str) -> Array:
             wanted = "say which array" if key is None else f"has no array `{key}`"
             keys = ", ".join(archive.files) or "none"
             raise UsageError(f"argument `{name}`: {path}: {wanted}; it holds {keys}")
-        found: Array = archive[key]
+        try:
+            found: Array = archive[key]
+        except Exception as error:
+            raise UsageError(
+                f"argument `{name}`: {path}: cannot read `{key}`: {error or type(error).__name__}"
+            ) from error
         return found
 
 

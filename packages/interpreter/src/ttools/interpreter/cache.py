@@ -23,7 +23,7 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
-from ttools.interpreter import jit
+from ttools.interpreter import crash_note, jit
 from ttools.interpreter.emit.module import (
     ABI_VERSION,
     EmitOptions,
@@ -71,6 +71,7 @@ def get_or_compile(
     build: Callable[[], EmittedModule],
     *,
     name: str = "kernel",
+    defined: SourceLocation | None = None,
     opt: int | None = None,
 ) -> Compilation:
     """A kernel from the cache, or built, compiled and put there.
@@ -81,6 +82,7 @@ def get_or_compile(
         options: how it is emitted.
         build: emits it; only called when the cache has none.
         name: the kernel's name, for messages.
+        defined: where the kernel is defined, for messages.
         opt: LLVM's level; by default `optimisation_level()`.
     """
     phases: dict[str, float] = {}
@@ -92,13 +94,14 @@ def get_or_compile(
         key = object_key("kernel", ttir, _facts_text(facts), json.dumps(asdict(options)), opt=opt)
         found = store.read(key)
         phases["lookup"] = time.perf_counter() - start
-        kernel = None if found is None else _restore(found, store, key, phases)
+        kernel = None if found is None else _restore(found, store, key, phases, defined)
         if kernel is not None:
             return Compilation(kernel, True, phases)
     start = time.perf_counter()
     emitted = build()
     phases["emit"] = time.perf_counter() - start
-    object_code = jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
+    with crash_note.compiling(name, defined):
+        object_code = jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
     start = time.perf_counter()
     native = jit.load(object_code)
     loaded = time.perf_counter()
@@ -106,25 +109,35 @@ def get_or_compile(
     if key and store is not None:
         store.write(key, _to_json(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
-    return Compilation(_kernel(emitted, native, object_code), False, phases)
+    return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
 
 
-def _restore(entry: Entry, store: ObjectStore, key: str, phases: dict[str, float]) -> Kernel | None:
+def _restore(
+    entry: Entry,
+    store: ObjectStore,
+    key: str,
+    phases: dict[str, float],
+    defined: SourceLocation | None,
+) -> Kernel | None:
     start = time.perf_counter()
     try:
         emitted, native = _from_json(entry.metadata), jit.load(entry.object_code)
-        kernel = _kernel(emitted, native, entry.object_code)
-    except (ValueError, KeyError, TypeError, zlib.error):
-        # Whole, but not what we write: as good as absent.
+        kernel = _kernel(emitted, native, entry.object_code, defined)
+    except Exception:  # noqa: BLE001 - whole, but not what we write: as good as absent
         store.discard(key)
         return None
     phases["load"] = time.perf_counter() - start
     return kernel
 
 
-def _kernel(emitted: EmittedModule, native: jit.NativeCode, object_code: bytes) -> Kernel:
+def _kernel(
+    emitted: EmittedModule,
+    native: jit.NativeCode,
+    object_code: bytes,
+    defined: SourceLocation | None,
+) -> Kernel:
     lines = line_table(object_code, jit.ENTRY) if emitted.places else None
-    return Kernel(emitted, native, lines)
+    return Kernel(emitted, native, lines, defined)
 
 
 # ---- keys

@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.interpreter.cpu_names import features_here
 from ttools.interpreter.object_file import undefined_symbols
 
 #: The function that every emitted module defines.
@@ -131,7 +132,9 @@ def _target(cpu: str) -> Target:
             f"TTOOLS_CPU={cpu}: this machine cannot run such code, it lacks {', '.join(missing)}; "
             "leave TTOOLS_CPU unset to use what it has"
         )
-    return Target(cpu, wide)
+    if cpu in _LEVEL_FEATURES:
+        return Target(cpu, wide)
+    return Target(cpu, ",".join(filter(None, [wide, features_here(cpu, llvm)])))
 
 
 def host_target(cpu: str | None = None) -> Target:

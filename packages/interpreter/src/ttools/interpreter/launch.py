@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.location import SourceLocation
 from ttools.interpreter import crash_note, parking
 from ttools.interpreter.arena import Arena
 from ttools.interpreter.callbacks import ABORT, CALLBACK, Callbacks
@@ -71,6 +72,12 @@ _DEFAULT = LaunchOptions()
 class Kernel:
     """Loaded native code, the emitter's description of it, and what its programs cost so far.
 
+    Args:
+        emitted: the emitter's description.
+        native: the code.
+        lines: see below.
+        defined: where the kernel is defined, for last words.
+
     Attributes:
         cost: seconds per program on one thread, a moving average; None before the first launch.
         ran_alone: whether any launch had one thread, so that the cost is not only that of waking.
@@ -80,7 +87,11 @@ class Kernel:
     """
 
     def __init__(
-        self, emitted: EmittedModule, native: NativeCode, lines: LineTable | None = None
+        self,
+        emitted: EmittedModule,
+        native: NativeCode,
+        lines: LineTable | None = None,
+        defined: SourceLocation | None = None,
     ) -> None:
         self.emitted = emitted
         self.native = native
@@ -95,7 +106,7 @@ class Kernel:
         # What a kernel prints must come out program by program.
         self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
         self.endless = any(site.kind == CallbackKind.ENDLESS for site in emitted.sites)
-        self._last_words = crash_note.phrase(emitted.name)
+        self._last_words = crash_note.phrase(emitted.name, defined)
         self.last_words = ctypes.addressof(self._last_words)
 
     def add_cost(self, measured: float) -> None:

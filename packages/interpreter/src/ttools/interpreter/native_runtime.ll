@@ -7,6 +7,15 @@ declare i32 @nanosleep(ptr, ptr)
 ; ---- a worker: waits for a job, runs it, says so; busy for a moment before it sleeps
 define ptr @worker(ptr %box) {
 entry:
+  ; Where a handler of signals runs once this stack is full: its far end, which nothing else uses.
+  %spare = alloca [ALTERNATE_STACK_BYTES x i8], align 16
+  %stack = alloca [3 x i64], align 8
+  store ptr %spare, ptr %stack
+  %stack.flags = getelementptr i8, ptr %stack, i64 8
+  store i64 0, ptr %stack.flags
+  %stack.size = getelementptr i8, ptr %stack, i64 16
+  store i64 ALTERNATE_STACK_BYTES, ptr %stack.size
+  %installed = call i32 @sigaltstack(ptr %stack, ptr null)
   %sleeping = getelementptr i8, ptr %box, i64 BOX_SLEEPING
   br label %rest
 rest:
@@ -436,39 +445,83 @@ sleep:
 }
 declare i64 @llvm.umin.i64(i64, i64)
 
-; ---- what to write when the process is killed: three texts that end with 0, or null
-@crash.note = internal global [3 x ptr] zeroinitializer, align 8
+declare i32 @sigaltstack(ptr, ptr)
+
+; ---- what to write when the process is killed, see `crash_note.Note`
+@crash.note = internal global [NOTE_BYTES x i8] zeroinitializer, align 8
 declare i64 @strlen(ptr)
 declare i64 @write(i32, ptr, i64)
-declare ptr @signal(i32, ptr)
+declare i32 @sigaction(i32, ptr, ptr)
 declare i32 @raise(i32)
+declare i64 @pthread_self()
 
 define ptr @crash_note() {
 entry:
   ret ptr @crash.note
 }
 
-; ---- the handler of signals that kill: writes the note, then lets the signal do what it does.
-; ---- Calls only what may be called in a handler.
-define void @crashed(i32 %number) {
+; ---- writes the text that a field of the note points to, unless that is null
+define private void @say(i64 %field) {
 entry:
-  br label %each
-each:
-  %i = phi i64 [ 0, %entry ], [ %i1, %next ]
-  %text.at = getelementptr [3 x ptr], ptr @crash.note, i64 0, i64 %i
+  %text.at = getelementptr i8, ptr @crash.note, i64 %field
   %text = load ptr, ptr %text.at
   %none = icmp eq ptr %text, null
-  br i1 %none, label %next, label %say
+  br i1 %none, label %exit, label %say
 say:
   %length = call i64 @strlen(ptr %text)
   %written = call i64 @write(i32 2, ptr %text, i64 %length)
-  br label %next
-next:
-  %i1 = add i64 %i, 1
-  %more = icmp ult i64 %i1, 3
-  br i1 %more, label %each, label %done
-done:
-  %old = call ptr @signal(i32 %number, ptr null)
+  br label %exit
+exit:
+  ret void
+}
+
+; ---- whether this thread is inside of LLVM
+define private i1 @compiles() {
+entry:
+  %compiled.at = getelementptr i8, ptr @crash.note, i64 NOTE_COMPILED
+  %compiled = load ptr, ptr %compiled.at
+  %any = icmp ne ptr %compiled, null
+  %thread.at = getelementptr i8, ptr @crash.note, i64 NOTE_COMPILING_THREAD
+  %thread = load i64, ptr %thread.at
+  %self = call i64 @pthread_self()
+  %same = icmp eq i64 %thread, %self
+  %compiles = and i1 %any, %same
+  ret i1 %compiles
+}
+
+; ---- the handler of signals that kill: writes the note, then hands the signal to who had it
+; ---- before. Calls only what may be called in a handler.
+define void @crashed(i32 %number) {
+entry:
+  %compiles = call i1 @compiles()
+  br i1 %compiles, label %compiler, label %kernel
+compiler:
+  call void @say(i64 NOTE_COMPILED)
+  br label %hand_on
+kernel:
+  call void @say(i64 NOTE_HEAD)
+  call void @say(i64 NOTE_KERNEL)
+  call void @say(i64 NOTE_ADVICE)
+  br label %hand_on
+hand_on:
+  %before.at = getelementptr i8, ptr @crash.note, i64 NOTE_BEFORE
+  %before = load ptr, ptr %before.at
+  %number64 = zext i32 %number to i64
+  %offset = mul i64 %number64, SIGACTION_BYTES
+  %old = getelementptr i8, ptr %before, i64 %offset
+  %restored = call i32 @sigaction(i32 %number, ptr %old, ptr null)
   %raised = call i32 @raise(i32 %number)
+  ret void
+}
+
+; ---- at the end of the process: LLVM ends it by `exit` where it does not abort
+define void @exited() {
+entry:
+  %compiles = call i1 @compiles()
+  br i1 %compiles, label %compiler, label %done
+compiler:
+  call void @say(i64 NOTE_COMPILED)
+  br label %done
+done:
   ret void
 }

@@ -61,6 +61,33 @@ class Runner(ctypes.Structure):
     ]
 
 
+class Note(ctypes.Structure):
+    """What a handler of signals writes of the process it ends; texts end with 0 and may be null."""
+
+    _fields_ = [
+        ("head", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("advice", ctypes.c_void_p),
+        ("compiled", ctypes.c_void_p),  # the whole note of a thread that is inside of LLVM
+        ("compiling_thread", ctypes.c_uint64),
+        ("before", ctypes.c_void_p),  # the handlers before ours: a `SignalAction` for each signal
+    ]
+
+
+class SignalAction(ctypes.Structure):
+    """`struct sigaction` of the C library."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+#: Bytes of the stack that handlers of signals run on: AVX-512 and AMX state, and a few frames.
+ALTERNATE_STACK_BYTES = 64 * 1024
+
 #: Offsets of our own fields in `Launch`: unfinished jobs (i32), nanoseconds a wait may sleep (i64).
 PENDING, LONGEST_SLEEP = 64, 72
 #: Programs given back and not taken again (i64), the runner that gave back last (pointer), whether
@@ -77,6 +104,10 @@ _OFFSETS = {
     "RETURNED": RETURNED,
     "FIRST_RETURN": FIRST_RETURN,
     "CONTENDED": CONTENDED,
+    "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
+    "NOTE_BYTES": ctypes.sizeof(Note),
+    "SIGACTION_BYTES": ctypes.sizeof(SignalAction),
+    **{f"NOTE_{name.upper()}": getattr(Note, name).offset for name, *_ in Note._fields_},
     **{f"BOX_{name.upper()}": getattr(Mailbox, name).offset for name, *_ in Mailbox._fields_},
     **{f"RUN_{name.upper()}": getattr(Runner, name).offset for name, *_ in Runner._fields_},
 }
@@ -107,7 +138,8 @@ class NativeRuntime:
         share: `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
         await_jobs: `(pending, tick) -> jobs left`.
         crashed: address of the handler of signals that kill.
-        crash_note: address of the three texts that it writes.
+        exited: address of what writes the note where LLVM ends the process.
+        note: what they write.
     """
 
     worker: int
@@ -117,7 +149,8 @@ class NativeRuntime:
     share: Any
     await_jobs: Any
     crashed: int
-    crash_note: int
+    exited: int
+    note: Note
     code: jit.NativeCode
 
 
@@ -141,7 +174,8 @@ def runtime_ir(machine: str | None = None) -> str:
 @lru_cache(maxsize=1)
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
-    exports = ("worker", "run_each", "callback", "post", "share", "await", "crashed", "crash_note")
+    called = ("worker", "run_each", "callback", "crashed", "exited")
+    exports = (*called, "post", "share", "await", "crash_note")
     code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
@@ -158,6 +192,7 @@ def native_runtime() -> NativeRuntime:
         share=functions["share"],
         await_jobs=functions["await"],
         crashed=code.symbols["crashed"],
-        crash_note=ctypes.CFUNCTYPE(pointer)(code.symbols["crash_note"])() or 0,
+        exited=code.symbols["exited"],
+        note=Note.from_address(ctypes.CFUNCTYPE(pointer)(code.symbols["crash_note"])()),
         code=code,
     )

@@ -201,7 +201,11 @@ def _decode(data: bytes) -> Entry | None:
     if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
         return None
     end = 4 + int.from_bytes(body[:4], "little")
-    return Entry(json.loads(body[4:end]), body[end:])
+    try:
+        metadata = json.loads(body[4:end])
+    except (ValueError, RecursionError):
+        return None
+    return Entry(metadata, body[end:]) if isinstance(metadata, dict) else None
 
 
 @lru_cache(maxsize=8)

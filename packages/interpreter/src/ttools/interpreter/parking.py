@@ -84,7 +84,7 @@ def max_parked() -> int:
     except ValueError:
         limit = -1
     if limit < 0:
-        raise UsageError(f"TTOOLS_MAX_PARKED={text}: not a number of programs")
+        raise UsageError(f"TTOOLS_MAX_PARKED={text[:100]}: not a number of programs")
     return limit
 
 

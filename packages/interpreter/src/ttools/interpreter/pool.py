@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,8 +20,12 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.arena import Arena
 from ttools.interpreter.native_runtime import Mailbox, native_runtime
 
+#: More digits than any number of threads has.
+_COUNT = re.compile(r"[0-9]{1,9}")
 _EXIT = 2
 _DETACHED = 1
+#: Signals of the thread that brings them on; one that blocks them dies without a handler's note.
+_OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 #: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
 _STACK_BYTES = 1024 * 1024
 
@@ -52,16 +57,16 @@ _aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 
 
 def _start_thread(routine: int, argument: int) -> None:
-    """Starts a detached native thread that takes no signals."""
+    """Starts a detached native thread that takes no signals but those of its own faults."""
     c = ctypes.CDLL(None)
     attributes = (ctypes.c_char * 128)()
     handle = ctypes.c_uint64()
     c.pthread_attr_init(attributes)
     c.pthread_attr_setdetachstate(attributes, _DETACHED)
     c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
-    everything = signal.valid_signals()
+    others = signal.valid_signals() - _OWN_FAULTS
     # The new thread inherits the mask: signals are for Python's main thread.
-    saved = signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+    saved = signal.pthread_sigmask(signal.SIG_BLOCK, others)
     try:
         error = c.pthread_create(
             ctypes.byref(handle), attributes, ctypes.c_void_p(routine), ctypes.c_void_p(argument)
@@ -138,8 +143,10 @@ def default_threads() -> int:
     """`TTOOLS_THREADS`, else as many threads as torch uses, else one for each CPU we may use."""
     chosen = os.environ.get("TTOOLS_THREADS")
     if chosen:
-        if not chosen.isdecimal() or int(chosen) < 1:
-            raise UsageError(f"TTOOLS_THREADS={chosen}: at least one thread is needed")
+        if not _COUNT.fullmatch(chosen) or int(chosen) < 1:
+            raise UsageError(
+                f"TTOOLS_THREADS={chosen[:100]}: not a number of threads, of which one is needed"
+            )
         return int(chosen)
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_num_threads"):

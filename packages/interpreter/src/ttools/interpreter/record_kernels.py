@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.errors import UsageError
 from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord
 from ttools.core.records.reading import read_record
+from ttools.core.triton_versions import refuse_damaged_ttir
 from ttools.interpreter.ir import Module
-from ttools.interpreter.parser import parse_module
+from ttools.interpreter.parser import parse_foreign
 
 _OPTIONS = ("num_warps", "num_stages")
 
@@ -63,16 +64,10 @@ def _compiled_with(launch: LaunchRecord) -> dict[str, int]:
 
 
 def _module(path: Path, launch: LaunchRecord) -> Module:
-    try:
-        return parse_module(launch.ttir, f"kernel `{launch.kernel}` of {path}")
-    except TtoolsError:
-        raise
-    except Exception as error:
-        # Our parser trusts what Triton writes; who wrote this is unknown.
-        raise UsageError(
-            f"{path}: the kernel `{launch.kernel}` is not as Triton writes them "
-            f"({type(error).__name__}: {error})"
-        ) from error
+    name = f"kernel `{launch.kernel}` of {path}"
+    module = parse_foreign(launch.ttir, name)
+    refuse_damaged_ttir(launch.ttir, name)
+    return module
 
 
 def _files(module: Module) -> set[str]:

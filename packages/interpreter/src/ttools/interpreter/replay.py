@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttools.core.errors import TtoolsError, UsageError, during
+from ttools.core.errors import UsageError, during
 from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord, Record, TensorArgument
 from ttools.core.records.reading import read_record
@@ -24,6 +24,7 @@ from ttools.interpreter.facts import FactFinder
 from ttools.interpreter.interpretation import Run, active_run
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.record_contents import make_storage, numpy_type
 
 if TYPE_CHECKING:
@@ -128,21 +129,14 @@ def replay(path: str | Path) -> list[Replayed]:
 def _make(
     path: Path, record: Record, launch: LaunchRecord, modules: dict[str, Variants], run: Run
 ) -> Replayed:
-    try:
+    # Our parser and emitter trust what Triton writes; who wrote this is unknown.
+    with foreign(launch.ttir, f"kernel `{launch.kernel}` of {path}"):
         variants = modules.get(launch.ttir)
         if variants is None:
             variants = modules[launch.ttir] = Variants(launch.kernel, launch.ttir)
             show(record.excerpts, _files(variants))
         observed = _observed(path, record, launch, variants, run)
         report = _run(path, observed, run)
-    except (TtoolsError, MemoryError):
-        raise
-    except Exception as error:
-        # Our parser and emitter trust what Triton writes; who wrote this is unknown.
-        raise UsageError(
-            f"{path}: the kernel `{launch.kernel}` is not as Triton writes them "
-            f"({type(error).__name__}: {error})"
-        ) from error
     run.statistics.count_launch(launch.kernel, report.programs, report.seconds)
     for warning in report.warnings:
         run.warn(str(warning))

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import UnsupportedError, UsageError, during
-from ttools.core.triton_versions import load_ttir, run_ttir_passes
+from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
 from ttools.interpreter import launch
 from ttools.interpreter.argument_text import make_array, make_scalar
 from ttools.interpreter.backend.arguments import ArgumentPlan
-from ttools.interpreter.backend.front import kernel_name
+from ttools.interpreter.backend.front import kernel_name, names_kernel
 from ttools.interpreter.backend.variants import Variants, emit_options
 from ttools.interpreter.facts import FactFinder
 from ttools.interpreter.interpretation import selecting_run
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.parser import parse_module
+from ttools.interpreter.parser import parse_foreign
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,16 +139,14 @@ def run_ttir_file(
 
 def _read(path: Path) -> tuple[str, Module]:
     """The module after Triton's passes as text, and as the file has it."""
-    try:
-        source = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: {reason}") from error
+    source = read_foreign_ttir(path)
     module = load_ttir(path)
+    if not names_kernel(source):
+        source = str(module)  # it is written in the generic form
     with during(f"reading {path}"):
         kernel_name(source)
         # Before the passes, for they forget the names of parameters.
-        raw = parse_module(source)
+        raw = parse_foreign(source, str(path))
     run_ttir_passes(module)
     return str(module), raw
 

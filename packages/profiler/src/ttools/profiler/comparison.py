@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
-from ttools.core.json_document import read_json_document
+from ttools.core.json_document import ANY, read_json_document
 
 SCHEMA = "ttools.profile/1"
 #: Fewer launches tell too little of their spread.
@@ -28,6 +28,18 @@ _CONFIDENCE = 0.99
 _ROUNDING = 1e-9
 #: Of a function in Python's stack: lines move when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
+
+_SECONDS = {"seconds": [float]}
+_SHAPE = {
+    "kernels": [
+        {
+            "kernel": str,
+            "config": ANY,
+            **_SECONDS,
+            "scopes?": (None, [{"scope": [str], **_SECONDS}]),
+        }
+    ]
+}
 
 #: Scopes from the outermost, kernel and configuration.
 Key: TypeAlias = tuple[tuple[str, ...], str, str]
@@ -89,7 +101,11 @@ def read_profile(path: Path) -> Times:
         UsageError: the file cannot be read or is no such profile.
     """
     data = read_json_document(
-        path, SCHEMA, "profile", advice="write it with `ttools profile --format json --output FILE`"
+        path,
+        SCHEMA,
+        "profile",
+        shape=_SHAPE,
+        advice="write it with `ttools profile --format json --output FILE`",
     )
     found: dict[Key, list[float]] = {}
     try:

@@ -37,6 +37,10 @@ _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max}
 
 
+#: Characters of an expression that an error repeats.
+_SHOWN = 200
+
+
 class Expression:
     """A parsed expression.
 
@@ -52,9 +56,12 @@ class Expression:
         self.text = text
         try:
             self._tree = ast.parse(text, mode="eval").body
-        except SyntaxError as error:
-            raise UsageError(f"`{text}` is no expression: {error.msg}") from error
-        self._check(self._tree, names)
+            self._check(self._tree, names)
+        except (SyntaxError, ValueError) as error:
+            raise UsageError(f"`{text[:_SHOWN]}` is no expression: {error}") from error
+        except (MemoryError, RecursionError) as error:
+            # Both are how Python's parser says so.
+            raise UsageError(f"`{text[:_SHOWN]}` nests too deeply") from error
 
     def value(self, values: Mapping[str, Any]) -> Any:
         """What it is for these values.
@@ -64,7 +71,7 @@ class Expression:
         """
         try:
             return _evaluate(self._tree, values)
-        except (ArithmeticError, TypeError, ValueError) as error:
+        except (ArithmeticError, MemoryError, RecursionError, TypeError, ValueError) as error:
             shown = ", ".join(f"{name}={value}" for name, value in values.items())
             raise UsageError(f"`{self.text}` cannot be computed for {shown}: {error}") from error
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.json_document import read_json_document
-from ttools.tuner.problem import Problem
+from ttools.core.json_document import ANY, EACH, read_json_document
+from ttools.tuner.problem import SHAPE, Problem
 from ttools.tuner.store import Entry
 
 SCHEMA = "ttools.tuned/1"
@@ -85,16 +85,22 @@ def merged(old: Lock | None, new: Lock) -> Lock:
     return Lock({**kept, **new.winners})
 
 
+_SHAPE = {"winners": [{"problem": SHAPE, "config": {EACH: ANY}}]}
+
+
 def read_lock(path: Path) -> Lock:
     """Reads a lock file.
 
     Raises:
         UsageError: it is not there, or is none.
     """
-    data = read_json_document(path, SCHEMA, "lock file")
+    data = read_json_document(path, SCHEMA, "lock file", shape=_SHAPE)
     try:
-        return Lock({Problem(**each["problem"]): each["config"] for each in data["winners"]})
-    except (KeyError, TypeError) as error:
+        winners = {Problem(**each["problem"]): each["config"] for each in data["winners"]}
+        for problem in winners:
+            problem.check()
+        return Lock(winners)
+    except (TypeError, ValueError) as error:
         raise UsageError(f"`{path}` is a damaged lock file: {error}") from error
 
 

@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core import triton_versions
+from ttools.core.json_document import ANY, EACH, conform, parse_json
 from ttools.interpreter.pool import default_threads
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.devices import Device
+
+#: What files hold of a problem, see `json_document.conform`.
+SHAPE = dict.fromkeys(("kernel", "source", "key", "device", "versions"), str)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,14 @@ class Problem:
     key: str
     device: str
     versions: str
+
+    def check(self) -> None:
+        """Makes sure that the key of a problem from a file is one.
+
+        Raises:
+            ValueError: it is none.
+        """
+        conform(parse_json(self.key), {"dtypes": [str], EACH: ANY}, "key")
 
     @property
     def key_values(self) -> dict[str, Any]:

@@ -19,20 +19,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.json_document import parse_toml
 from ttools.core.reports.report import counted
 from ttools.tuner.expressions import Expression
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: Options of a launch; all other parameters are the kernel's.
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -78,7 +73,7 @@ def load_space(path: Path) -> Space:
         UsageError: it is not there, makes no sense, or leaves no configuration.
     """
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
+        data = parse_toml(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read the space `{path}`: {error.strerror}") from error
     except ValueError as error:

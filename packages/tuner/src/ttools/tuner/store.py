@@ -10,14 +10,15 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.tuner.problem import Problem
-from ttools.tuner.trial import Trial
+from ttools.core.json_document import ANY, EACH, conform, parse_json
+from ttools.tuner.problem import SHAPE, Problem
+from ttools.tuner.trial import Status, Trial
 
 SCHEMA = 2
 #: Marks files as ours ("ttun").
@@ -134,8 +135,18 @@ class Store:
                     "another one"
                 ) from error
         else:
+            self._migrate(schema)
+
+    def _migrate(self, schema: int) -> None:
+        if not min(_MIGRATIONS) <= schema <= SCHEMA:
+            raise ValueError(f"its schema is {schema}")
+        try:
             for older in range(schema, SCHEMA):
                 self._execute(_MIGRATIONS[older])
+        except StoreError as error:
+            raise ValueError(f"it cannot be brought from schema {schema}: {error.__cause__}") from (
+                error
+            )
 
     def _execute(self, script: str, *further: str) -> None:
         """All of a script or nothing; the schema is this one's then."""
@@ -154,7 +165,7 @@ class Store:
         """What is not as we write it is damage."""
         try:
             yield
-        except (sqlite3.Error, ValueError, TypeError) as error:
+        except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise UsageError(_unusable(self.path, error)) from error
 
     def entry(self, problem: Problem) -> Entry:
@@ -190,16 +201,20 @@ class Store:
             "checks, conditions, tried FROM trial WHERE problem = ? ORDER BY rowid",
             (number,),
         ).fetchall()
+        problem = Problem(kernel=kernel, source=source, key=key, device=device, versions=versions)
+        conform(asdict(problem), SHAPE, "problem")
+        problem.check()
+        conform([winner, file, line], [(str, int, None)], "problem")
+        finals = parse_json(final or "{}")
+        conform(finals, {EACH: [float]}, "final")
         latest = {row[0]: place for place, row in enumerate(trials)}
         kept = set(latest.values())
         return Entry(
-            problem=Problem(
-                kernel=kernel, source=source, key=key, device=device, versions=versions
-            ),
+            problem=problem,
             trials=[_trial(row[1:]) for place, row in enumerate(trials) if place in kept],
             earlier=tuple(_trial(r[1:]) for place, r in enumerate(trials) if place not in kept),
             winner=winner,
-            final=json.loads(final or "{}"),
+            final=finals,
             complete=bool(complete),
             place=(file, line) if file else None,
         )
@@ -284,18 +299,35 @@ def _identity(problem: Problem) -> tuple[str, ...]:
 def _trial(row: Sequence[Any]) -> Trial:
     named, status, reason, samples, predicted, resources, reference, checks, *rest = row
     conditions, tried = rest
-    return Trial(
-        values=json.loads(named),
-        status=status,
-        reason=reason,
-        samples=tuple(json.loads(samples)),
-        predicted=predicted,
-        resources=None if resources is None else json.loads(resources),
-        reference=reference,
-        checks=checks,
-        conditions=None if conditions is None else json.loads(conditions),
-        tried=tried,
-    )
+    known = {
+        "values": parse_json(named),
+        "status": status,
+        "reason": reason,
+        "samples": parse_json(samples),
+        "predicted": predicted,
+        "resources": None if resources is None else parse_json(resources),
+        "reference": reference,
+        "checks": checks,
+        "conditions": None if conditions is None else parse_json(conditions),
+        "tried": tried,
+    }
+    conform(known, _TRIAL, "trial")
+    if status not in get_args(Status):
+        raise ValueError(f"a trial of status {status!r} is unknown")
+    return Trial(**{**known, "samples": tuple(known["samples"])})
+
+
+_TRIAL = {
+    "values": {EACH: ANY},
+    "samples": [float],
+    "predicted": (float, None),
+    "resources": (
+        None,
+        {**dict.fromkeys(("registers", "spilled", "shared"), int), "occupancy": (float, None)},
+    ),
+    "conditions": ({EACH: float}, None),
+    **dict.fromkeys(("status", "reason", "reference", "checks", "tried"), str),
+}
 
 
 def _now() -> str:

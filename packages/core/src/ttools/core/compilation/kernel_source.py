@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.triton_versions import read_foreign_ttir
 
 _TYPE = re.compile(
     r"\*?(?:i1|i8|i16|i32|i64|u8|u16|u32|u64|fp16|bf16|fp32|fp64|fp8e4nv|fp8e5|fp8e4b8|fp8e5b16"
@@ -92,10 +93,11 @@ def source_of_file(path: Path, options: Mapping[str, Any]) -> KernelSource:
     """A `.ttir` file.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: there is no such file, or it is no TTIR.
     """
     if not path.is_file():
         raise UsageError(f"there is no file `{path}`")
+    read_foreign_ttir(path)
     return KernelSource(name=path.stem, path=path, options=options)
 
 

@@ -116,7 +116,7 @@ class Parts:
                 raise ValueError
             # The header first: to load what it claims is to allocate what it claims.
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        except (*_BROKEN, SyntaxError, TypeError):
+        except Exception:  # noqa: BLE001 - NumPy evaluates the header, with any of Python's errors
             shape, dtype = None, None
         if shape != (size,) or dtype != np.uint8 or len(data) - stream.tell() != size:
             raise damaged(self._name, f"`{printable(part)}` is no array of {size:,} bytes")

@@ -17,6 +17,7 @@ from ttools.core.triton_versions.compiled import (
     loaded_resources,
     specialised_source,
 )
+from ttools.core.triton_versions.foreign_ttir import read_foreign_ttir, refuse_damaged_ttir
 from ttools.core.triton_versions.front_end import (
     CompiledSource,
     Signature,
@@ -111,7 +112,9 @@ __all__ = [
     "mlir_context",
     "plain_autotuner",
     "public_name",
+    "read_foreign_ttir",
     "rebuilding",
+    "refuse_damaged_ttir",
     "run_ttir_passes",
     "semantic_class",
     "set_benchmark",

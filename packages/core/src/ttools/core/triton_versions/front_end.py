@@ -51,6 +51,9 @@ def load_ttir(path: Path) -> Any:
     Returns:
         The module; it keeps its context alive.
 
+    Args:
+        path: of a file that `read_foreign_ttir` has read, for this parser trusts its input.
+
     Raises:
         UsageError: the file is not TTIR. MLIR prints where and why on stderr itself.
     """

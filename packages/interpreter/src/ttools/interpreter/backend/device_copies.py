@@ -64,7 +64,7 @@ class _Copy:
         self.start = int(device.data_ptr())
         self.size = int(device.numel())
         self._device = device
-        room = torch.empty(self.size + _ALIGNMENT, dtype=torch.uint8)
+        room = torch.empty(self.size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
         offset = (self.start - room.data_ptr()) % _ALIGNMENT
         self.host = room[offset : offset + self.size]
         self.host.copy_(device)

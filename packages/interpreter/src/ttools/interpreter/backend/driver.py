@@ -131,7 +131,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         """A buffer for `clear_cache`; empty, for a flush would cost more than most kernels."""
         import torch
 
-        return torch.empty(0, dtype=torch.int32)
+        return torch.empty(0, dtype=torch.int32, device="cpu")
 
     def clear_cache(self, cache: Any) -> None:
         """Does nothing: the CPU's caches are left warm, as programs find them."""
@@ -140,4 +140,4 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         """Memory for instrumentation, of which the CPU has none."""
         import torch
 
-        return torch.zeros(size, dtype=torch.int8)
+        return torch.zeros(size, dtype=torch.int8, device="cpu")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.backend.front import refuse_gluon_function
 from ttools.interpreter.backend.notices import announce_eager_kernel
@@ -28,8 +28,11 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
         codegen: what the front end leaves to the backend.
 
     Raises:
+        UsageError: Triton cannot write down where the kernel is.
+        InvalidKernelError: the kernel calls itself.
         UnsupportedError: the kernel cannot be compiled and is not launched, or is to be checked.
     """
+    _refuse_unwritable(source)
     run = selecting_run(launched.fn.__name__) if launched is not None else None
     found = python_only(source)
     if found is None:
@@ -47,3 +50,14 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
         raise UnsupportedError(f"{what} in a kernel", location, help=_OBSERVED)
     announce_eager_kernel(launched.fn.__name__, what, location)
     hand_over(launched, codegen)
+
+
+def _refuse_unwritable(source: CompiledSource) -> None:
+    """Refuses kernels of files whose names are no text: Triton takes locations in UTF-8."""
+    for file in source.files:
+        if not file.isprintable() and any("\ud800" <= c <= "\udfff" for c in file):
+            shown = file.encode(errors="backslashreplace").decode()
+            raise UsageError(
+                f"a kernel is in {shown}, a path that is not UTF-8, which Triton cannot compile "
+                "from; rename the file or its folder"
+            )

@@ -78,6 +78,11 @@ def kernel_name(ttir: str) -> str:
     return found[1] or found[2]
 
 
+def names_kernel(ttir: str) -> bool:
+    """Whether a module has a public function, as text that is not in the generic form."""
+    return _KERNEL_NAME.search(ttir) is not None
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuses what every Triton backend refuses.
 

@@ -135,6 +135,8 @@ INTERCEPTION = Interception()
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         chosen = selecting_run(self.fn.__name__)
+        if chosen is not None:
+            kwargs["grid"] = _checked_grid(kwargs.get("grid"), self.fn.__name__)
         # One context manager less for what every launch goes through.
         token = _to_cpu.set(chosen is not None)
         try:
@@ -147,6 +149,22 @@ def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
             _to_cpu.reset(token)
 
     return run
+
+
+def _checked_grid(grid: Any, kernel: str) -> Any:
+    """A grid of a launch as it was given; Triton would leave out what follows three extents.
+
+    Raises:
+        UsageError: it has more or none; of a function when Triton calls it.
+    """
+    if callable(grid):
+        return lambda meta: _checked_grid(grid(meta), kernel)
+    if isinstance(grid, (tuple, list)) and not 1 <= len(grid) <= 3:
+        raise UsageError(
+            f"kernel `{kernel}`: the grid {tuple(grid)} has {len(grid)} extents; a grid has one "
+            "to three"
+        )
+    return grid
 
 
 def _timed_compile(original: Callable[..., Any]) -> Callable[..., Any]:

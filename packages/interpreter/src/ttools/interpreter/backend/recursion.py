@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import InvalidKernelError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.backend.front import location_of
 
@@ -21,14 +21,14 @@ def refuse_recursion(source: CompiledSource) -> None:
     A function with a constexpr parameter may: it can end while it is compiled.
 
     Raises:
-        UnsupportedError: at the first such call.
+        InvalidKernelError: at the first such call.
     """
     functions = {id(f): f for f in source.kernels if not _has_constexpr(f)}
     calls = {key: list(_calls(f, functions)) for key, f in functions.items()}
     for key, function in functions.items():
         for node, called in calls[key]:
             if key in _reached(called, calls):
-                raise UnsupportedError(
+                raise InvalidKernelError(
                     f"recursion: a call that leads back to `{function.fn.__name__}`",
                     location_of(function, node),
                     help="write a loop, or recurse over a tl.constexpr parameter that ends it",

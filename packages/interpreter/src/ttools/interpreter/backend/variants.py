@@ -59,6 +59,7 @@ class Variants:
             arguments = module.kernel.regions[0].entry.arguments
             self.parameters = tuple(str(value.type) for value in arguments)
             self.addresses = address_sources(module)
+            self._defined = module.kernel.location
         self._module: Module | None = module
         self._read_s = time.perf_counter() - start
 
@@ -146,7 +147,9 @@ class Variants:
             return emit_kernel(module, facts, options)
 
         with during(f"compiling kernel `{self._name}` for the CPU"):
-            return get_or_compile(self._ttir, facts, options, emit, name=self._name)
+            return get_or_compile(
+                self._ttir, facts, options, emit, name=self._name, defined=self._defined
+            )
 
 
 def emit_options(*, schedule: str, fp_fusion: bool, debug: bool) -> EmitOptions:

@@ -98,7 +98,12 @@ def device_print(prefix: Any, *values: Any, **named: Any) -> None:
 
 
 def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
-    """`range` and `tl.range`: yields tensors of the type that the compiler gives the variable."""
+    """`range` and `tl.range`: yields tensors of the type that the compiler gives the variable.
+
+    As the `scf.for` that Triton makes of it: bounds and step are of that type, compared as signed
+    numbers whatever it is, and the loop goes upwards; only a constant step below zero is turned
+    round, so that one that is known at run time only counts away from the end.
+    """
     given = [bound for name in ("arg1", "arg2") if (bound := hints.get(name)) is not None]
     bounds = (*bounds, *given)
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
@@ -112,11 +117,22 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
             )
     type = semantic.integer_promote_impl(values[0].dtype, values[1].dtype)
     type = semantic.integer_promote_impl(type, values[2].dtype)
-    first, last, by = (operator.index(lift(value)) for value in values)
-    if by == 0:
+    downwards = not is_dynamic(step) and operator.index(lift(values[2])) < 0
+    first, last, by = (_signed(operator.index(lift(value)), type) for value in values)
+    if downwards:
+        first, last, by = last, first, -by
+    if by == 0 and first < last:
         raise KernelError(f"a loop with step 0 in {current().place}", frames.location())
-    for value in range(first, last, by):
-        yield scalar(value, type)
+    value = first
+    while value < last:
+        yield scalar(_signed(last - value + first, type) if downwards else value, type)
+        value = _signed(value + by, type)
+
+
+def _signed(number: int, type: Any) -> int:
+    """The signed number with the bits that an integer has in a type."""
+    bits = type.primitive_bitwidth
+    return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
 def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.core.errors import UnsupportedError
+from ttools.core.errors import InvalidKernelError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
     lower_atomic,
@@ -174,7 +174,7 @@ def _callees_first(module: Module, kernel: Operation) -> list[Operation]:
             if op.name == "tt.call":
                 target = str(op.attributes["callee"])
                 if target in active:
-                    raise UnsupportedError(f"recursion in {target}", op.location)
+                    raise InvalidKernelError(f"recursion in {target}", op.location)
                 visit(module.functions[target])
         active.discard(name)
         order.append(function)

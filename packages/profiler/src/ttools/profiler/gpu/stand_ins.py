@@ -71,8 +71,8 @@ def made(forms: Mapping[str, Any]) -> dict[str, Any]:
             continue
         storage = storages.get(form.storage)
         if storage is None:
-            room = torch.empty(form.bytes, dtype=torch.uint8)
+            room = torch.empty(form.bytes, dtype=torch.uint8, device="cpu")
             storage = storages[form.storage] = room.untyped_storage()
-        empty = torch.empty(0, dtype=form.dtype)
+        empty = torch.empty(0, dtype=form.dtype, device="cpu")
         found[name] = empty.set_(storage, form.offset, form.shape, form.strides)
     return found

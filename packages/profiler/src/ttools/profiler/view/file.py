@@ -204,7 +204,7 @@ def _number(value: Any) -> Number | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return None
 
 
@@ -223,7 +223,8 @@ def _of_trace(events: list[Any]) -> Frame:
     root = Frame("ROOT")
     for event in kernels or complete:
         told = event.get("args")
-        stack = told.get("call_stack", ()) if isinstance(told, Mapping) else ()
+        stack = told.get("call_stack") if isinstance(told, Mapping) else ()
+        stack = stack if isinstance(stack, list) else ()
         name = str(event.get("name", "(no name)"))
         frame = root
         for each in [*(str(s) for s in stack if str(s) not in ("ROOT", name)), name]:

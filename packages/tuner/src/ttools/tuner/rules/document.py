@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.json_document import read_json_document
+from ttools.core.json_document import ANY, EACH, conform, read_json_document
 from ttools.tuner.rules.features import Feature, facts_of_arguments
 from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split, Tree
 
@@ -36,31 +36,66 @@ def _plain(tree: Tree) -> dict[str, Any]:
     }
 
 
+_VALUE = (bool, int, float, str, None)
+_SPLIT = {
+    "feature": {"kind": str, "names": [str], "value": (_VALUE, [float])},
+    "at_most": float,
+    "yes": ANY,
+    "no": ANY,
+}
+_SHAPE = {
+    "rules": [
+        {
+            "kernel": str,
+            "configs": [{EACH: ANY}],
+            "tree": ANY,
+            "regret": {EACH: (float, None)},
+            "devices": [str],
+            "tunings": int,
+            "multiprocessors?": (int, None),
+            "ranges?": {EACH: [float]},
+        }
+    ]
+}
+
+
 def read_rules(path: Path) -> dict[str, Rules]:
     """Rules of a file, by kernel.
 
     Raises:
         UsageError: it is not there, or is none.
     """
-    data = read_json_document(path, SCHEMA, "file of rules")
+    data = read_json_document(path, SCHEMA, "file of rules", shape=_SHAPE)
     try:
         return {row["kernel"]: _read(row) for row in data["rules"]}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise UsageError(f"`{path}` is damaged: {error}") from error
 
 
 def _read(row: dict[str, Any]) -> Rules:
     ranges = {name: (least, most) for name, (least, most) in row.get("ranges", {}).items()}
     known = {"tree": _read_tree(row["tree"]), "regret": Regret(**row["regret"]), "ranges": ranges}
-    return Rules(**{**row, **known})
+    rules = Rules(**{**row, **known})
+    _check(rules.tree, len(rules.configs))
+    return rules
+
+
+def _check(tree: Tree, configs: int) -> None:
+    if isinstance(tree, Split):
+        _check(tree.below, configs)
+        _check(tree.above, configs)
+    elif not 0 <= tree.config < configs:
+        raise ValueError(f"its tree names configuration {tree.config} of {configs}")
 
 
 def _read_tree(data: dict[str, Any]) -> Tree:
     if "config" in data:
         return Leaf(int(data["config"]))
+    conform(data, _SPLIT, "tree")
     own = data["feature"]
     value = tuple(own["value"]) if isinstance(own["value"], list) else own["value"]
     feature = Feature(own["kind"], tuple(own["names"]), value)
+    feature.check()
     return Split(feature, data["at_most"], _read_tree(data["yes"]), _read_tree(data["no"]))
 
 

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ttools.profiler.devices import device_called
 from ttools.tuner.cost import MULTIPROCESSORS as _COUNTS
@@ -30,6 +30,9 @@ _COUNTS_OF_ALIKE = frozenset({"batch", "batches", "experts", "groups", "heads"})
 _LONE_SIDES = ("BLOCK", "BLOCK_SIZE", "XBLOCK", "TILE", "TILE_SIZE")
 
 
+_Kind = Literal["number", "product", "waves", "fill", "equals"]
+
+
 @dataclass(frozen=True)
 class Feature:
     """A question with a number for an answer; 1 and 0 for yes and no.
@@ -43,9 +46,24 @@ class Feature:
         value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
     """
 
-    kind: Literal["number", "product", "waves", "fill", "equals"]
+    kind: _Kind
     names: tuple[str, ...]
     value: Any = None
+
+    def check(self) -> None:
+        """Makes sure that a question from a file is one that can be answered.
+
+        Raises:
+            ValueError: it cannot.
+        """
+        if self.kind not in get_args(_Kind):
+            raise ValueError(f"a feature of kind {self.kind!r} is unknown")
+        if not self.names:
+            raise ValueError(f"a feature of kind {self.kind} names no argument")
+        if self.kind in ("waves", "fill"):
+            sides = self.value if isinstance(self.value, tuple) else ()
+            if len(sides) != len(self.names) or not all(side > 0 for side in sides):
+                raise ValueError(f"a feature of kind {self.kind} needs a side for each name")
 
     def answer(self, facts: Mapping[str, Any]) -> float:
         """Of a launch, by the names of `facts_of` or `facts_of_arguments`."""

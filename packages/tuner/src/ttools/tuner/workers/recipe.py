@@ -167,7 +167,9 @@ def _lead(storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]
     for table, found in words.items():
         storage = storages[table]
         whole = _view(storage, _WORD, (storage.nbytes() // 8,), (1,), 0)
-        places, values = (torch.tensor(list(each)) for each in (found.keys(), found.values()))
+        places, values = (
+            torch.tensor(list(each), device="cpu") for each in (found.keys(), found.values())
+        )
         whole[places.to(whole.device)] = values.to(whole.device)
 
 
@@ -199,7 +201,7 @@ class Memory:
         if where != "cpu":
             return known.to(where).untyped_storage()
         # Allocated, not borrowed from the bytes: kernels are specialised for aligned pointers.
-        own = torch.empty(self.size, dtype=torch.uint8)
+        own = torch.empty(self.size, dtype=torch.uint8, device="cpu")
         return own.copy_(known).untyped_storage()
 
 

@@ -1,0 +1,121 @@
+"""TTIR that Triton did not just write: whether its own reader may be given it.
+
+MLIR's parser and Triton's passes trust their input: text that nests deeply, a module without a
+kernel or types that do not fit end the process. So what can be told from the text is told first,
+and the rest is tried in a child process. Must not know what the module is for.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from ttools.core.child_process import in_child
+from ttools.core.errors import UsageError
+from ttools.core.triton_versions.front_end import run_ttir_passes
+from ttools.core.triton_versions.version import installed_triton
+
+#: Brackets within brackets; Triton writes a few dozen, MLIR's parser overflows its stack at some
+#: thousands.
+DEEPEST = 200
+#: Bytes of a file; the largest kernels have some megabytes.
+LARGEST = 1 << 28
+#: Seconds after which a child that still reads is given up.
+_PATIENCE_S = 120
+
+_WORDS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[(\[{]|[)\]}]')
+_KERNEL = re.compile(r"\btt\.func\b")
+_REFUSED, _NO_KERNEL = 1, 2
+_WITHOUT_KERNEL = "it has no public function (`tt.func public`) to launch"
+
+
+def read_foreign_ttir(path: Path) -> str:
+    """The text of a `.ttir` file that Triton's own reader survives and takes.
+
+    Raises:
+        UsageError: it cannot be read or is no TTIR.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}: {reason}") from error
+    if len(raw) > LARGEST:
+        raise UsageError(f"{path}: more than {LARGEST:,} bytes are refused")
+    reason = _wrong(text)
+    if reason:
+        raise UsageError(f"{path}: not valid TTIR: {reason}")
+    _try_in_child(path, str(path))
+    return text
+
+
+def refuse_damaged_ttir(text: str, name: str) -> None:
+    """Returns if Triton's own reader survives and takes a text.
+
+    Raises:
+        UsageError: it does not; `name` says what the text is.
+    """
+    reason = _wrong(text)
+    if reason:
+        raise UsageError(f"{name}: not valid TTIR: {reason}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.ttir")
+        path.write_text(text, "utf-8")
+        _try_in_child(path, name)
+
+
+def _wrong(text: str) -> str | None:
+    """What can be told from the text."""
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        return f"line {line} holds a byte of zero"
+    depth = 0
+    for match in _WORDS.finditer(text):
+        word = match[0]
+        if word in "([{":
+            depth += 1
+            if depth > DEEPEST:
+                line = text.count("\n", 0, match.start()) + 1
+                return f"line {line} nests brackets deeper than {DEEPEST} levels"
+        elif word in ")]}":
+            depth -= 1
+    if _KERNEL.search(text) is None:
+        return _WITHOUT_KERNEL
+    return None
+
+
+def _try_in_child(path: Path, name: str) -> None:
+    """Reads a file as Triton does, in a process that may die of it."""
+    version = installed_triton()
+    ending = in_child(lambda: _read(path), seconds=_PATIENCE_S)
+    if ending.signal == "SIGALRM":
+        raise UsageError(f"{name}: Triton {version} does not end reading it")
+    if ending.signal is not None:
+        raise UsageError(
+            f"{name}: not valid TTIR: Triton {version} crashes on it ({ending.signal})"
+        )
+    if ending.code == _NO_KERNEL:
+        raise UsageError(f"{name}: {_WITHOUT_KERNEL}")
+    if ending.code:
+        # MLIR has printed where and why.
+        raise UsageError(f"{name}: not valid TTIR for Triton {version}")
+
+
+def _read(path: Path) -> int:
+    from triton._C.libtriton import ir
+
+    context = ir.context()
+    ir.load_dialects(context)
+    try:
+        module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        if not module.get_entry_func_name():
+            return _NO_KERNEL
+        run_ttir_passes(module)
+        str(module)
+    except RuntimeError:
+        return _REFUSED
+    return 0

@@ -1,0 +1,113 @@
+"""Whether LLVM knows a CPU by name, and whether this machine can run what it makes for it.
+
+LLVM ends the process on some names, ignores others, and tells no CPU's features. So instructions
+are made for one in a child process, with and without what this machine lacks: where they differ,
+the CPU has more. Must not know where the name is from beyond what to call it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ttools.core.child_process import in_child
+from ttools.core.errors import UsageError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_NEWER = 2
+_PATIENCE_S = 60
+#: Operations that newer CPUs have instructions of their own for.
+_PROBED = """
+define <64 x i8> @bytes(<64 x i8> %a, <64 x i8> %b) {
+  %c = add <64 x i8> %a, %b
+  %d = call <64 x i8> @llvm.bitreverse.v64i8(<64 x i8> %c)
+  %e = call <64 x i8> @llvm.ctpop.v64i8(<64 x i8> %d)
+  ret <64 x i8> %e
+}
+define <16 x float> @floats(<16 x float> %a, <16 x float> %b) {
+  %c = call <16 x float> @llvm.fma.v16f32(<16 x float> %a, <16 x float> %b, <16 x float> %a)
+  ret <16 x float> %c
+}
+define <8 x i64> @words(<8 x i64> %a, <8 x i64> %b) {
+  %c = mul <8 x i64> %a, %b
+  %d = call <8 x i64> @llvm.ctpop.v8i64(<8 x i64> %c)
+  %e = call <8 x i64> @llvm.fshl.v8i64(<8 x i64> %d, <8 x i64> %a, <8 x i64> %b)
+  ret <8 x i64> %e
+}
+define <16 x half> @halves(<16 x half> %a, <16 x half> %b) {
+  %c = fmul <16 x half> %a, %b
+  ret <16 x half> %c
+}
+define <16 x bfloat> @brain(<16 x float> %a) {
+  %c = fptrunc <16 x float> %a to <16 x bfloat>
+  ret <16 x bfloat> %c
+}
+define i32 @products(<32 x i8> %a, <32 x i8> %b) {
+  %c = zext <32 x i8> %a to <32 x i32>
+  %d = sext <32 x i8> %b to <32 x i32>
+  %e = mul <32 x i32> %c, %d
+  %f = call i32 @llvm.vector.reduce.add.v32i32(<32 x i32> %e)
+  ret i32 %f
+}
+define i64 @scalars(i64 %a, i64 %b) {
+  %c = call i64 @llvm.ctpop.i64(i64 %a)
+  %d = call i64 @llvm.ctlz.i64(i64 %c, i1 false)
+  %e = shl i64 %d, %b
+  %f = xor i64 %e, -1
+  %g = and i64 %f, %a
+  ret i64 %g
+}
+declare <64 x i8> @llvm.bitreverse.v64i8(<64 x i8>)
+declare <64 x i8> @llvm.ctpop.v64i8(<64 x i8>)
+declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
+declare <8 x i64> @llvm.ctpop.v8i64(<8 x i64>)
+declare <8 x i64> @llvm.fshl.v8i64(<8 x i64>, <8 x i64>, <8 x i64>)
+declare i32 @llvm.vector.reduce.add.v32i32(<32 x i32>)
+declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.ctlz.i64(i64, i1)
+"""
+
+
+def features_here(cpu: str, llvm: Any) -> str:
+    """The features that code for a CPU must do without, as LLVM writes them: those not here.
+
+    Args:
+        cpu: LLVM's name of a CPU, from `TTOOLS_CPU`.
+        llvm: `llvmlite.binding`, initialised.
+
+    Raises:
+        UsageError: there is no such CPU, or this machine lacks something that it has.
+    """
+    unknown = UsageError(
+        f"TTOOLS_CPU={cpu!r}: LLVM knows no such CPU for this machine; leave it unset, or name one "
+        "such as x86-64-v3"
+    )
+    if _NAME.fullmatch(cpu) is None:
+        raise unknown
+    known = llvm.get_host_cpu_features().items()
+    without = ",".join(f"-{name}" for name, present in sorted(known) if not present)
+    ending = in_child(lambda: _tried(cpu, without, llvm), seconds=_PATIENCE_S, keep_errors=True)
+    if ending.code == _NEWER:
+        raise UsageError(
+            f"TTOOLS_CPU={cpu}: this machine ({llvm.get_host_cpu_name()}) cannot run such code, it "
+            "lacks instructions that CPU has; leave TTOOLS_CPU unset to use what it has"
+        )
+    if ending.code or "not a recognized processor" in ending.errors:
+        raise unknown
+    return without
+
+
+def _tried(cpu: str, without: str, llvm: Any) -> int:
+    """In a child: whether code is made for the CPU, and does not need what is not here."""
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    with llvm.create_context() as context:
+        plain, bounded = (_assembly(target, cpu, each, context, llvm) for each in ("", without))
+    return 0 if plain == bounded else _NEWER
+
+
+def _assembly(target: Any, cpu: str, features: str, context: Any, llvm: Any) -> str:
+    with (
+        llvm.parse_assembly(_PROBED, context) as module,
+        target.create_target_machine(cpu=cpu, features=features, opt=2) as machine,
+    ):
+        return str(machine.emit_assembly(module))

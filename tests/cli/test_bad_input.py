@@ -1,0 +1,137 @@
+"""Inputs that are none: one sentence and exit status 2, whatever the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Run = Callable[..., "CompletedProcess[str]"]
+
+DEEP = 50_000
+TTIR = {
+    "empty": b"",
+    "zeros": b"\0" * 64,
+    "zero within": b"module {\n\0tt.func public @k() { tt.return } }",
+    "no kernel": b"module {}",
+    "private": b"module { tt.func private @k() { tt.return } }",
+    "lists": b"module attributes {a = " + b"[" * DEEP + b"]" * DEEP + b"} {}",
+    "regions": b"module {" + b"{" * DEEP + b"}" * DEEP + b"}",
+    "types": b"module { tt.func public @k(%x: " + b"!tt.ptr<" * DEEP + b">" * DEEP + b") {} }",
+    "no UTF-8": b"module { \xff }",
+    "locations": b"module { tt.func public @k() { tt.return loc(" + b"fused[" * DEEP,
+}
+
+
+def refused(done: CompletedProcess[str]) -> str:
+    """The error of a command that refuses its input with a sentence."""
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    assert len(errors[0]) < 600
+    return errors[0]
+
+
+@pytest.mark.parametrize("text", TTIR.values(), ids=TTIR)
+@pytest.mark.parametrize("command", ["interpret", "inspect"])
+def test_ttir_that_is_none(ttools: Run, tmp_path: Path, command: str, text: bytes) -> None:
+    (tmp_path / "bad.ttir").write_bytes(text)
+    assert "bad.ttir" in refused(ttools(command, "bad.ttir"))
+
+
+@pytest.mark.parametrize("command", ["sanitize", "profile"])
+def test_other_commands_read_it_alike(ttools: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "bad.ttir").write_bytes(TTIR["lists"])
+    assert "nests brackets deeper than 200 levels" in refused(ttools(command, "bad.ttir"))
+
+
+DOCUMENTS = [
+    ("profile", "compare", "FILE", "FILE"),
+    ("profile", "view", "FILE"),
+    ("tune", "show", "FILE"),
+    ("sanitize", "--baseline", "FILE", "-c", "pass"),
+    ("sanitize", "--suppressions", "FILE", "-c", "pass"),
+    ("tune", "--locked", "--lock", "FILE", "-c", "pass"),
+]
+
+
+@pytest.mark.parametrize("words", DOCUMENTS, ids=" ".join)
+@pytest.mark.parametrize("text", ["[" * DEEP, '{"a":' * DEEP, "a = " + "[" * DEEP, "\0", "\udcff"])
+def test_documents_that_nest_deeply(
+    ttools: Run, tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    (tmp_path / "bad").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert "bad" in refused(ttools(*("bad" if word == "FILE" else word for word in words)))
+
+
+KERNEL = """
+module {
+  tt.func public @k(%x: !tt.ptr<f32>, %n: i32) {
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--arg", f"x=rand:f32[{','.join('1' * 501)}]"), "a tensor of 501 dimensions"),
+        (("--arg", f"x=rand:f32[{'9' * 5000}]"), "an extent of more than 18 digits"),
+        (("--arg", "x=rand:f32[0,9999999999,9999999999]"), "there is no memory for a tensor"),
+        (("--arg", "x=" + "[" * DEEP), "is not a tensor"),
+        (("--arg", "x=zeros:f32[1]", "--grid", "9" * 5000), "--grid is `999"),
+        (("--arg", "x=zeros:f32[1]", "--grid", "[" * DEEP), "--grid is `[[["),
+        (("--arg", "x=zeros:f32[1]", "--grid", "1,1,1,1"), "up to three counts"),
+        (("--arg", "x=zeros:f32[1]", "--grid", "²"), "up to three counts"),
+    ],
+)
+def test_arguments_that_are_none(
+    ttools: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    (tmp_path / "k.ttir").write_text(KERNEL)
+    done = ttools("interpret", "k.ttir", "--arg", "n=1", *words)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+LAUNCH = """
+import torch, triton, triton.language as tl
+@triton.jit
+def k(x, n):
+    tl.store(x, n)
+GRID = {grid}
+k[GRID](torch.zeros(1), 1)
+"""
+
+
+@pytest.mark.parametrize("grid", ["(1, 1, 1, 1)", "lambda meta: (1, 1, 1, 1)", "()"])
+@pytest.mark.parametrize("engine", ["native", "eager"])
+def test_grids_of_other_than_three_extents(
+    ttools: Run, tmp_path: Path, grid: str, engine: str
+) -> None:
+    (tmp_path / "grid.py").write_text(LAUNCH.format(grid=grid))
+    done = ttools("interpret", "--engine", engine, "grid.py")
+    assert "extents; a grid has one to three" in refused(done)
+
+
+def test_a_generic_module_runs(ttools: Run, tmp_path: Path) -> None:
+    from tools.fuzz_readers.seeds import GENERIC
+
+    (tmp_path / "generic.ttir").write_text(GENERIC)
+    words = ("--arg", "arg0=zeros:f32[40]", "--arg", "arg1=30")
+    done = ttools("interpret", "generic.ttir", *words)
+    assert done.returncode == 0, done.stderr
+    assert "[1. 1. 1. ... 0. 0. 0.]" in done.stdout
+
+
+def test_a_home_that_nobody_can_write(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(LAUNCH.format(grid="(1,)"))
+    nowhere = {"HOME": "/proc/1/none", "TRITON_CACHE_DIR": "", "TTOOLS_CACHE_DIR": ""}
+    done = ttools("interpret", "k.py", **nowhere)
+    assert done.returncode == 0, done.stderr
+    assert "Triton cannot write to its cache /proc/1/none/.triton/cache" in done.stderr

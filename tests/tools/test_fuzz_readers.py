@@ -1,0 +1,122 @@
+"""A slice of the inputs of `tools.fuzz_readers`, and how it judges."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+from tools.fuzz_readers import documents, mutations
+from tools.fuzz_readers.__main__ import run
+from tools.fuzz_readers.readers import READERS, Reader
+from tools.fuzz_readers.worker import RIGHTS, outcome_of
+
+from ttools.core.errors import TtoolsError, UsageError
+
+#: Readers that start Triton for each input take longer.
+_COSTLY = {
+    **dict.fromkeys(("TTIR text", "TTIR generic form", "Chrome trace", "profile and tune JSON"), 4),
+    **dict.fromkeys(("records", "tuning stores", "Hatchet JSON", "Hatchet MessagePack"), 4),
+}
+_SEED = 18
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_inputs_are_taken_or_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+    monkeypatch.setenv("TTOOLS_OPT", "0")
+    reader = READERS[name]
+    seeds = reader.seeds()
+    for number in range(_COSTLY.get(name, 25)):
+        path = tmp_path / f"input{reader.suffix}"
+        path.write_bytes(reader.inputs(seeds, number, _SEED))
+        outcome, shown = outcome_of(reader, path, number)
+        assert outcome in RIGHTS, f"{name} {number}: {outcome}\n{shown}"
+
+
+@pytest.mark.parametrize("name", [n for n in READERS if n not in ("--arg", "environment")])
+def test_sound_inputs_are_taken(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TTOOLS_CACHE", "off")
+    reader = READERS[name]
+    path = tmp_path / f"input{reader.suffix}"
+    seed = reader.seeds()[0]
+    if name == "Hatchet MessagePack":
+        seed = documents.damaged_message_pack(seed, _Nothing())
+    path.write_bytes(seed)
+    assert outcome_of(reader, path, 0) == ("accepted", "")
+
+
+class _Nothing(Random):
+    """Chooses to change a value of a list of none."""
+
+    def choice(self, seq):  # type: ignore[no-untyped-def]
+        if isinstance(seq, tuple) and all(isinstance(each, int) for each in seq):
+            return 0
+        return super().choice(seq)
+
+
+def test_inputs_are_equal_for_equal_numbers() -> None:
+    reader = READERS["TTIR text"]
+    made = [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
+    assert made == [reader.inputs(reader.seeds(), number, 3) for number in range(50)]
+    assert len(set(made)) > 40
+    assert made != [reader.inputs(reader.seeds(), number, 4) for number in range(50)]
+
+
+def test_hostile_values_reach_every_place() -> None:
+    document = {"a": [1, {"b": "c"}], "d": None}
+    found = {repr(mutations.damaged_value(document, Random(n))) for n in range(300)}
+    assert len(found) > 100
+    assert document == {"a": [1, {"b": "c"}], "d": None}
+
+
+class _Bad:
+    """Readers that do what none may do."""
+
+    @staticmethod
+    def traceback(path: Path, number: int) -> int:
+        return {}[path]  # type: ignore[no-any-return]
+
+    @staticmethod
+    def failure(path: Path, number: int) -> int:
+        raise TtoolsError("of ours")
+
+    @staticmethod
+    def refusal(path: Path, number: int) -> int:
+        raise UsageError("of the user's")
+
+
+@pytest.mark.parametrize(
+    ("read", "outcome"),
+    [(_Bad.traceback, "traceback"), (_Bad.failure, "exit 3"), (_Bad.refusal, "refused")],
+)
+def test_endings_are_judged(read, outcome: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    reader = Reader(name="bad", seeds=lambda: [b""], damage=(), suffix="", read=read)
+    assert outcome_of(reader, tmp_path / "x", 0)[0] == outcome
+
+
+def test_a_reader_that_dies_is_told_with_its_input(tmp_path: Path) -> None:
+    script = tmp_path / "sitecustomize.py"
+    script.write_text(
+        "import sys\n"
+        "if sys.argv[0:1] == ['-m'] or 'tools.fuzz_readers.worker' in ' '.join(sys.orig_argv):\n"
+        "    import os, tools.fuzz_readers.readers as readers\n"
+        "    from dataclasses import replace\n"
+        "    grid = readers.READERS['--grid']\n"
+        "    read = lambda path, number: os.abort() if number in (2, 4) else 0\n"
+        "    readers.READERS['--grid'] = replace(grid, read=read)\n"
+    )
+    path = os.environ.get("PYTHONPATH", "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), path, str(Path.cwd())]))
+        tally = run("--grid", 6, 0)
+    assert sum(tally.outcomes.values()) == 6
+    assert [(number, outcome) for number, outcome, _ in tally.defects] == [
+        (2, "crash"),
+        (4, "crash"),
+    ]

@@ -1,0 +1,82 @@
+"""Gives inputs to one reader, in a process that may die of them, and says what became of each.
+
+Owns the judgement: which endings are a reader's right and which are defects. What it says goes to a
+pipe, a line before an input and one after it, so that the one that ended the process is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from tools.fuzz_readers.readers import READERS, Reader
+
+#: Address space of a worker; what asks for more is to be refused.
+MEMORY_BYTES = 12 << 30
+#: Endings that are the reader's right; all others are defects.
+RIGHTS = ("accepted", "refused", "unsupported")
+
+
+def outcome_of(reader: Reader, path: Path, number: int) -> tuple[str, str]:
+    """What a reader makes of a file: a word, and the lines that show a defect."""
+    from ttools.cli import exit_codes
+    from ttools.core.errors import TtoolsError, UnsupportedError
+
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            status = reader.read(path, number) or exit_codes.OK
+            message = errors.getvalue()
+        except TtoolsError as error:
+            status, message = exit_codes.of_error(error), str(error)
+            if isinstance(error, UnsupportedError):
+                return "unsupported", message
+        except Exception:  # noqa: BLE001 - that is what is looked for
+            return "traceback", traceback.format_exc()
+    if "Traceback (most recent call last)" in message:
+        return "traceback", message
+    if status in (exit_codes.OK, exit_codes.FINDINGS):
+        return "accepted", ""
+    if status == exit_codes.USAGE:
+        return ("refused", "") if message.strip() else ("refused without a word", "")
+    unsupported = status == exit_codes.TOOL_FAILURE and "unsupported: " in message
+    return ("unsupported" if unsupported else f"exit {status}"), message
+
+
+def serve(name: str, seed: int, start: int, count: int, pipe: int) -> None:
+    """Gives the inputs from `start` to `count` to a reader.
+
+    Args:
+        name: of the reader.
+        seed: of the inputs.
+        start: the first one's number.
+        count: all of them.
+        pipe: where to say what became of them, as lines of JSON.
+    """
+    os.environ.update(TTOOLS_CACHE="off", TTOOLS_OPT="0", TTOOLS_QUIET="1", COLUMNS="200")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    reader = READERS[name]
+    found = reader.seeds()
+    with (
+        os.fdopen(pipe, "w", buffering=1) as report,
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder) if sys.version_info >= (3, 11) else contextlib.nullcontext(),
+    ):
+        path = Path(folder, f"input{reader.suffix}")
+        for number in range(start, count):
+            print(json.dumps([number]), file=report)
+            path.write_bytes(reader.inputs(found, number, seed))
+            outcome, shown = outcome_of(reader, path, number)
+            print(json.dumps([number, outcome, shown[-3000:]]), file=report)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], *map(int, sys.argv[2:6]))
