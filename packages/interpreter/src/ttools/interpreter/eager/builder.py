@@ -22,6 +22,7 @@ from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
 from ttools.interpreter.eager.numpy_ops import OPERATIONS
 from ttools.interpreter.eager.session import Session
 from ttools.interpreter.emit.module import CallbackKind, Site
+from ttools.interpreter.interpretation import active_run, dot_mode
 
 _NOTHING = frozenset(
     (
@@ -125,7 +126,8 @@ class EagerBuilder:
         arguments = tuple(arguments)
         operands: list[Handle] = []
         shape_of_call = tuple(_describe(argument, operands) for argument in arguments)
-        cache_key = (name, key, shape_of_call, self.options.enable_fp_fusion)
+        dot = dot_mode(active_run())
+        cache_key = (name, key, shape_of_call, self.options.enable_fp_fusion, dot)
         compiled = _compiled.get(cache_key)
         if compiled is None:
             compiled = _compiled[cache_key] = self._compile(name, arguments, operands, write)
