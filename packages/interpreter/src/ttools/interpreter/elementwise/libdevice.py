@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ttools.interpreter.elementwise.casts import float_to_integer
+from ttools.interpreter.elementwise.denormals import flushes, flushing
 from ttools.interpreter.elementwise.directed import MODES, directed
 from ttools.interpreter.elementwise.floating import maximum_number, minimum_number
 from ttools.interpreter.elementwise.integer import count_zeros, high_product
@@ -301,7 +302,12 @@ def find(symbol: str) -> Function | None:
     if prefix[1] == "ocml":
         name = re.sub(r"_f(16|32|64)$", "", name)
     # An exact name first: `erf` ends in the letter that marks functions of floats.
-    return _TABLE.get(name) or (_TABLE.get(name[:-1]) if name.endswith("f") else None)
+    if name not in _TABLE:
+        name = name.removesuffix("f")
+    function = _TABLE.get(name)
+    if function is not None and prefix[1] == "nv" and flushes(name, fast=bool(prefix[2])):
+        return flushing(function)
+    return function
 
 
 def _fit(value: Vector, scalar: str) -> Vector:

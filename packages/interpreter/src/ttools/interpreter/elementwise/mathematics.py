@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ttools.interpreter.elementwise.denormals import flushed, flushing
 from ttools.interpreter.elementwise.formats import narrow, widen
 from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
 from ttools.interpreter.elementwise.modulo import fmod
@@ -96,6 +97,8 @@ MATHEMATICS: dict[str, Lowering] = {
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
     "arith.remf": _named("fmod"),
     "math.powf": _named("pow"),
+    "math.exp2": in_f32(lambda x: flushed(evaluate("exp2", x))),
+    "math.erf": in_f32(flushing(lambda x: evaluate("erf", x))),
     "math.fpowi": _fpowi,
     "math.ipowi": _ipowi,
     "math.sincos": _sincos,

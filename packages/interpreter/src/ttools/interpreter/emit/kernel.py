@@ -22,6 +22,7 @@ from ttools.interpreter.emit import (  # noqa: F401 - they register their rules 
     lower_shape,
     lower_watch,
 )
+from ttools.interpreter.emit.contraction import contract
 from ttools.interpreter.emit.callback import (
     ABORT,
     BATCH,
@@ -77,7 +78,9 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         UnsupportedError: an operation has no lowering; names it and its source line.
     """
     kind = LocatedBuilder if options.instruments.lines else Builder
-    b = kind(contract=options.fp_fusion)
+    b = kind()
+    if options.fp_fusion:
+        contract(module)
     sites: list[Site] = []
     bodies: list[str] = []
     kernel = module.kernel
