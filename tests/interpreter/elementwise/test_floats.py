@@ -298,15 +298,6 @@ def test_integer_to_float(source: str, target: str, signed: bool) -> None:
         assert_same_floats(actual, expected, x)
 
 
-def test_contraction_is_asked_for_and_only_for_sums_and_products() -> None:
-    for op, contracted in (("addf", True), ("subf", True), ("mulf", True), ("divf", False)):
-        for contract in (True, False):
-            case = Case(
-                name=f"arith.{op}", operands=("f32",) * 2, results=("f32",), contract=contract
-            )
-            assert ("contract" in build_ir(case)) == (contract and contracted)
-
-
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.startswith("f8")])
 def test_sign_of_fp8(kind: str) -> None:
     """The FNUZ kinds have neither -0 nor a NaN without the sign bit."""

@@ -115,8 +115,14 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
     first, last, by = (operator.index(lift(value)) for value in values)
     if by == 0:
         raise KernelError(f"a loop with step 0 in {current().place}", frames.location())
-    for value in range(first, last, by):
-        yield scalar(value, type)
+    session = current()
+    around = session.turn
+    try:
+        for value in range(first, last, by):
+            session.turn = object()
+            yield scalar(value, type)
+    finally:
+        session.turn = around
 
 
 def static_range(*bounds: Any, **named: Any) -> Iterator[EagerConstexpr]:
