@@ -21,6 +21,7 @@ NAN, INF = math.nan, math.inf
 erf: Callable[[Array], Array] = np.vectorize(math.erf, otypes=[np.float64])
 erfc: Callable[[Array], Array] = np.vectorize(math.erfc, otypes=[np.float64])
 
+
 #: Function -> (reference, measured bound in ulp of f32).
 def flushing_erf(x: Array) -> Array:
     return flushed(erf(flushed(x)))

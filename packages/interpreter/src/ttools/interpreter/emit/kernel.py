@@ -22,7 +22,6 @@ from ttools.interpreter.emit import (  # noqa: F401 - they register their rules 
     lower_shape,
     lower_watch,
 )
-from ttools.interpreter.emit.contraction import contract
 from ttools.interpreter.emit.callback import (
     ABORT,
     BATCH,
@@ -32,6 +31,7 @@ from ttools.interpreter.emit.callback import (
     PARAMS,
     field,
 )
+from ttools.interpreter.emit.contraction import contract
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type

@@ -2,8 +2,9 @@
 
 Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
 in f32, as tensor cores do; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
-type) gets one internal function; its accumulators stay in registers over the whole of K.  Products of i8 are taken two along K at once where the CPU has an
-instruction for pairs of i16; the right operand is put into that order first.
+type) gets one internal function; its accumulators stay in registers over the whole of K.  Products
+of i8 are taken two along K at once where the CPU has an instruction for pairs of i16; the right
+operand is put into that order first.
 """
 
 from __future__ import annotations
