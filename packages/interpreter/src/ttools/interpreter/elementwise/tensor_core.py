@@ -22,7 +22,10 @@ def cut_to_tf32(value: Vector) -> Vector:
 
 
 def round_to_tf32(value: Vector) -> Vector:
-    """The nearest tf32, of two the one away from zero; infinities and NaN stay."""
+    """The nearest tf32, of two the one away from zero; infinities and NaN stay as they are.
+
+    What a tensor core then cuts off may be all that made a NaN one: to it that is an infinity.
+    """
     bits = value.as_int()
     rounded = (bits + ((_LOST + 1) >> 1)) & ~_LOST
     # The carry could make a NaN's bits those of an infinity or a zero.
@@ -42,7 +45,7 @@ def _bf16_rest(value: Vector) -> Vector:
 #: N-th part of a sum, the largest first.
 PARTS: dict[str, Callable[[Vector], Vector]] = {
     "cut": cut_to_tf32,
-    "tf32.0": round_to_tf32,
+    "tf32.0": lambda value: cut_to_tf32(round_to_tf32(value)),
     "tf32.1": _tf32_rest,
     "bf16.0": round_any_bf16,
     "bf16.1": lambda value: round_any_bf16(_bf16_rest(value)),
