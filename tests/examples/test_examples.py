@@ -86,6 +86,8 @@ def test_the_gpu_computes_the_same(path: Path) -> None:
         here = results_of(path)
     assert run.stats
     for name, value in on_gpu.items():
-        # Both were compared with torch before; here it matters that all of it was copied back.
-        rtol, atol = (2e-2, 2e-2) if value.dtype.itemsize < 4 else (1e-4, 2e-4)
+        # Both were compared with torch before; here it matters that all of it was copied back. A
+        # Hopper GPU adds products of 8-bit floats with 14 bits, which the engine does not.
+        coarse = value.dtype.itemsize < 4 or "float8" in name
+        rtol, atol = (2e-2, 2e-2) if coarse else (1e-4, 2e-4)
         torch.testing.assert_close(here[name], value, rtol=rtol, atol=atol)

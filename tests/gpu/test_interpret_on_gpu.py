@@ -27,7 +27,7 @@ pytestmark = pytest.mark.gpu
 
 Engine = Literal["native", "eager"]
 EXAMPLES = sorted(Path(__file__).parents[2].joinpath("examples").glob("*.py"))
-# Tensor cores round f32 inputs to tf32 and keep fewer bits of fp8 sums; the engine does neither.
+# Tensor cores keep fewer bits of sums than the engine does, most of all of 8-bit floats.
 TOLERANCES = {
     torch.float64: (1e-12, 1e-12),
     torch.float32: (2e-2, 2e-2),

@@ -18,12 +18,9 @@ from tools.gpu_op_table.rows import (
 )
 
 NARROW_DIVISION = Bound(ulps=1, why="computed by f32's approximate division, then rounded")
-CONTRACTION = Bound(ulps=1, why="the GPU's compiler contracts a product and a sum to one fma")
 TINY_QUOTIENT = Bound(
     ulps=2, absolute=1.2e-38, why="div.full.f32: within 2 ulp, denormal results may be flushed"
 )
-
-REMAINDER = Bound(zeros=True, why="the GPU's x - y·trunc(x / y) gives +0 for multiples of y")
 
 _FLOAT_ARITHMETIC = (
     Operation("x + y", "x + y"),
@@ -32,8 +29,12 @@ _FLOAT_ARITHMETIC = (
     Operation("-x", "-x"),
     Operation("abs(x)", "tl.abs(x)"),
     Operation("fma(x, y, z)", "tl.fma(x, y, z)"),
-    Operation("x * y + z, positive", "x * y + z", CONTRACTION, (0.5, 2.0)),
-    Operation("x % y, y a power of two", "x % y", REMAINDER, ((-1000.0, 1000.0), "power of two")),
+    Operation("x * y + z", "x * y + z", alone=True),
+    Operation("x * y + z, positive", "x * y + z", sample=(0.5, 2.0), alone=True),
+    Operation("z - x * y, cancelling", "z - x * y", sample=(0.9, 1.1), alone=True),
+    Operation("x * y - z * z, cancelling", "x * y - z * z", sample=(0.9, 1.1), alone=True),
+    Operation("x * y * z", "x * y * z", alone=True),
+    Operation("x % y", "x % y"),
 )
 _DIVISIONS = {
     "f64": EXACT,
@@ -49,12 +50,18 @@ _INTEGER_ARITHMETIC = (
     Operation("x // y", "x // y", sample=("any", "nonzero")),
     Operation("x % y", "x % y", sample=("any", "nonzero")),
     Operation("x // 0", "x // y", sample=("any", "zero"), alone=True),
+    Operation("x % 0", "x % y", sample=("any", "zero"), alone=True),
+    Operation("x // y, y any", "x // y", alone=True),
+    Operation("x % y, y any", "x % y", alone=True),
+    Operation("x // y + x % y", "x // y + x % y", alone=True),
     Operation("x << y", "x << y", sample=("any", "shift")),
     Operation("x >> y", "x >> y", sample=("any", "shift")),
 )
 _WIDE_SHIFTS = (
     Operation("x << y, y too large", "x << y", sample=("any", "overshift")),
     Operation("x >> y, y too large", "x >> y", sample=("any", "overshift")),
+    Operation("x << y, y any", "x << y"),
+    Operation("x >> y, y any", "x >> y"),
 )
 _HIGH_PRODUCT = (Operation("umulhi(x, y)", "tl.umulhi(x, y)"),)
 _LOGIC = tuple(Operation(f"x {sign} y", f"x {sign} y") for sign in ("&", "|", "^"))

@@ -26,6 +26,11 @@ def combine_maximum(a, b):
 
 
 @triton.jit
+def combine_sum(a, b):
+    return a + b
+
+
+@triton.jit
 def combine_product(a, b):
     return a * b
 

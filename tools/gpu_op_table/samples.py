@@ -57,8 +57,12 @@ def specials(dtype: str) -> torch.Tensor:
     info = torch.finfo(kind)
     ends_f = [info.max, info.min, info.smallest_normal, -info.smallest_normal, info.eps]
     values = torch.tensor([*_FLOATS, *ends_f, 1 + info.eps], dtype=torch.float64)
-    smallest = torch.ones(1, dtype=_BITS[kind.itemsize])
-    return torch.cat([_raw(_to(values, kind)), smallest]).view(kind)
+    least = round(1 / info.eps)  # the bits of the smallest normal number
+    bits = [1, 2, least // 2, least - 1]
+    negative = -1 << (kind.itemsize * 8 - 1)
+    denormals = [b + sign for b in bits for sign in (0, negative)]
+    tiny = torch.tensor(denormals, dtype=_BITS[kind.itemsize])
+    return torch.cat([_raw(_to(values, kind)), tiny]).view(kind)
 
 
 def _raw(values: torch.Tensor) -> torch.Tensor:
@@ -121,6 +125,11 @@ def _restrict(values: torch.Tensor, sample: Sample) -> torch.Tensor:
     if sample == "nonzero":
         raw = _raw(values)
         return torch.where(raw == 0, torch.full_like(raw, 3), raw).view(kind)
+    if sample == "denormal":
+        info = torch.finfo(kind)
+        least = round(1 / info.eps)  # the bits of the smallest normal number
+        raw = _raw(values)
+        return (raw & ((least - 1) | torch.iinfo(raw.dtype).min)).view(kind)
     if sample == "zero":
         return torch.zeros_like(values)
     if sample == "shift":

@@ -16,6 +16,9 @@ from tools.gpu_op_table.rows import (
 _TILE = (16, 128)
 _WIDE = {"i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
 _ORDER = "sums are added in another order"
+_NARROW = "a GPU adds in another order, and rounds every sum to the type"
+#: How far sums of 128 fractions of both signs may be apart: 8 roundings of partial sums below 16.
+_CANCELLING = {"f64": 2.0**-46, "f32": 2.0**-17, "f16": 2.0**-4, "bf16": 0.5}
 
 
 def rows() -> list[Row]:
@@ -72,13 +75,17 @@ def _reductions() -> list[Row]:
     for dtype, bound in (
         ("f64", Bound(8, why=_ORDER)),
         ("f32", Bound(8, why=_ORDER)),
-        ("f16", Bound(8, why=f"{_ORDER}, in f16")),
-        ("bf16", Bound(8, why=_ORDER)),
+        ("f16", Bound(8, why=_NARROW)),
+        ("bf16", Bound(8, why=_NARROW)),
     ):
         wide = _WIDE.get(dtype, dtype)
         interval = (0.0, 1.0)
         name, expression = "sum of positive fractions", "tl.sum(x, axis=1)"
         found.append(_tile("reduction", name, dtype, expression, wide, (16,), interval, bound))
+        name = "sum of fractions"
+        error = _CANCELLING[dtype]
+        bound = Bound(8, error, bound.why)
+        found.append(_tile("reduction", name, dtype, expression, wide, (16,), (-1.0, 1.0), bound))
     name, expression = "reduce(combine), axis 0", "tl.reduce(x, 0, combine_maximum)"
     found.append(_tile("reduction", name, "f32", expression, "f32", (128,), "any"))
     return found
@@ -106,6 +113,14 @@ def _scans() -> list[Row]:
     ):
         bound = Bound(32, why=why)
         found.append(_tile("scan", name, "f32", expression, "f32", _TILE, interval, bound))
+    for dtype in ("f32", "f16", "bf16"):
+        bound = Bound(8, 2 * _CANCELLING[dtype], _NARROW if dtype != "f32" else why)
+        for name, expression in (
+            ("cumsum of fractions", "tl.cumsum(x, axis=1)"),
+            ("associative_scan of sums", "tl.associative_scan(x, 1, combine_sum)"),
+        ):
+            wide = "f32" if dtype == "bf16" and name.startswith("cumsum") else dtype
+            found.append(_tile("scan", name, dtype, expression, wide, _TILE, (-1.0, 1.0), bound))
     found.append(
         Row(
             family="scan",
@@ -119,15 +134,20 @@ def _scans() -> list[Row]:
     return found
 
 
-_TF32 = "operands are rounded to tf32, 10 bits of fraction"
 _EIGHT = "products of 8-bit floats are added with about 14 bits of fraction on Hopper"
 _TENSOR = "tensor cores truncate what they add"
 
 
 def _dot(
-    dtype: str, name: str, sample: Sample, bound: Bound, arguments: str = "", result: str = "f32"
+    dtype: str,
+    name: str,
+    sample: Sample,
+    bound: Bound,
+    arguments: str = "",
+    result: str = "f32",
+    size: int = 64,
 ) -> Row:
-    shape = (64, 64)
+    shape = (size, size)
     return Row(
         family="dot",
         name=name,
@@ -154,18 +174,33 @@ def _products() -> list[Row]:
         _dot("bf16", "fractions", one, Bound(absolute=1e-5, why=_TENSOR)),
         _dot("fp8e4nv", "fractions", one, Bound(absolute=5e-3, why=_EIGHT)),
         _dot("fp8e5", "fractions", one, Bound(absolute=5e-3, why=_EIGHT)),
-        _dot("f32", "fractions, tf32 (the default)", one, Bound(absolute=1e-2, why=_TF32)),
+        _dot("f32", "fractions, tf32 (the default)", one, Bound(absolute=1e-5, why=_TENSOR)),
         *(
             _dot(
-                *("f32", f"fractions, {precision}", one, Bound(absolute=error, why=why)),
+                *("f32", f"{name}, {precision}, tile {size}", sample, bound),
                 f', input_precision="{precision}"',
+                size=size,
             )
-            for precision, error, why in (
-                ("tf32x3", 1e-5, "three products of tf32 parts"),
-                ("bf16x3", 2e-3, "three products of bf16 parts"),
-                ("bf16x6", 1e-5, "six products of bf16 parts"),
-                ("ieee", 1e-5, _ORDER),
+            for size in (16, 64)
+            for name, sample, error in (("fractions", one, 1e-5), ("positive", (0.0, 1.0), 4e-5))
+            for precision, bound in (
+                *(
+                    (precision, Bound(absolute=error, why=_TENSOR))
+                    for precision in ("tf32", "tf32x3", "bf16x3", "bf16x6")
+                ),
+                ("ieee", EXACT),
             )
+        ),
+        *(
+            _dot(
+                "f32",
+                f"all values, {precision}",
+                "any",
+                Bound(8, 1e-30, _TENSOR),
+                f', input_precision="{precision}"',
+                size=16,
+            )
+            for precision in ("tf32", "ieee")
         ),
     ]
 

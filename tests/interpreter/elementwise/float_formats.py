@@ -90,3 +90,8 @@ def assert_same_floats(actual: Array, expected: Array, *inputs: Array) -> None:
     where = np.flatnonzero(wrong)[:5]
     detail = [(*(x.ravel()[i] for x in inputs), a.ravel()[i], e.ravel()[i]) for i in where]
     assert not wrong.any(), f"{wrong.sum()} differ: inputs, actual, expected {detail}"
+
+
+def flushed(values: np.ndarray) -> np.ndarray:
+    """Zeros of the same sign in place of numbers that are denormals of f32."""
+    return np.where(np.abs(values) < 2.0**-126, np.copysign(0.0, values), values)

@@ -96,14 +96,13 @@ class Case:
     width: int = 16
     attributes: tuple[tuple[str, Any], ...] = ()
     literals: tuple[tuple[int, str], ...] = ()
-    contract: bool = False
 
 
 def build_ir(*cases: Case) -> str:
     """An LLVM module whose `run<i>(ptr..., i64 n)` applies case i to n elements, n % width == 0."""
     builders = []
     for case in cases:
-        builder = Builder(contract=case.contract)
+        builder = Builder()
         op = make_op(case.name, case.operands, case.results, dict(case.attributes))
         given = dict(case.literals)
         values = [

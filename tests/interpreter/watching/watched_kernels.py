@@ -77,7 +77,7 @@ def product(out_ptr, a_ptr, b_ptr, K, N: tl.constexpr, BLOCK: tl.constexpr):
     for k in range(0, K, BLOCK):
         a = tl.load(a_ptr + rows[:, None] * K + (k + ks)[None, :])
         b = tl.load(b_ptr + (k + ks)[:, None] * N + rows[None, :])
-        acc = tl.dot(a, b, acc)
+        acc = tl.dot(a, b, acc, input_precision="ieee")
     tl.store(out_ptr + rows[:, None] * N + rows[None, :], acc)
 
 

@@ -35,7 +35,7 @@ def product(a_ptr, b_ptr, c_ptr, m, n, k, stride, B: tl.constexpr):
             mask=inside[:, None],
             other=0.0,
         )
-        acc += tl.dot(a, b)
+        acc += tl.dot(a, b, input_precision="ieee")
     c_mask = (rows[:, None] < m) & (columns[None, :] < n)
     tl.store(c_ptr + rows[:, None] * n + columns[None, :], acc, mask=c_mask)
 

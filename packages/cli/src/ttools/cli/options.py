@@ -31,6 +31,13 @@ class Order(str, Enum):
     RANDOM = "random"
 
 
+class Dot(str, Enum):
+    """How products of f32 tiles are computed."""
+
+    AS_WRITTEN = "as-written"
+    EXACT = "exact"
+
+
 class ReportFormat(str, Enum):
     """How a report is written."""
 
@@ -92,6 +99,18 @@ ThreadsOption = Annotated[
         min=1,
         metavar="N",
         help="Threads of a launch; by default what torch uses.",
+        rich_help_panel=_LAUNCH,
+    ),
+]
+
+
+DotOption = Annotated[
+    Dot | None,
+    typer.Option(
+        "--dot",
+        show_default=False,
+        help="Products of f32 tiles: as-written, which rounds their operands to tf32 as a GPU "
+        "does unless the kernel says otherwise (the default), or exact.",
         rich_help_panel=_LAUNCH,
     ),
 ]

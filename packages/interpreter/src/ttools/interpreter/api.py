@@ -146,6 +146,7 @@ def interpret(
     rtol: float | None = None,
     atol: float | None = None,
     picture: bool = False,
+    dot: Literal["as-written", "exact"] | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -176,6 +177,9 @@ def interpret(
         atol: absolute tolerance, likewise.
         picture: takes what is needed for a page, the run's `picture()`: of up to three launches of
             each kernel the values in up to 16 programs, and all accesses.
+        dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`,
+            which is tf32 unless the kernel says otherwise, as a GPU does; `exact` does not round
+            their operands. `as-written` by default, or what the variable TTOOLS_DOT says.
 
     Returns:
         The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
@@ -192,6 +196,8 @@ def interpret(
     _check("order", order, ("natural", "reverse", "random"))
     _check("schedule", schedule, ("fused", "materialised"))
     _check("engine", engine, ("native", "eager"))
+    if dot is not None:
+        _check("dot", dot, ("as-written", "exact"))
     if engine == "eager" and observer is not None:
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
@@ -227,6 +233,7 @@ def interpret(
             observer=observer,
             tune=tune,
             engine=engine,
+            dot=dot,
         ),
         watching,
     )

@@ -6,16 +6,19 @@ how a kernel is launched.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
+from ttools.core.errors import UsageError
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.stats import Statistics
 
 if TYPE_CHECKING:
+    from ttools.interpreter.emit.module import DotMode
     from ttools.interpreter.observation import Observer
     from ttools.interpreter.tuned_launch import TunedLaunch
 
@@ -31,8 +34,10 @@ class Run:
         observer: runs its launches in the launcher's place, with instruments of its choice.
         tune: runs autotuned launches that nobody times; in their first configuration by default.
         engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
+        dot: how products of f32 tiles are computed; by default what the environment says.
 
     Attributes:
+        emits: what of this decides how kernels are compiled.
         statistics: what its kernels did.
         warnings: what the user should know of the launches, without repetition.
     """
@@ -47,11 +52,14 @@ class Run:
         observer: Observer | None = None,
         tune: Callable[[TunedLaunch], Any] | None = None,
         engine: Literal["native", "eager"] = "native",
+        dot: DotMode | None = None,
     ) -> None:
         self.selects = selects
         self.engine: Literal["native", "eager"] = engine
         self.launch_options = launch_options
         self.schedule: Literal["fused", "materialised"] = schedule
+        self.dot: DotMode = dot_from_environment() if dot is None else dot
+        self.emits = (schedule, self.dot)
         self.first_config = first_config
         self.observer = observer
         self.tune = tune
@@ -145,6 +153,21 @@ def _innermost(runs: Sequence[Run]) -> Run | None:
         if run in _all_runs:
             return run
     return None
+
+
+def dot_from_environment() -> DotMode:
+    """How products of f32 tiles are computed where nothing else says: `TTOOLS_DOT`."""
+    text = os.environ.get("TTOOLS_DOT", "")
+    if text == "exact":
+        return "exact"
+    if text in ("", "as-written"):
+        return "as-written"
+    raise UsageError(f"TTOOLS_DOT={text}: must be as-written or exact")
+
+
+def dot_mode(run: Run | None) -> DotMode:
+    """How products of f32 tiles are computed in a launch of this run, or of none."""
+    return dot_from_environment() if run is None else run.dot
 
 
 def selecting_run(kernel: str) -> Run | None:

@@ -179,7 +179,7 @@ def _observed(
         values=values,
         variants=variants,
         facts=facts,
-        options=emit_options(schedule=run.schedule, fp_fusion=launch.fp_fusion, debug=launch.debug),
+        options=emit_options(run=run, fp_fusion=launch.fp_fusion, debug=launch.debug),
         run=run,
         config=launch.config,
         host_line=launch.host_line or str(path),

@@ -103,8 +103,7 @@ def run_ttir_file(
     variants = Variants(name, text)
     plan.check(variants.parameters)
     facts = FactFinder(variants.effects, plan.pointers).facts(values)
-    schedule = run.schedule if run else "fused"
-    options = emit_options(schedule=schedule, fp_fusion=True, debug=True)
+    options = emit_options(run=run, fp_fusion=True, debug=True)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
         if run is None:
             launch.run(variants.kernel(facts, options, None), plan.pack(values), grid)

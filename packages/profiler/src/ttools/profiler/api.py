@@ -270,6 +270,7 @@ def profile(
     mode: str | None = None,
     hook: Hook | None = None,
     proton_file: Path | None = None,
+    dot: Literal["as-written", "exact"] | None = None,
 ) -> Profile:
     """Tells what kernels do, how long that takes, and what bounds it.
 
@@ -301,6 +302,7 @@ def profile(
         hook: on a GPU, `triton` lets Proton's file hold what kernels tell of their launches, as
             `proton.start` has it; the profile has it anyway.
         proton_file: on a GPU, where to keep the file that Proton writes.
+        dot: on the CPU, how products of f32 tiles are computed, see `interpret`.
 
     Raises:
         UsageError: an argument is not one of those, or there is no GPU.
@@ -339,7 +341,7 @@ def profile(
                 f"{wrong[0]} is Proton's, which times kernels on a GPU; on the CPU "
                 "every launch is timed"
             )
-        session = CpuSession(only, threads, context, repetition, line_times)
+        session = CpuSession(only, threads, context, repetition, line_times, dot)
     else:
         if warmup and data == "tree":
             raise UsageError(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
@@ -115,6 +115,7 @@ class CpuSession:
         context: what launches are told apart by: scopes, or Python's stack.
         repetition: how often launches are made, and which of them only warm up.
         line_times: whether to tell how time spreads over lines.
+        dot: how products of f32 tiles are computed, see `interpret`.
     """
 
     place = "the CPU"
@@ -126,6 +127,7 @@ class CpuSession:
         context: Context = "shadow",
         repetition: Repetition = ONCE,
         line_times: bool = True,
+        dot: Literal["as-written", "exact"] | None = None,
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}
@@ -133,7 +135,7 @@ class CpuSession:
         self._origin = Origin(context)
         self.scopes = self._origin.told
         self._interpretation = interpret(
-            only=only, threads=threads, first_config=True, observer=self
+            only=only, threads=threads, first_config=True, observer=self, dot=dot
         )
         self._counter = LaunchCounter()
         self._lock = threading.Lock()

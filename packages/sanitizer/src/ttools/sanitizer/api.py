@@ -201,6 +201,7 @@ def sanitize(
     suppressions: str | Path | Sequence[str | Path] = (),
     baseline: str | Path | None = None,
     pdb_on_finding: bool | Severity = False,
+    dot: Literal["as-written", "exact"] | None = None,
 ) -> Sanitization:
     """Runs Triton kernels on the CPU while the returned context is active, and checks them.
 
@@ -222,6 +223,7 @@ def sanitize(
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
             or a graver one: at its line, in its program, run as Python.
+        dot: how products of f32 tiles are computed, see `interpret`.
 
     Returns:
         The run: a context manager and a decorator.
@@ -258,6 +260,7 @@ def sanitize(
         first_config=first_config,
         observer=session,
         tune=session.tune,
+        dot=dot,
     )
     files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions
     sanitization = Sanitization(

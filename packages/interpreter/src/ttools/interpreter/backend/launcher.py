@@ -44,7 +44,7 @@ class CPULauncher:
         self._debug = bool(metadata.debug)
         self._source = src
         self._metadata = metadata
-        self._options: dict[str, EmitOptions] = {}
+        self._options: dict[tuple[str, str] | None, EmitOptions] = {}
         self._facts: FactFinder | None = None
 
     def __call__(
@@ -156,9 +156,9 @@ class CPULauncher:
         return variants
 
     def _emit_options(self, run: Run | None) -> EmitOptions:
-        schedule = run.schedule if run else "fused"
-        options = self._options.get(schedule)
+        key = run.emits if run else None
+        options = self._options.get(key)
         if options is None:
-            options = emit_options(schedule=schedule, fp_fusion=self._fp_fusion, debug=self._debug)
-            self._options[schedule] = options
+            options = emit_options(run=run, fp_fusion=self._fp_fusion, debug=self._debug)
+            self._options[key] = options
         return options

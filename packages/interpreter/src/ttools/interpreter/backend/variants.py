@@ -27,6 +27,7 @@ from ttools.interpreter.emit.module import (
     MemoryEffects,
 )
 from ttools.interpreter.emit.synchronisation import synchronises_programs
+from ttools.interpreter.interpretation import Run, dot_mode
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import Kernel
 from ttools.interpreter.parser import parse_module
@@ -152,11 +153,18 @@ class Variants:
             )
 
 
-def emit_options(*, schedule: str, fp_fusion: bool, debug: bool) -> EmitOptions:
-    """Emit options for this machine."""
+def emit_options(*, run: Run | None, fp_fusion: bool, debug: bool) -> EmitOptions:
+    """Emit options for this machine.
+
+    Args:
+        run: what the launch belongs to, if anything.
+        fp_fusion: the launch option `enable_fp_fusion`.
+        debug: whether `device_assert` acts.
+    """
     return EmitOptions(
-        schedule="materialised" if schedule == "materialised" else "fused",
+        schedule=run.schedule if run else "fused",
         fp_fusion=fp_fusion,
         debug=debug,
         lanes=jit.host_lanes(),
+        dot=dot_mode(run),
     )

@@ -22,6 +22,7 @@ from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
 from ttools.interpreter.eager.numpy_ops import OPERATIONS
 from ttools.interpreter.eager.session import Session
 from ttools.interpreter.emit.module import CallbackKind, Site
+from ttools.interpreter.interpretation import active_run, dot_mode
 
 _NOTHING = frozenset(
     (
@@ -63,6 +64,8 @@ class EagerBuilder:
         }
         for name, verb in _ACCESSES.items():
             self._methods[name] = self._access(name, verb)
+        if session.options.enable_fp_fusion:
+            self._fuse_products()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of the builder."""
@@ -78,6 +81,44 @@ class EagerBuilder:
                 method = getattr(self._types, name)  # types
             self._methods[name] = method
         return method
+
+    def _fuse_products(self) -> None:
+        """Lets sums of products round once, by the rule of `emit.contraction`."""
+        multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
+
+        def product(a: Handle, b: Handle) -> Handle:
+            result: Handle = multiply(a, b)
+            result.factors = (a, b, self._session.turn)
+            return result
+
+        negate = self._numeric("create_fneg", OPERATIONS["create_fneg"])
+
+        def negated(value: Handle) -> Handle:
+            result: Handle = negate(value)
+            if value.factors is not None:  # MLIR makes a difference of a negated product's sum
+                x, y, turn = value.factors
+                result.factors = (negate(x), y, turn)
+            return result
+
+        def fused(name: str) -> Callable[[Handle, Handle], Any]:
+            separate = self._numeric(name, OPERATIONS[name])
+
+            def compute(a: Handle, b: Handle) -> Any:
+                for place, value in enumerate((a, b)):
+                    if value.factors is not None and value.factors[2] is self._session.turn:
+                        x, y, _ = value.factors
+                        addend = (b, a)[place]
+                        if name == "create_fsub":
+                            x, addend = (negate(x), addend) if place else (x, negate(addend))
+                        return self.native("create_fma", (x, y, addend))
+                return separate(a, b)
+
+            return compute
+
+        self._methods["create_fmul"] = product
+        self._methods["create_fneg"] = negated
+        for name in ("create_fadd", "create_fsub"):
+            self._methods[name] = fused(name)
 
     def _attribute(self, name: str) -> Callable[..., Any]:
         make = getattr(self._types, name)
@@ -125,7 +166,8 @@ class EagerBuilder:
         arguments = tuple(arguments)
         operands: list[Handle] = []
         shape_of_call = tuple(_describe(argument, operands) for argument in arguments)
-        cache_key = (name, key, shape_of_call, self.options.enable_fp_fusion)
+        dot = dot_mode(active_run())
+        cache_key = (name, key, shape_of_call, self.options.enable_fp_fusion, dot)
         compiled = _compiled.get(cache_key)
         if compiled is None:
             compiled = _compiled[cache_key] = self._compile(name, arguments, operands, write)

@@ -123,10 +123,15 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
         first, last, by = last, first, -by
     if by == 0 and first < last:
         raise KernelError(f"a loop with step 0 in {current().place}", frames.location())
-    value = first
-    while value < last:
-        yield scalar(_signed(last - value + first, type) if downwards else value, type)
-        value = _signed(value + by, type)
+    session = current()
+    around, value = session.turn, first
+    try:
+        while value < last:
+            session.turn = object()
+            yield scalar(_signed(last - value + first, type) if downwards else value, type)
+            value = _signed(value + by, type)
+    finally:
+        session.turn = around
 
 
 def _signed(number: int, type: Any) -> int:

@@ -100,9 +100,11 @@ class Handle:
         data: the value; of a scalar an array without dimensions.
         element: the type of its elements.
         origin: the kernel's argument that a pointer was computed from, if known.
+        factors: what it is the product of, and the turn of the loop in which that was computed; a
+            sum in the same turn may take them for a fused multiply-add.
     """
 
-    __slots__ = ("data", "element", "origin")
+    __slots__ = ("data", "element", "factors", "origin")
 
     def __init__(
         self, data: np.ndarray[Any, Any], element: Element, origin: str | None = None
@@ -110,6 +112,7 @@ class Handle:
         self.data = data
         self.element = element
         self.origin = origin
+        self.factors: tuple[Handle, Handle, object] | None = None
 
     def with_data(self, data: Any) -> Handle:
         """The same element type and origin with another value."""

@@ -19,6 +19,7 @@ from ttools.interpreter.eager.elements import Element, Handle, context, split_ty
 from ttools.interpreter.eager.elements import element as element_of
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.interpretation import active_run, dot_mode
 from ttools.interpreter.launch import Kernel
 from ttools.interpreter.parser import parse_module
 
@@ -134,7 +135,9 @@ def compile_op(
     text, made = writer.write(operands, results, write)
     form, _ = _form_and_types(made)
     facts = Facts(readonly=frozenset(range(len(operands))))
-    emit = EmitOptions(fp_fusion=options.enable_fp_fusion, lanes=jit.host_lanes())
+    emit = EmitOptions(
+        fp_fusion=options.enable_fp_fusion, lanes=jit.host_lanes(), dot=dot_mode(active_run())
+    )
     compilation = get_or_compile(
         text, facts, emit, lambda: emit_kernel(parse_module(text), facts, emit), name=name
     )

@@ -19,7 +19,7 @@ _COSTS: dict[str, int] = {
     **{f"math.{name}": 14 for name in POLYNOMIALS},
     **{f"math.{name}": 26 for name in ("sin", "cos", "tan", "erf", "log1p")},
     "math.powf": 70,
-    "arith.remf": 50,
+    "arith.remf": 8,
     "math.fpowi": _LIBRARY_CALL,
     "tt.extern_elementwise": 40,
     **dict.fromkeys(("arith.divf", "tt.precise_divf"), 9),
@@ -34,7 +34,7 @@ _COSTS: dict[str, int] = {
     **dict.fromkeys(("arith.mulsi_extended", "arith.mului_extended", "tt.mulhiui"), 6),
 }
 
-_OF_TWO = ("math.powf", "arith.remf")
+_OF_TWO = ("math.powf",)
 
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi", "ceildivsi")

@@ -1,13 +1,14 @@
 """Float arithmetic: IEEE operations, minimum and maximum, rounding to integers, square roots.
 
-Every operation on f16 and bf16 rounds.  Only fmul, fadd and fsub take the builder's fp flags, so
-that a fused multiply-add appears where the launch allows it and nowhere else.
+Every operation on f16 and bf16 rounds.  LLVM may fuse none of them: where a launch allows fused
+multiply-adds, `emit.contraction` has made them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from ttools.interpreter.elementwise.denormals import flushed, flushing_operands
 from ttools.interpreter.elementwise.formats import FP8, convert, round_bf16
 from ttools.interpreter.elementwise.vector import Call, Lowering, Vector
 from ttools.interpreter.ir import FloatType
@@ -21,11 +22,10 @@ def rounded(call: Call, value: Vector) -> Vector:
     return round_bf16(value) if call.target == _BF16 else value
 
 
-def _arithmetic(opcode: str, *, contractible: bool) -> Lowering:
+def _arithmetic(opcode: str) -> Lowering:
     def lower(call: Call) -> Vector:
         a, b = call.operands
-        flags = call.lanes.builder.fp_flags if contractible else ""
-        return rounded(call, a.binary(f"{opcode} {flags}".strip(), b))
+        return rounded(call, a.binary(opcode, b))
 
     return lower
 
@@ -58,9 +58,18 @@ def _to_integral(name: str) -> Callable[[Call], Vector]:
     def lower(call: Call) -> Vector:
         if call.operands[0].scalar == "half":
             return _unrounded(function)(call)
-        return call.lanes.intrinsic(name, *call.operands)
+        return call.lanes.intrinsic(name, *map(flush, call.operands))
 
+    flush = flushed if name in _LIBDEVICE_ROUNDING else _identity
     return lower
+
+
+#: What `tl` takes from libdevice.
+_LIBDEVICE_ROUNDING = ("floor", "ceil")
+
+
+def _identity(value: Vector) -> Vector:
+    return value
 
 
 # ---- minimum and maximum
@@ -123,6 +132,10 @@ def _fp8_sign(value: Vector, call: Call) -> Vector:
 
 def _lower_sqrt(call: Call) -> Vector:
     # Rounding a float's root once more gives the 16-bit types' own root.
+    return rounded(call, _unrounded(flushing_operands(_intrinsic("sqrt")))(call))
+
+
+def _lower_precise_sqrt(call: Call) -> Vector:
     return rounded(call, _unrounded(_intrinsic("sqrt"))(call))
 
 
@@ -131,11 +144,16 @@ def _lower_rsqrt(call: Call) -> Vector:
     if call.result == "half":
         wide = value.cast("fpext", "float")
         return (1.0 / call.lanes.intrinsic("sqrt", wide)).cast("fptrunc", "half")
-    return rounded(call, 1.0 / call.lanes.intrinsic("sqrt", value))
+    return rounded(call, 1.0 / call.lanes.intrinsic("sqrt", flushed(value)))
 
 
 def _lower_fma(call: Call) -> Vector:
     a, b, c = call.operands
+    negated = call.op.attributes.get("negated")
+    if negated == "product":
+        a = -a
+    elif negated == "addend":
+        c = -c
     if call.source in (_BF16, FloatType("f16")):
         return fused_16_bits(a, b, c, bf16=call.source == _BF16)
     return call.lanes.fma(a, b, c)
@@ -143,12 +161,14 @@ def _lower_fma(call: Call) -> Vector:
 
 def fused_16_bits(a: Vector, b: Vector, c: Vector, *, bf16: bool) -> Vector:
     """`a * b + c` of f16 or bf16 rounded once."""
-    exact = _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c)))
-    return convert(exact, _F64, _BF16 if bf16 else FloatType("f16"))
+    if bf16:  # whose products have more exponents than f32
+        exact = _fma_to_odd(*(v.cast("fpext", "double") for v in (a, b, c)))
+        return convert(exact, _F64, _BF16)
+    return _fma_to_odd(*(v.cast("fpext", "float") for v in (a, b, c))).cast("fptrunc", "half")
 
 
 def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
-    """`a * b + c` of 16-bit floats held as doubles, rounded to odd.
+    """`a * b + c` of f16 held as f32 or bf16 held as f64, rounded to odd.
 
     The product is exact; the sum's rounding error is found by Knuth's two-sum and turned into a
     sticky last bit, so that rounding to 16 bits afterwards is as if done once.
@@ -161,15 +181,15 @@ def _fma_to_odd(a: Vector, b: Vector, c: Vector) -> Vector:
     inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
     # Toward the error: up in magnitude where both have the same sign.
     outward = (error.as_int() ^ bits).compare("sge", 0)
-    return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float("double")
+    return inexact.choose(outward.choose(bits + 1, bits - 1), bits).as_float(a.scalar)
 
 
 FLOATING: dict[str, Lowering] = {
-    "arith.addf": _arithmetic("fadd", contractible=True),
-    "arith.subf": _arithmetic("fsub", contractible=True),
-    "arith.mulf": _arithmetic("fmul", contractible=True),
-    "arith.divf": _arithmetic("fdiv", contractible=False),
-    "tt.precise_divf": _arithmetic("fdiv", contractible=False),
+    "arith.addf": _arithmetic("fadd"),
+    "arith.subf": _arithmetic("fsub"),
+    "arith.mulf": _arithmetic("fmul"),
+    "arith.divf": _arithmetic("fdiv"),
+    "tt.precise_divf": _arithmetic("fdiv"),
     "arith.negf": _lower_negf,
     "arith.maxnumf": _unrounded(maximum_number),
     "arith.minnumf": _unrounded(minimum_number),
@@ -185,6 +205,6 @@ FLOATING: dict[str, Lowering] = {
     "math.copysign": _unrounded(_intrinsic("copysign")),
     "math.fma": _lower_fma,
     "math.sqrt": _lower_sqrt,
-    "tt.precise_sqrt": _lower_sqrt,
+    "tt.precise_sqrt": _lower_precise_sqrt,
     "math.rsqrt": _lower_rsqrt,
 }

@@ -1,7 +1,8 @@
 """Integer arithmetic, with the results an NVIDIA GPU gives where LLVM's would be undefined.
 
-Shifts clamp their amount as PTX's `shl`/`shr` do.  Division by zero gives all ones (of the lower
-half for an i64 that fits it) and its remainder the dividend; INT_MIN / -1 wraps.
+Shifts clamp their amount as PTX's `shl`/`shr` do, which take its lower 32 bits.  Division by zero
+gives all ones (of the lower half for an i64 that fits it), and so does a remainder by zero, unless
+the quotient is computed too: LLVM then makes the remainder of it.  INT_MIN / -1 wraps.
 
 Vectors of up to 32 bits are divided in floating point, whose truncated quotient is exact: unless
 it is an integer, a quotient of n-bit integers differs from every integer by more than 2^-n of
@@ -62,6 +63,15 @@ def remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
     if divisor not in (None, 0, -1):
         return a.binary("srem" if signed else "urem", b)
     return a - quotient(a, b, signed=signed) * b
+
+
+def _lone_remainder(a: Vector, b: Vector, *, signed: bool) -> Vector:
+    """`remainder`, but x % 0 is what x / 0 is."""
+    divisor = literal_value(b)
+    if divisor not in (None, 0, -1):
+        return a.binary("srem" if signed else "urem", b)
+    ratio = quotient(a, b, signed=signed)
+    return b.compare("eq", 0).choose(ratio, a - ratio * b)
 
 
 def _extend(a: Vector, scalar: str, signed: bool) -> Vector:
@@ -137,7 +147,13 @@ def _division(signed: bool) -> Lowering:
 
 
 def _remainder(signed: bool) -> Lowering:
-    return lambda call: remainder(call.operands[0], call.operands[1], signed=signed)
+    def lower(call: Call) -> Vector:
+        division = "arith.divsi" if signed else "arith.divui"
+        users = (user for user, _ in call.op.operands[1].uses)
+        both = any(u.name == division and list(u.operands) == list(call.op.operands) for u in users)
+        return (remainder if both else _lone_remainder)(*call.operands, signed=signed)
+
+    return lower
 
 
 def _lower_floordivsi(call: Call) -> Vector:
@@ -170,6 +186,8 @@ def _shift(opcode: str) -> Lowering:
         known = literal_value(amount)
         if known is not None and 0 <= known < bits:
             return value.binary(opcode, amount)
+        if bits == 64:
+            amount = amount & 0xFFFFFFFF
         if opcode == "ashr":
             return value.binary(opcode, amount.minimum(bits - 1, signed=False))
         # The shift is poison where the amount is too large, but the select does not choose it.

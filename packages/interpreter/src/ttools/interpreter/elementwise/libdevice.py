@@ -2,7 +2,7 @@
 
 A symbol is reduced to a name (`__nv_fast_sinf`, `__ocml_sin_f64` -> `sin`), the name looked up in
 one table of functions on vectors, which see from their arguments whether they compute in float or
-double.  The "fast" functions are the accurate ones.
+double.  Most "fast" functions are the accurate ones.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from ttools.interpreter.elementwise.casts import float_to_integer
+from ttools.interpreter.elementwise.denormals import as_in_libdevice
 from ttools.interpreter.elementwise.directed import MODES, directed
 from ttools.interpreter.elementwise.floating import maximum_number, minimum_number
 from ttools.interpreter.elementwise.integer import count_zeros, high_product
@@ -119,7 +120,9 @@ def _next_after(x: Vector, y: Vector) -> Vector:
     positive = bits.compare("sge", 0)
     away = ~(up ^ positive)  # from zero: up and positive, or down and negative
     stepped = away.choose(bits + 1, bits - 1)
-    smallest = up.choose(bits.coerce(1), bits.coerce(1 | 1 << (size - 1)))
+    # Of f32 libdevice has no denormals, though what is next to 2^-126 is one.
+    first = 1 << 23 if x.scalar == "float" else 1
+    smallest = up.choose(bits.coerce(first), bits.coerce(first | 1 << (size - 1)))
     value = x.compare("oeq", 0.0).choose(smallest, stepped).as_float(x.scalar)
     value = x.compare("oeq", y).choose(y, value)
     return x.compare("uno", y).choose(x + y, value)
@@ -292,6 +295,21 @@ def _directed_table() -> dict[str, Function]:
 _TABLE: dict[str, Function] = {**_INTEGERS, **_FLOATS, **_BITS, **_directed_table()}
 
 
+def _fast_power(x: Vector, y: Vector) -> Vector:
+    return evaluate("exp2", y * evaluate("log2", x))
+
+
+def _fast_quotient(x: Vector, y: Vector) -> Vector:
+    """`div.approx`: a divisor beyond 2^126 has a reciprocal of 0."""
+    large = y.abs().compare("ogt", 2.0**126) & y.abs().compare("olt", _INFINITY)
+    zero = x * y.lanes.intrinsic("copysign", y.coerce(0.0), y)
+    return large.choose(zero, x / y)
+
+
+#: Fast functions that are another formula than the accurate ones.
+_FAST: dict[str, Function] = {"pow": _fast_power, "fdivide": _fast_quotient}
+
+
 def find(symbol: str) -> Function | None:
     """The function that a symbol of libdevice, ocml or ockl names; None if there is none."""
     prefix = _PREFIX.match(symbol)
@@ -301,7 +319,13 @@ def find(symbol: str) -> Function | None:
     if prefix[1] == "ocml":
         name = re.sub(r"_f(16|32|64)$", "", name)
     # An exact name first: `erf` ends in the letter that marks functions of floats.
-    return _TABLE.get(name) or (_TABLE.get(name[:-1]) if name.endswith("f") else None)
+    if name not in _TABLE:
+        name = name.removesuffix("f")
+    function = _TABLE.get(name)
+    if function is None or prefix[1] != "nv":
+        return function
+    fast = bool(prefix[2])
+    return as_in_libdevice(name, _FAST.get(name, function) if fast else function, fast=fast)
 
 
 def _fit(value: Vector, scalar: str) -> Vector:

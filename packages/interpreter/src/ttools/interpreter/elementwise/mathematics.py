@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ttools.interpreter.elementwise.denormals import flushed, flushing, flushing_operands
 from ttools.interpreter.elementwise.formats import narrow, widen
 from ttools.interpreter.elementwise.libm import FUNCTIONS, call_libm
 from ttools.interpreter.elementwise.modulo import fmod
@@ -80,6 +81,12 @@ def _ipowi(call: Call) -> Vector:
     return base.lanes.function("ipowi", base.scalar, evaluate, base, exponent, inline=False)
 
 
+def _remainder(x: Vector, y: Vector) -> Vector:
+    """What LLVM makes of `frem` for a GPU, C's `fmod` only while the quotient is exact."""
+    rest = x.lanes.fma(-x.lanes.intrinsic("trunc", x / y), y, x)
+    return y.abs().compare("oeq", float("inf")).choose(x, rest)
+
+
 def _sincos(call: Call) -> tuple[Vector, ...]:
     both = (_named("sin")(call), _named("cos")(call))
     return tuple(v for v in both if isinstance(v, Vector))
@@ -94,8 +101,11 @@ def _is_normal(x: Vector) -> Vector:
 MATHEMATICS: dict[str, Lowering] = {
     # `logb` and the like are libdevice's; the dialect's names for two others differ from C's.
     **{f"math.{name}": _named(name) for name in FUNCTIONS},
-    "arith.remf": _named("fmod"),
+    "arith.remf": in_f32(_remainder),
     "math.powf": _named("pow"),
+    "math.exp2": in_f32(lambda x: flushed(evaluate("exp2", x))),
+    "math.erf": in_f32(flushing(lambda x: evaluate("erf", x))),
+    "math.sin": in_f32(flushing_operands(lambda x: evaluate("sin", x))),
     "math.fpowi": _fpowi,
     "math.ipowi": _ipowi,
     "math.sincos": _sincos,

@@ -108,7 +108,7 @@ def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
         # The square root of the power, lest it overflow before the result does.
         half = call_doubles("exp", far * 0.5)
         tail = half * tail / _sqrt(far * (2 * math.pi)) * half
-        tail = far.compare("oeq", _INFINITY).choose(far, tail)
+        tail = half.compare("oeq", _INFINITY).choose(half, tail)
 
         value = inside.choose(series, tail)
         return lanes.intrinsic("copysign", value, x) if order else value
@@ -119,6 +119,15 @@ def _modified_bessel(order: int) -> Callable[[Vector], Vector]:
 # ---- roots and norms
 def _reciprocal(function: Callable[..., Vector]) -> Callable[..., Vector]:
     return lambda *arguments: 1.0 / function(*arguments)
+
+
+def _reciprocal_norm(*components: Vector) -> Vector:
+    """The inverse of `norm`, which may have overflowed."""
+    largest = components[0].abs()
+    for component in components[1:]:
+        largest = largest.lanes.intrinsic("maxnum", largest, component.abs())
+    scale = largest.compare("ogt", 2.0**1000).choose(largest.coerce(0.25), 1.0)
+    return scale / norm(*(component * scale for component in components))
 
 
 def cbrt(x: Vector) -> Vector:
@@ -146,11 +155,11 @@ SPECIAL: dict[str, Callable[..., Vector]] = {
     "i0": _modified_bessel(0),
     "i1": _modified_bessel(1),
     "rcbrt": _reciprocal(cbrt),
-    "rhypot": _reciprocal(norm),
+    "rhypot": _reciprocal_norm,
     "norm3d": norm,
     "norm4d": norm,
-    "rnorm3d": _reciprocal(norm),
-    "rnorm4d": _reciprocal(norm),
+    "rnorm3d": _reciprocal_norm,
+    "rnorm4d": _reciprocal_norm,
     "jn": lambda n, x: call_doubles("jn", n, x),
     "yn": lambda n, x: call_doubles("yn", n, x),
     "powi": lambda x, n: call_doubles("pow", x, n.cast("sitofp", "double")),

@@ -31,6 +31,7 @@ from ttools.interpreter.emit.callback import (
     PARAMS,
     field,
 )
+from ttools.interpreter.emit.contraction import contract
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
@@ -79,7 +80,9 @@ def emit_kernel(module: Module, facts: Facts, options: EmitOptions) -> EmittedMo
         UnsupportedError: an operation has no lowering; names it and its source line.
     """
     kind = LocatedBuilder if options.instruments.lines else Builder
-    b = kind(contract=options.fp_fusion)
+    b = kind()
+    if options.fp_fusion:
+        contract(module)
     sites: list[Site] = []
     bodies: list[str] = []
     kernel = module.kernel

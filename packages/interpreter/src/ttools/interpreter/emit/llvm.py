@@ -92,9 +92,7 @@ class Preheader:
 class Builder:
     """Builds one LLVM function body at a time into `lines`, plus module-level declarations."""
 
-    def __init__(self, *, contract: bool = False) -> None:
-        #: Flags for fmul/fadd/fsub: `contract ` when the launch asked for fp fusion, else empty.
-        self.fp_flags = "contract " if contract else ""
+    def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}

@@ -40,8 +40,8 @@ class LocatedBuilder(Builder):
         places: the table of locations.
     """
 
-    def __init__(self, *, contract: bool = False) -> None:
-        super().__init__(contract=contract)
+    def __init__(self) -> None:
+        super().__init__()
         self.places: list[SourceLocation] = []
         self._numbers: dict[SourceLocation, int] = {}
         self._metadata: list[str] = []

@@ -1,9 +1,10 @@
 """Matrix products: a register-blocked kernel over tiles held as f32, f64, i16 or i32.
 
 Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
-in f32, as tensor cores do.  Each (M, N, K, type) gets one internal function; its accumulators stay
-in registers over the whole of K.  Products of i8 are taken two along K at once where the CPU has an
-instruction for pairs of i16; the right operand is put into that order first.
+in f32, as tensor cores do; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
+type) gets one internal function; its accumulators stay in registers over the whole of K.  Products
+of i8 are taken two along K at once where the CPU has an instruction for pairs of i16; the right
+operand is put into that order first.
 """
 
 from __future__ import annotations
@@ -11,20 +12,69 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 
-from ttools.interpreter.emit.chunk import Chunk, Coords, Vector, origin
+from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
+from ttools.interpreter.emit.chunk import Chunk, Coords, Vector, origin, uniform
+from ttools.interpreter.emit.dot_precision import Product, products_of
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.llvm import SIZES, Builder, vector_type
 from ttools.interpreter.emit.loops import Loop, for_each_chunk, traversal
 from ttools.interpreter.emit.lower_shape import mangled
 from ttools.interpreter.emit.representation import widened_type
 from ttools.interpreter.emit.slot import Slot
-from ttools.interpreter.ir import IntegerType, Operation, Value, element_type
+from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
 
 
 @root("tt.dot")
 def dot(e: Emitter, op: Operation) -> None:
     a, b, c = op.operands
-    accumulate(e, op, widened_slot(e, a), widened_slot(e, b), c)
+    left, right = widened_slot(e, a), widened_slot(e, b)
+    products = products_of(op, e.options)
+    if len(products) > 1:
+        _sum_products(e, op, left, right, products)
+        return
+    for left_part, right_part in products:
+        left, right = _part(e, left, left_part), _part(e, right, right_part)
+    accumulate(e, op, left, right, c)
+
+
+def _sum_products(
+    e: Emitter, op: Operation, left: Slot, right: Slot, products: Sequence[Product]
+) -> None:
+    """Fills the slot of `op`'s result with c + the products of parts of the operands."""
+    total = e.new_slot(e.slot(op.result).shape, FloatType("f32"))
+    e.fill(total, lambda at: uniform(total.element, "0.0", at[0].width))
+    lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
+    rights = {name: _part(e, right, name) for name in dict.fromkeys(p[1] for p in products)}
+    for left_part, right_part in products[:-1]:
+        multiply(e, lefts[left_part], rights[right_part], total)
+
+    def without_nan(at: Coords) -> Chunk:
+        chunk = e.read_slot(total, at)
+        ssa = zero_for_nan(e.b, e.vector(chunk), chunk.width)
+        return Vector(chunk.element, chunk.width, ssa)
+
+    def plus_accumulator(at: Coords) -> Chunk:
+        chunk = e.read_slot(total, at)
+        vec = vector_type("float", chunk.width)
+        c = e.vector(e.evaluate(op.operands[2], at))
+        return Vector(chunk.element, chunk.width, e.b.emit(f"fadd {vec} {e.vector(chunk)}, {c}"))
+
+    e.fill(total, without_nan)
+    multiply(e, lefts[products[-1][0]], rights[products[-1][1]], total)
+    e.fill(e.slot(op.result), plus_accumulator)
+
+
+def _part(e: Emitter, slot: Slot, name: str) -> Slot:
+    """A copy of an f32 operand that holds one of its parts."""
+    part = e.new_slot(slot.shape, slot.element)
+
+    def read(at: Coords) -> Chunk:
+        chunk = e.read_slot(slot, at)
+        ssa = part_of_f32(e.b, e.vector(chunk), name, chunk.width)
+        return Vector(chunk.element, chunk.width, ssa)
+
+    e.fill(part, read)
+    return part
 
 
 def accumulate(e: Emitter, op: Operation, left: Slot, right: Slot, c: Value) -> None:

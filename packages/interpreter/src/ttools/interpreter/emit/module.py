@@ -15,6 +15,10 @@ from ttools.core.location import SourceLocation
 #: object cache's key.
 ABI_VERSION = 3
 
+#: How products of f32 tiles are computed: with the `input_precision` they are written with, which
+#: rounds operands to tf32 by default as a GPU does, or with the operands as they are.
+DotMode = Literal["as-written", "exact"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -78,6 +82,7 @@ class EmitOptions:
         fp_fusion: allow a*b+c to contract into an fma, as the launch option `enable_fp_fusion`.
         debug: emit `device_assert`s and overflow checks (TRITON_DEBUG, `debug=True`).
         lanes: f32 lanes of a vector (16 for AVX-512, 8 for AVX2, 4 for NEON).
+        dot: products of f32 tiles in the precision that is `as-written`, or `exact`.
         instruments: what the code observes of itself.
     """
 
@@ -85,6 +90,7 @@ class EmitOptions:
     fp_fusion: bool = True
     debug: bool = False
     lanes: int = 16
+    dot: DotMode = "as-written"
     instruments: Instruments = Instruments()
 
 

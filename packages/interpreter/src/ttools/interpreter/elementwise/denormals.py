@@ -1,0 +1,101 @@
+"""Denormals of f32 as libdevice has them, which Triton lets flush them: mostly they are zeros.
+
+`tl`'s functions that are instructions with `.ftz`, or come from libdevice, flush too; plain
+arithmetic, casts and loads do not. Other formats keep theirs everywhere. What is not a rule here
+was read off an H200 (Triton 3.6.0): some functions see a denormal in one step and a zero in the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.interpreter.elementwise.vector import Vector
+
+Function = Callable[..., Vector]
+
+_SMALLEST_NORMAL = 2.0**-126
+_SIGN = -(1 << 31)
+
+#: libdevice's functions that take denormals as they are, by their names in `libdevice`'s table.
+_KEEPING = frozenset(
+    (
+        *("trunc", "rint", "nearbyint", "copysign", "fdim", "log", "log2", "log10", "exp", "exp10"),
+        *("erfinv", "normcdf", "pow"),
+        *("float_as_int", "float_as_uint", "int_as_float", "uint_as_float", "signbit"),
+    )
+)
+#: Those that flush their operands, and not their results.
+_FLUSHING_OPERANDS = frozenset(
+    (
+        *("fmod", "remainder", "nextafter", "ldexp", "scalbn", "j1"),
+        *("rhypot", "rnorm3d", "rnorm4d"),
+    )
+)
+
+
+def _nothing(x: Vector) -> Vector:
+    return x.coerce(float("nan"))
+
+
+def _logarithmic(x: Vector) -> Vector:
+    return x.compare("olt", 0.0).choose(x.coerce(float("nan")), -float("inf"))
+
+
+#: What those give for a denormal that have it neither as it is nor as a zero of its sign.
+_SPECIAL: dict[str, Callable[[Vector], Vector]] = {
+    **dict.fromkeys(("sinpi", "log1p", "expm1"), lambda x: x.coerce(0.0)),
+    **dict.fromkeys(("cbrt", "rcbrt"), _nothing),
+    **dict.fromkeys(("y0", "y1"), _logarithmic),
+    **dict.fromkeys(("ldexp", "scalbn"), lambda x: x + x),
+    "tgamma": lambda x: x.compare("ogt", 0.0).choose(x.coerce(float("inf")), 1.0 / x),
+    "logb": lambda x: x.coerce(-150.0),
+}
+
+
+def _is_denormal(value: Vector) -> Vector:
+    return value.abs().compare("olt", _SMALLEST_NORMAL) & value.compare("une", 0.0)
+
+
+def flushed(value: Vector) -> Vector:
+    """Zeros of the same sign in place of an f32's denormals."""
+    if value.scalar != "float":
+        return value
+    tiny = value.abs().compare("olt", _SMALLEST_NORMAL)
+    return tiny.choose((value.as_int() & _SIGN).as_float(), value)
+
+
+def flushing(function: Function) -> Function:
+    """A function that flushes its operands and its result."""
+    return lambda *arguments: flushed(function(*map(flushed, arguments)))
+
+
+def flushing_operands(function: Function) -> Function:
+    """A function that flushes its operands."""
+    return lambda *arguments: function(*map(flushed, arguments))
+
+
+def as_in_libdevice(name: str, function: Function, *, fast: bool) -> Function:
+    """A function with libdevice's denormals.
+
+    Args:
+        name: as in `libdevice`'s table.
+        function: computes it with denormals as IEEE 754 has them.
+        fast: it is one of the fast functions, which are instructions.
+    """
+    if name in _KEEPING and not fast:
+        return function
+    if name == "normcdfinv":  # doubles its operand first
+        return lambda x: function(flushed(x + x) * 0.5)
+    if name == "pow":  # multiplies by the exponent as it is
+        return lambda x, y: flushed(function(flushed(x), y))
+    usual = flushing_operands(function) if name in _FLUSHING_OPERANDS else flushing(function)
+    special = _SPECIAL.get(name)
+    if special is None:
+        return usual
+
+    def with_special(x: Vector, *others: Vector) -> Vector:
+        value = usual(x, *others)
+        return _is_denormal(x).choose(special(x), value) if x.scalar == "float" else value
+
+    return with_special

@@ -1,0 +1,166 @@
+"""`input_precision` of products of f32 tiles: against NumPy's model of it, and against an H200.
+
+`dot_h200.json` holds, for each precision, two vectors of f32 and what an H200 (triton 3.6.0)
+computed for every product of an element of one with an element of the other, in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_text import run_tiles
+from number_formats import F32, Array
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+
+RECORDS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "dot_h200.json").read_text())
+PRECISIONS = ("tf32", "tf32x3", "bf16x3", "bf16x6")
+
+
+def cut(x: Array) -> Array:
+    return (x.view(np.uint32) & 0xFFFFE000).view(np.float32)
+
+
+def to_tf32(x: Array) -> Array:
+    """The nearest tf32, of two the one away from zero."""
+    return ((x.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+
+
+def to_bf16(x: Array) -> Array:
+    bits = x.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+
+
+def parts(x: Array, precision: str) -> list[Array]:
+    if precision == "tf32":
+        return [cut(x)]
+    if precision == "tf32x3":
+        return [to_tf32(x), cut(x - to_tf32(x))]
+    found = []
+    for _ in range(3 if precision == "bf16x6" else 2):
+        found.append(to_bf16(x))
+        x = x - found[-1]
+    return found
+
+
+def model(a: Array, b: Array, precision: str) -> Array:
+    """The sum of the products that the precision keeps, in f64."""
+    left, right = parts(a, precision), parts(b, precision)
+    depth = {"tf32": 1, "tf32x3": 2, "bf16x3": 2, "bf16x6": 3}[precision]
+    return sum(
+        left[i].astype(np.float64) @ right[j].astype(np.float64)
+        for i in range(len(left))
+        for j in range(len(right))
+        if i + j < depth
+    )
+
+
+def dot(a: Array, b: Array, precision: str, c: Array | None = None) -> Array:
+    body = f"r = tl.dot(a, b{', c' if c is not None else ''}, input_precision='{precision}')"
+    inputs = {"a": a, "b": b} | ({} if c is None else {"c": c})
+    (got,) = run_tiles(body, inputs, {"r": ((a.shape[0], b.shape[1]), F32)})
+    return got
+
+
+def ulp_of_sums(a: Array, b: Array, c: Array | float = 0.0) -> Array:
+    """The last place of the sum of all products' magnitudes."""
+    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(c)
+    return np.exp2(np.floor(np.log2(np.maximum(size, 1e-30))) - 23)
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("shape", [(16, 16, 16), (32, 16, 64), (64, 64, 32), (2, 4, 8)], ids=str)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_products_of_parts(precision: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    rng = np.random.default_rng(0)
+    a = (rng.normal(size=(m, k)) * 2.0 ** rng.integers(-4, 5, (m, k))).astype(np.float32)
+    b = rng.normal(size=(k, n)).astype(np.float32)
+    c = rng.normal(size=(m, n)).astype(np.float32)
+    for accumulator in (None, c):
+        got = dot(a, b, precision, accumulator).astype(np.float64)
+        start = 0.0 if accumulator is None else c
+        error = np.abs(got - (model(a, b, precision) + start)) / ulp_of_sums(a, b, start)
+        assert error.max() <= 6
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    lost = np.abs(model(a, b, precision) - exact).max()
+    # The model must differ from the exact product by more than rounding does.
+    assert lost > 4 * ulp_of_sums(a, b).max() or precision in ("tf32x3", "bf16x6")
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["precision"])
+def test_single_products_of_an_h200(record: dict[str, Any]) -> None:
+    """Values at the ends of the range, between two tf32, denormals, infinities and NaN."""
+    left, right, gpu = (
+        np.frombuffer(base64.b64decode(record[name]), np.float32)
+        for name in ("left", "right", "products")
+    )
+    a = np.zeros((left.size, 16), np.float32)
+    b = np.zeros((16, right.size), np.float32)
+    a[:, 0], b[0] = left, right
+    got, expected = dot(a, b, record["precision"]), gpu.reshape(left.size, right.size)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
+    finite = np.isfinite(expected)
+    error = np.abs(got[finite].astype(np.float64) - expected[finite])
+    # A tensor core cuts sums off where the engine rounds them.
+    assert (error <= 2 * np.spacing(np.abs(expected[finite]))).all()
+
+
+def test_loops_and_transposed_operands() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(2, 32, 32)).astype(np.float32)
+    body = """
+    r = tl.zeros((32, 32), tl.float32)
+    for _ in range(2):
+        r = tl.dot(a, tl.trans(b), r)
+    s = a + b
+    """
+    outputs = {"r": ((32, 32), F32), "s": ((32, 32), F32)}
+    with interpret():
+        got, untouched = run_tiles(body, {"a": a, "b": b}, outputs)
+    expected = 2 * model(a, np.ascontiguousarray(b.T), "tf32")
+    assert (np.abs(got - expected) / ulp_of_sums(a, b.T)).max() <= 6
+    # Others who read the operands read what was loaded.
+    np.testing.assert_array_equal(untouched, a + b)
+
+
+@pytest.mark.parametrize("engine", ["native", "eager"])
+def test_exact_products(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 16, 16)).astype(np.float32)
+
+    def run(precision: str, **options: Any) -> bytes:
+        with interpret(engine=engine, **options):  # type: ignore[arg-type]
+            return dot(a, b, precision).tobytes()
+
+    ieee, rounded = run("ieee"), run("tf32")
+    assert rounded != ieee
+    for precision in PRECISIONS:
+        assert run(precision, dot="exact") == ieee
+    monkeypatch.setenv("TTOOLS_DOT", "exact")
+    assert run("tf32") == ieee
+    assert run("tf32", dot="as-written") == rounded
+    monkeypatch.setenv("TTOOLS_DOT", "precise")
+    with pytest.raises(UsageError, match="TTOOLS_DOT=precise"):
+        run("tf32")
+    with pytest.raises(UsageError, match="dot='precise'"):
+        run("tf32", dot="precise")
+
+
+@pytest.mark.parametrize("precision", [*PRECISIONS, "ieee"])
+def test_eager_programs_compute_the_same(precision: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b, c = rng.normal(size=(3, 32, 32)).astype(np.float32)
+    with interpret(engine="eager"):
+        eager = dot(a, b, precision, c)
+    with interpret():
+        native = dot(a, b, precision, c)
+    assert eager.tobytes() == native.tobytes()
