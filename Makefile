@@ -28,7 +28,7 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core interpreter sanitizer profiler tuner cli
+MEMBERS := core interpreter sanitizer profiler tuner fuzz cli
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools
