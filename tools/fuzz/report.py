@@ -51,8 +51,29 @@ class Campaign:
 
     @property
     def failed(self) -> bool:
-        """Whether a kernel did not do as it should."""
-        return bool(self.failures)
+        """Whether a kernel did not do as it should; a GPU that stands alone is no failure."""
+        return any(f.kind not in ("gpu only", "oracle only") for f in self.failures)
+
+    def causes(self, most: int) -> list[Failure]:
+        """A failure of each cause; of differences with a GPU, which have many, the first ones."""
+        found: dict[str, Failure] = {}
+        for failure in self.failures:
+            several = failure.kind in ("gpu only", "oracle only", "all differ", "engine only")
+            key = f"{failure.kind} {failure.seed}" if several else failure.cause
+            found.setdefault(key, failure)
+        return list(found.values())[:most]
+
+
+def as_json(verdict: Verdict) -> dict[str, object]:
+    """A verdict as a line of a campaign's results."""
+    return {
+        "seed": verdict.seed,
+        "variants": list(verdict.variants),
+        "seconds": round(verdict.seconds, 4),
+        "failures": [
+            {"kind": f.kind, "variant": f.variant, "message": f.message} for f in verdict.failures
+        ],
+    }
 
 
 def markdown(campaign: Campaign) -> str:

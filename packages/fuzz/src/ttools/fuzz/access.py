@@ -18,8 +18,12 @@ from ttools.fuzz.operations import Frame, common_shape, operation, shape_text
 from ttools.fuzz.program import Expr, Shape, Type
 
 
-class OutOfBufferError(Exception):
-    """A generated kernel leaves its buffers."""
+class UndefinedError(Exception):
+    """A kernel has no one right answer: it is no kernel to judge an engine by."""
+
+
+class OutOfBufferError(UndefinedError):
+    """A kernel leaves its buffers."""
 
 
 @operation("pointer", "{buffer}")
@@ -65,6 +69,7 @@ def _load(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     mask = args[1] if len(args) > 1 else None
     index = np.broadcast_to(args[0], expr.type.shape)
     cells, active = _cells(index, mask, buffer, frame)
+    _refuse_foreign(cells[active], buffer, frame)
     loaded = frame.memory[buffer][cells]
     if mask is None:
         return loaded
@@ -90,8 +95,26 @@ def write_cells(index: Array, value: Array, mask: Array | None, buffer: str, fra
     index = np.asarray(index)
     shape = np.broadcast_shapes(index.shape, value.shape, () if mask is None else mask.shape)
     cells, active = _cells(np.broadcast_to(index, shape), mask, buffer, frame)
-    memory = frame.memory[buffer]
-    memory[cells[active]] = np.broadcast_to(value, shape)[active]
+    memory, owners = frame.memory[buffer], frame.owners[buffer]
+    touched, values = cells[active], np.broadcast_to(value, shape)[active]
+    others = (owners[touched] >= 0) & (owners[touched] != frame.number)
+    if others.any() and not _same(memory[touched][others], values[others]):
+        raise UndefinedError(f"programs store different values to one element of {buffer}")
+    memory[touched] = values
+    owners[touched] = frame.number
+    if not _same(memory[touched], values):
+        raise UndefinedError(f"lanes store different values to one element of {buffer}")
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.tobytes() == b.tobytes()
+
+
+def _refuse_foreign(cells: Array, buffer: str, frame: Frame) -> None:
+    """Refuses loads of what another program has stored."""
+    owners = frame.owners[buffer][cells]
+    if ((owners >= 0) & (owners != frame.number)).any():
+        raise UndefinedError(f"a program loads what another has stored to {buffer}")
 
 
 # ---- atomics
@@ -207,6 +230,7 @@ def descriptor_load(
 
 __all__ = [
     "OutOfBufferError",
+    "UndefinedError",
     "advance",
     "atomic",
     "atomic_cas",

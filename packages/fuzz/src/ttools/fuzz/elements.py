@@ -38,6 +38,10 @@ class Element:
     numpy: Any
     digits: int = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elements are compared by identity, in other processes too.
+        return _by_name, (self.name,)
+
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
@@ -86,7 +90,11 @@ INTEGERS = (*SIGNED, *UNSIGNED)
 FLOATS = (F16, BF16, F32, F64)
 FP8 = (FP8E5, FP8E4NV)
 ELEMENTS = (I1, *INTEGERS, *FLOATS, *FP8)
-BY_NAME = {element.name: element for element in ELEMENTS}
+BY_NAME = {element.name: element for element in (*ELEMENTS, POINTER)}
+
+
+def _by_name(name: str) -> Element:
+    return BY_NAME[name]
 
 
 def promoted(a: Element, b: Element) -> Element:

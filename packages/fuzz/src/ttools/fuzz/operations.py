@@ -30,6 +30,8 @@ class Frame:
         program: its id.
         helpers: functions by name.
         call: evaluates a helper.
+        owners: for each element of a buffer the number of the program that stored it, or -1.
+        number: this program's.
     """
 
     variables: dict[str, Array]
@@ -39,6 +41,8 @@ class Frame:
     program: tuple[int, int, int]
     helpers: dict[str, Helper]
     call: Callable[[Helper, Sequence[Array], Frame], tuple[Array, ...]] = field(repr=False)
+    owners: dict[str, Array] = field(default_factory=dict)
+    number: int = 0
 
 
 Evaluate = Callable[[Expr, Sequence[Any], Frame], Any]

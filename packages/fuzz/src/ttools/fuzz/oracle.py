@@ -41,24 +41,22 @@ class EndlessError(Exception):
 def run(program: Program) -> dict[str, Array]:
     """Memory of every buffer after the launch, margins included."""
     memory = {buffer.name: contents(buffer) for buffer in program.buffers}
+    owners = {name: np.full(array.shape, -1, np.int32) for name, array in memory.items()}
     grid = (*program.grid, 1, 1)[:3]
-    for z in range(grid[2]):
-        for y in range(grid[1]):
-            for x in range(grid[0]):
-                _execute(program.body, _frame(program, memory, (x, y, z)))
+    for number, place in enumerate(np.ndindex(*grid)):
+        frame = Frame(
+            {},
+            memory,
+            {buffer.name: buffer for buffer in program.buffers},
+            {parameter.name: parameter.value for parameter in program.parameters},
+            (place[0], place[1], place[2]),
+            {helper.name: helper for helper in program.helpers},
+            _call,
+            owners,
+            number,
+        )
+        _execute(program.body, frame)
     return memory
-
-
-def _frame(program: Program, memory: dict[str, Array], place: tuple[int, int, int]) -> Frame:
-    return Frame(
-        {},
-        memory,
-        {buffer.name: buffer for buffer in program.buffers},
-        {parameter.name: parameter.value for parameter in program.parameters},
-        place,
-        {helper.name: helper for helper in program.helpers},
-        _call,
-    )
 
 
 def _call(helper: Helper, args: Sequence[Array], frame: Frame) -> tuple[Array, ...]:

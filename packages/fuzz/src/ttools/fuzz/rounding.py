@@ -55,7 +55,8 @@ def _odd_f64(x: Array) -> Array:
     if x.dtype.itemsize < 8:
         return x.astype(np.float64)
     negative = x < 0
-    size = np.where(negative, -x.astype(np.int64), x).astype(np.uint64)
+    bits = x.astype(np.uint64)
+    size = np.where(negative, np.uint64(0) - bits, bits)
     sticky = (size & np.uint64(_HALF_WAY)) != 0
     odd = (size & ~np.uint64(_HALF_WAY)) | (sticky.astype(np.uint64) << np.uint64(11))
     kept = np.where(size >= np.uint64(2**53), odd, size).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,15 +10,27 @@ from pathlib import Path
 from typing import Literal
 
 from ttools.fuzz import oracle
-from ttools.fuzz.comparison import compare
+from ttools.fuzz.comparison import Mismatch, compare
 from ttools.fuzz.execution import FindingsError, Runner
 from ttools.fuzz.memory import contents
 from ttools.fuzz.program import Program
 from ttools.fuzz.variants import Variant
 
 #: What came of a kernel in a variant: it differs, it raises, the checks complain about it, Triton
-#: refuses it, the process died of it or took too long.
-Kind = Literal["wrong", "error", "finding", "rejected", "crash", "hang"]
+#: refuses it, the process died of it or took too long; or which of three stands alone.
+Kind = Literal[
+    "wrong",
+    "error",
+    "finding",
+    "rejected",
+    "crash",
+    "hang",
+    "engine only",
+    "gpu only",
+    "oracle only",
+    "all differ",
+]
+_DIFFERENCES = ("wrong", "engine only", "gpu only", "oracle only", "all differ")
 
 
 @dataclass(frozen=True)
@@ -29,19 +42,23 @@ class Failure:
         kind: what happened.
         variant: how it was run.
         message: what is wrong, in a line or more.
+        mismatch: the first buffer that is wrong.
     """
 
     seed: int
     kind: Kind
     variant: str
     message: str
+    mismatch: Mismatch | None = None
 
     @property
     def cause(self) -> str:
-        """The message without what differs between kernels of one cause."""
-        lines = [line for line in self.message.splitlines() if line.strip()]
-        last = lines[-1] if lines else ""
-        return f"{self.kind}: {last}"[:160] if self.kind != "wrong" else "wrong"
+        """The same for failures that may have one reason."""
+        if self.kind in _DIFFERENCES:
+            return self.kind
+        lines = [line.strip() for line in self.message.splitlines() if line.strip(" ^|")]
+        words = re.sub(r"0x[0-9a-f]+|[%@]?\w*\d+\w*", "#", " ".join(lines[:4]))
+        return f"{self.kind}: {words}"[:160]
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ def examine(
         wrong = compare(buffers, before, expected, actual)
         if wrong:
             text = "\n".join(map(str, wrong))
-            failures.append(Failure(program.seed, "wrong", variant.name, text))
+            failures.append(Failure(program.seed, "wrong", variant.name, text, wrong[0]))
     return Verdict(program.seed, tuple(ran), tuple(failures), time.process_time() - start)
 
 

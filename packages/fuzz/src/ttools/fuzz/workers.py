@@ -12,15 +12,16 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from ttools.fuzz.generate.context import Features
+from ttools.fuzz.program import Program
 from ttools.fuzz.trial import Failure, Kind, Verdict
-from ttools.fuzz.variants import BASELINE, BY_NAME
+from ttools.fuzz.variants import BY_NAME
 
 #: A worker's memory grows with the kernels that Triton and LLVM keep.
 _KERNELS_PER_WORKER = 250
@@ -36,6 +37,7 @@ class Work:
         cpu: what code is made for in variants that name no CPU.
         features: which kernels are made.
         timeout: seconds that one variant may take.
+        device: of the tensors, where the engine is compared with a GPU, too.
     """
 
     variants: tuple[str, ...]
@@ -43,6 +45,22 @@ class Work:
     cpu: str = ""
     features: Features = field(default_factory=Features)
     timeout: float = 60.0
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is to examine.
+
+    Attributes:
+        seed: of the kernel.
+        program: the kernel itself, if it is not the seed's.
+        variants: names of those to run; as the work says if there are none.
+    """
+
+    seed: int
+    program: Program | None = None
+    variants: tuple[str, ...] = ()
 
 
 def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdict]:
@@ -56,19 +74,48 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
     folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
     pool = [_Worker(work, folder / str(i)) for i in range(processes)]
     try:
-        busy = [worker for worker in pool if worker.give(next(seeds, None))]
+        busy = [worker for worker in pool if worker.give(_next(seeds))]
         while busy:
             ready = wait([worker.connection for worker in busy], timeout=0.5)
             for worker in list(busy):
                 verdict = worker.hear(worker.connection in ready)
                 if verdict is not None:
                     yield verdict
-                    if not worker.give(next(seeds, None)):
+                    if not worker.give(_next(seeds)):
                         busy.remove(worker)
     finally:
         for worker in pool:
             worker.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _next(seeds: Iterator[int]) -> Task | None:
+    seed = next(seeds, None)
+    return None if seed is None else Task(seed)
+
+
+class Examiner:
+    """One worker, for one program after the other."""
+
+    def __init__(self, work: Work) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
+        self._worker = _Worker(work, self._folder / "0")
+
+    def examine(self, program: Program, variant: str) -> Verdict:
+        """The verdict on a program in one variant."""
+        self._worker.give(Task(program.seed, program, (variant,)))
+        while True:
+            ready = wait([self._worker.connection], timeout=0.5)
+            verdict = self._worker.hear(bool(ready))
+            if verdict is not None:
+                return verdict
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _Worker:
@@ -80,17 +127,17 @@ class _Worker:
         self._process: Any = None
         self.connection: Connection = None  # type: ignore[assignment]
 
-    def give(self, seed: int | None) -> bool:
-        """Hands over a seed; returns whether there was one."""
-        if seed is None:
+    def give(self, task: Task | None) -> bool:
+        """Hands over a task; returns whether there was one."""
+        if task is None:
             return False
         if self._process is None or self._kernels >= _KERNELS_PER_WORKER:
             self.end()
             self._start()
         self._kernels += 1
-        self._seed, self._variant, self._since = seed, "front end", time.monotonic()
+        self._seed, self._variant, self._since = task.seed, "front end", time.monotonic()
         self._ran: list[str] = []
-        self.connection.send(seed)
+        self.connection.send(task)
         return True
 
     def hear(self, ready: bool) -> Verdict | None:
@@ -153,36 +200,36 @@ def _exit_text(code: int | None) -> str:
 
 
 def _serve(connection: Connection, work: Work, folder: str) -> None:
-    """What a worker does: seeds come in, names of variants and verdicts go out."""
+    """What a worker does: tasks come in, names of variants and verdicts go out."""
     _prepare(folder)
-    from ttools.fuzz.generate import generate
-    from ttools.fuzz.variants import chosen
-
-    variants = [BY_NAME[name] for name in work.variants]
     while True:
         try:
-            seed = connection.recv()
+            task: Task = connection.recv()
         except (EOFError, OSError):
             os._exit(0)
         os.truncate(Path(folder) / "stderr", 0)
-        picked = chosen(seed, variants, work.per_kernel) if work.per_kernel else [BASELINE]
-        connection.send(
-            _examine(
-                connection, lambda s=seed: generate(s, work.features), picked, work, folder, seed
-            )
-        )
+        connection.send(_examine(connection, task, work, Path(folder)))
 
 
-def _examine(
-    connection: Connection, make: Any, variants: Sequence[Any], work: Work, folder: str, seed: int
-) -> Verdict:
+def _examine(connection: Connection, task: Task, work: Work, folder: Path) -> Verdict:
+    from ttools.fuzz.generate import generate
+    from ttools.fuzz.three_way import examine_three_ways
     from ttools.fuzz.trial import examine
+    from ttools.fuzz.variants import chosen
 
     try:
-        return examine(make(), variants, Path(folder), cpu=work.cpu, announce=connection.send)
+        program = task.program or generate(task.seed, work.features)
+        if work.device:
+            return examine_three_ways(program, folder, work.device, announce=connection.send)
+        names = task.variants or work.variants
+        variants = [BY_NAME[name] for name in names]
+        if not task.variants:
+            variants = chosen(task.seed, variants, work.per_kernel)
+        return examine(program, variants, folder, cpu=work.cpu, announce=connection.send)
     except Exception as error:  # noqa: BLE001 - a defect of the fuzzer must not end a campaign
         text = f"{type(error).__name__}: {error}"
-        return Verdict(seed, (), (Failure(seed, "rejected", "generator", text),), 0.0)
+        failure = Failure(task.seed, "rejected", "generator", text)
+        return Verdict(task.seed, (), (failure,), 0.0)
 
 
 def _prepare(folder: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ttools.fuzz import access
 from ttools.fuzz.elements import (
     BF16,
@@ -25,7 +27,7 @@ from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.movement import broadcast_to
 from ttools.fuzz.operations import number
-from ttools.fuzz.program import DescriptorStore, Expr, Shape, Store, Type
+from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
 
 
 def _pattern(context: Context, element: Element) -> str:
@@ -201,17 +203,31 @@ def descriptor(context: Context) -> bool:
     size = rows * pitch
     known = context.pick(lambda v: v.type == Type(element, block))
     if known is not None and context.chance(0.6):
-        place = context.buffer(element, whole_span(context, size), "out", "ramp", known.fact)
+        place = _aligned(context, element, size, "out", "ramp", known.fact)
         base = address(context, place, number(0, I32), size)
         context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
         return True
-    place = context.buffer(element, whole_span(context, size), "in", data)
+    place = _aligned(context, element, size, "in", data)
     base = address(context, place, number(0, I32), size)
     made = access.descriptor_load(
         base, Type(element, block), (rows, columns), (pitch, 1), offset, fact
     )
     context.bind(made)
     return True
+
+
+def _aligned(
+    context: Context,
+    element: Element,
+    size: int,
+    role: Role,
+    data: str,
+    fact: Fact | None = None,
+) -> Buffer:
+    """A buffer at an address that a descriptor may have, a multiple of 16 bytes."""
+    made = context.buffer(element, whole_span(context, size), role, data, fact)
+    context.buffers[-1] = replace(made, margin=64)
+    return context.buffers[-1]
 
 
 RULES: dict[Rule, int] = {

@@ -1,4 +1,4 @@
-"""Rules that compute: arithmetic, comparisons, selection, casts, functions, reductions, products."""
+"""Rules that compute: arithmetic, comparisons, selection, casts, functions, reductions."""
 
 from __future__ import annotations
 
