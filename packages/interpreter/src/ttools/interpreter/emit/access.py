@@ -310,11 +310,11 @@ class _Access:
         fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
         if width == 1:
             return fits
-        vec = f"<{width} x i1>"
+        vec = vector_type("i1", width)
         if self.mask is not None:
             off = b.emit(f"xor {vec} {e.vector(self.mask)}, {b.splat('true', 'i1', width)}")
             fits = b.emit(f"or {vec} {fits}, {off}")
-        return b.intrinsic(f"llvm.vector.reduce.and.v{width}i1", "i1", [(vec, fits)])
+        return b.all_lanes(fits, width)
 
     def _bounds(self) -> tuple[str, str]:
         """Address and bytes of what may be accessed without a closer look.

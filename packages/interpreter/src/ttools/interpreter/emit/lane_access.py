@@ -258,7 +258,7 @@ def _store_run(
     _prefetch(e, address, write=True)
 
     def whole() -> str:
-        b.do(f"store {vec} {raw}, ptr {address}, align {SIZES[stored]}")
+        b.store_lanes(raw, stored, width, address)
         return ""
 
     def part() -> str:
@@ -266,7 +266,11 @@ def _store_run(
         return b.intrinsic(
             f"llvm.masked.store.v{width}{mangled(stored)}.p0",
             "void",
-            [(vec, raw), (f"ptr align {SIZES[stored]}", address), (f"<{width} x i1>", mask)],
+            [
+                (vec, b.fenced(raw, stored, width)),
+                (f"ptr align {SIZES[stored]}", address),
+                (f"<{width} x i1>", mask),
+            ],
         )
 
     if mask is None:
@@ -291,7 +295,7 @@ def _if_all(
     b = e.b
     if e.options.lanes >= 16 or not mask.startswith("%"):
         return part()
-    all_lanes = b.intrinsic(f"llvm.vector.reduce.and.v{width}i1", "i1", [(f"<{width} x i1>", mask)])
+    all_lanes = b.all_lanes(mask, width)
     yes, no, done = b.label("whole"), b.label("part"), b.label("moved")
     b.cond_branch(all_lanes, yes, no)
     b.start(yes)

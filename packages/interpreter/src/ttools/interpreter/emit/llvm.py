@@ -200,6 +200,20 @@ class Builder:
             f"shufflevector {vec} {one}, {vec} poison, <{width} x i32> zeroinitializer"
         )
 
+    def any_lane(self, mask: str, width: int) -> str:
+        """An i1: whether any lane of a mask is set."""
+        return self._lanes_joined("or", mask, width)
+
+    def all_lanes(self, mask: str, width: int) -> str:
+        """An i1: whether every lane of a mask is set."""
+        return self._lanes_joined("and", mask, width)
+
+    def _lanes_joined(self, kind: str, mask: str, width: int) -> str:
+        if width == 1:
+            return mask  # one lane is a scalar, which LLVM's reductions refuse
+        name = f"llvm.vector.reduce.{kind}.v{width}i1"
+        return self.intrinsic(name, "i1", [(vector_type("i1", width), mask)])
+
     def constant_vector(self, values: Iterable[str], type: str) -> str:
         items = list(values)
         if len(items) == 1:
@@ -220,6 +234,31 @@ class Builder:
         return self.emit(
             f"shufflevector {vec} {vector}, {vec} poison, <{len(lanes)} x i32> <{mask}>"
         )
+
+    def fenced(self, value: str, stored: str, width: int) -> str:
+        """The lanes of a vector to be stored, which LLVM's code generator does not look behind.
+
+        What it truncates and stores under a mask becomes one instruction there; where the mask is a
+        constant with one lane, LLVM 22 then writes that lane untruncated, over those that follow
+        (AVX-512, llvm/llvm-project#179489). It makes such masks itself, out of a `select` between
+        the old and the new contents, and truncations, out of arithmetic on short integers.
+        """
+        if width == 1 or stored in ("float", "double", "i64"):
+            return value  # nothing wider is truncated to these
+        size = SIZES[stored]
+        count = max(width, 4 // size)  # a fence takes floats, and those of f16 are slow
+        words = count * size // 4
+        lanes, fence = vector_type(stored, count), vector_type("float", words)
+        padded = self.shuffle(value, stored, width, [min(k, width - 1) for k in range(count)])
+        name = "llvm.arithmetic.fence." + (f"v{words}f32" if words > 1 else "f32")
+        held = self.intrinsic(name, fence, [(fence, self.bitcast(padded, lanes, fence))])
+        return self.shuffle(self.bitcast(held, fence, lanes), stored, count, range(width))
+
+    def store_lanes(self, value: str, stored: str, width: int, address: str) -> None:
+        """Stores all lanes of a vector of a memory type at neighbouring elements."""
+        type = vector_type(stored, width)
+        value = self.fenced(value, stored, width)
+        self.do(f"store {type} {value}, ptr {address}, align {SIZES[stored]}")
 
     def bitcast(self, value: str, source: str, target: str) -> str:
         return value if source == target else self.emit(f"bitcast {source} {value} to {target}")

@@ -182,8 +182,7 @@ def _may_pack(e: Emitter, chunk: Affine, active: str | None) -> str:
         may = b.emit(f"and i1 {may}, {chunk.guard}")
     if active is None:
         return may
-    some = b.intrinsic(f"llvm.vector.reduce.or.v{width}i1", "i1", [(f"<{width} x i1>", active)])
-    return b.emit(f"and i1 {may}, {some}")
+    return b.emit(f"and i1 {may}, {b.any_lane(active, width)}")
 
 
 def _unrolled(

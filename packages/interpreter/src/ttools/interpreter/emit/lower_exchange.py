@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ttools.interpreter.emit.chunk import Axis, Chunk, Coords, Vector
+from ttools.interpreter.emit.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
 from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
 from ttools.interpreter.emit.llvm import register_type
 from ttools.interpreter.ir import Operation
@@ -21,15 +21,16 @@ def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
     compares them, too.
     """
     source, axis = e.plan.exchanges[op]
-    moving = at[axis].base.startswith("%")
+    # One bit is the base's or the lanes', never both: where lanes differ, the base is zero.
+    moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
     if not moving:
         partners = _partners(tuple(a.lanes for a in at), axis)
         own = e.evaluate(source, at) if partners is not None else None
         if isinstance(own, Vector) and partners is not None:
             type = register_type(own.element)
             return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
-    flip = e.b.emit(f"xor i32 {at[axis].base}, 1") if moving else at[axis].base
-    return e.evaluate(source, (*at[:axis], opposite(at[axis], flip), *at[axis + 1 :]))
+    flipped = e.b.emit(f"xor i32 {at[axis].base}, 1") if moving else None
+    return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
 
 
 @lru_cache(maxsize=256)
@@ -47,8 +48,14 @@ def _partners(lanes: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, ...] 
     return inside if len(inside) == len(found) else None
 
 
-def opposite(axis: Axis, flip: str) -> Axis:
-    """The other coordinate along an axis of extent 2; `flip` is the flipped base if it moves."""
-    if axis.base.startswith("%"):
-        return Axis(flip, axis.lanes, 1)
-    return Axis("0", tuple(1 - int(axis.base) - lane for lane in axis.lanes), axis.divisor)
+def opposite(axis: Axis, flipped: str | None) -> Axis:
+    """The other coordinate along an axis of extent 2.
+
+    Args:
+        axis: whose lanes differ, or lie together at a base.
+        flipped: the other base, if it is that which moves.
+    """
+    if flipped is not None:
+        return Axis(flipped, axis.lanes, 1)
+    base = int(axis.base) if axis.base.isdigit() else 0
+    return Axis("0", tuple(1 - base - lane for lane in axis.lanes), ANY_DIVISOR)

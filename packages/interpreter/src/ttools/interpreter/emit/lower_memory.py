@@ -111,9 +111,7 @@ def _load_uniform(
     if isinstance(mask, Affine) and mask.is_uniform:
         any_lane = mask.base
     else:
-        any_lane = b.intrinsic(
-            f"llvm.vector.reduce.or.v{width}i1", "i1", [(f"<{width} x i1>", e.vector(mask))]
-        )
+        any_lane = b.any_lane(e.vector(mask), width)
     zero = zero_literal(register_type(element))
     scalar_type = register_type(element)
     fallback = e.vector(other) if other is not None else b.splat(zero, scalar_type, width)

@@ -164,30 +164,44 @@ def reshape_coords(
     if [n for n in shape if n > 1] == [n for n in source if n > 1]:
         remaining = iter(long)
         return tuple(next(remaining) if extent > 1 else still for extent in source)
-    base, lanes, divisor = "0", [0] * width, ANY_DIVISOR
-    for k, axis in enumerate(at):
+    base, lanes, bits = "0", [0] * width, 0
+    for k, (axis, extent) in enumerate(zip(at, shape, strict=True)):
         stride = prod(shape[k + 1 :])
         base = e.iadd("i32", base, e.imul("i32", axis.base, str(stride)))
         lanes = [n + lane * stride for n, lane in zip(lanes, axis.lanes, strict=True)]
-        if axis.base != "0":
-            divisor = min(divisor, axis.divisor * stride)
+        bits |= _bits_of_base(axis, extent) * stride
     where = []
     for k, extent in enumerate(source):
         stride = prod(source[k + 1 :])
-        where.append(_digit(e, base, tuple(lanes), divisor, stride, extent))
+        where.append(_digit(e, base, tuple(lanes), bits, stride, extent))
     return tuple(where)
 
 
+def _bits_of_base(axis: Axis, extent: int) -> int:
+    """The bits that may be set in the base of a coordinate; those of its lanes are others."""
+    if axis.base.isdigit():
+        return int(axis.base)
+    held = 0
+    for lane in axis.lanes:
+        held |= lane
+    return (extent - 1) & ~held & -min(axis.divisor, extent)
+
+
 def _digit(
-    e: Emitter, base: str, lanes: tuple[int, ...], divisor: int, stride: int, extent: int
+    e: Emitter, base: str, lanes: tuple[int, ...], bits: int, stride: int, extent: int
 ) -> Axis:
-    """Coordinate `linear // stride % extent`; base and lanes share no bits, so it splits."""
+    """Coordinate `linear // stride % extent`; base and lanes share no bits, so it splits.
+
+    Args:
+        bits: which may be set in the base.
+    """
     ours = tuple(n // stride % extent for n in lanes)
-    if base == "0" or divisor >= stride * extent:
+    own = bits // stride & (extent - 1)
+    if not own:
         return Axis("0", ours, ANY_DIVISOR)
     shifted = base if stride == 1 else e.b.emit(f"lshr i32 {base}, {stride.bit_length() - 1}")
     masked = e.b.emit(f"and i32 {shifted}, {extent - 1}")
-    return Axis(masked, ours, max(1, divisor // stride))
+    return Axis(masked, ours, own & -own)
 
 
 @fused("tt.join")

@@ -77,10 +77,7 @@ class SlotAccess(Integers):
         value = slot.to_stored(b, value, width)
         address = self.slot_address(slot, at)
         if offsets == tuple(range(width)):
-            b.do(
-                f"store {vector_type(stored, width)} {value}, ptr {address}, "
-                f"align {slot.stored_bytes}"
-            )
+            b.store_lanes(value, stored, width, address)
             return
         for lane, offset in enumerate(offsets):
             p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")

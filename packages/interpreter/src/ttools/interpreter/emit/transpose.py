@@ -71,8 +71,7 @@ def fill_transposed(
     for i, column in enumerate(columns):
         at = coords(last, axis, i)
         p = address_of(at)
-        vec = vector_type(slot.stored_type, size)
-        b.do(f"store {vec} {column}, ptr {p}, align {slot.stored_bytes}")
+        b.store_lanes(column, slot.stored_type, size, p)
     for loop in reversed(loops):
         loop.close()
 

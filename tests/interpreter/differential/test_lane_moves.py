@@ -1,0 +1,94 @@
+"""Every operation that moves lanes, on every axis, read in every other order than it is stored.
+
+What is moved twice is where coordinates are taken apart and put together again: each pair of moves
+is tried, on tiles down to one element.
+"""
+
+from __future__ import annotations
+
+import kernel_text
+import numpy as np
+import pytest
+import torch
+from number_formats import Array
+
+#: A move of a tile of rank 2, as Triton writes it and as NumPy does; M and N are its extents.
+MOVES = {
+    "flip(0)": ("tl.flip(x, 0)", lambda x: x[::-1]),
+    "flip(1)": ("tl.flip(x, 1)", lambda x: x[:, ::-1]),
+    "permute": ("tl.permute(x, [1, 0])", lambda x: x.T),
+    "reshape": ("tl.reshape(x, [N, M])", lambda x: x.reshape(x.shape[::-1])),
+    "halves": (
+        "tl.reshape(tl.permute(tl.reshape(x, [M, N // 2, 2]), [2, 0, 1]), [2 * M, N // 2])",
+        lambda x: x.reshape(len(x), -1, 2).transpose(2, 0, 1).reshape(2 * len(x), -1),
+    ),
+    "rows swapped": (
+        "tl.reshape(tl.permute(tl.reshape(x, [2, M // 2, N]), [1, 0, 2]), [M, N])",
+        lambda x: x.reshape(2, -1, x.shape[1]).swapaxes(0, 1).reshape(x.shape),
+    ),
+    "split, joined": (
+        "_swapped(tl.reshape(x, [M, N // 2, 2]), M, N)",
+        lambda x: x.reshape(len(x), -1, 2)[:, :, ::-1].reshape(x.shape),
+    ),
+    "interleaved": (
+        "_interleaved(tl.reshape(x, [M, N // 2, 2]), M, N)",
+        lambda x: np.stack([x[:, ::2] + 1, x[:, 1::2]], 2).reshape(x.shape),
+    ),
+    "gathered(0)": (
+        "tl.gather(x, (M - 1 - tl.arange(0, M))[:, None] + tl.zeros([M, N], tl.int32), 0)",
+        lambda x: x[::-1],
+    ),
+    "scanned": ("tl.cumsum(x, 0, reverse=True)", lambda x: x[::-1].cumsum(0, dtype=x.dtype)[::-1]),
+}  # fmt: skip
+
+_TEXT = """\
+@triton.jit
+def _swapped(x, M: tl.constexpr, N: tl.constexpr):
+    a, b = tl.split(x)
+    return tl.reshape(tl.join(b, a), [M, N])
+
+@triton.jit
+def _interleaved(x, M: tl.constexpr, N: tl.constexpr):
+    a, b = tl.split(x)
+    return tl.interleave(a + 1, b)
+
+@triton.jit
+def first(x, M: tl.constexpr, N: tl.constexpr):
+    return {first}
+
+@triton.jit
+def second(x, M: tl.constexpr, N: tl.constexpr):
+    return {second}
+
+@triton.jit
+def kernel(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    y = first(x, M, N)
+    z = second(y, y.shape[0], y.shape[1])
+    rows, columns = tl.arange(0, z.shape[0])[:, None], tl.arange(0, z.shape[1])[None, :]
+    tl.store(out_ptr + rows * z.shape[1] + columns, z)
+    tl.store(out_ptr + M * N + columns * z.shape[0] + rows, z)
+"""
+
+SHAPES = [(2, 2), (4, 4), (2, 16), (16, 2), (8, 32)]
+
+
+def _expected(names: tuple[str, str], x: Array) -> Array:
+    for name in names:
+        x = MOVES[name][1](x)
+    return np.concatenate([x.ravel(), x.T.ravel()])
+
+
+@pytest.mark.parametrize("second", MOVES)
+@pytest.mark.parametrize("first", MOVES)
+def test_moves_after_moves(first: str, second: str, native: None) -> None:
+    text = _TEXT.format(first=MOVES[first][0], second=MOVES[second][0])
+    kernel = kernel_text.module(text).kernel
+    shapes = SHAPES[:3] if "halves" in (first, second) else SHAPES
+    for m, n in shapes:
+        x = np.arange(m * n, dtype=np.float32).reshape(m, n)
+        if first == "halves" and n == 2 and second != "permute":
+            continue  # its columns cannot be halved again
+        out = torch.full((2 * m * n,), -1.0)
+        kernel[1,](torch.from_numpy(x), out, m, n)
+        assert np.array_equal(out.numpy(), _expected((first, second), x)), (m, n)
