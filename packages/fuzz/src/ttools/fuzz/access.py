@@ -226,18 +226,3 @@ def descriptor_load(
     attrs = {"shape": shape, "strides": strides, "offsets": offsets}
     zero = Fact(0, 0, fact.grain)
     return Expr("descriptor_load", type_, (base,), attrs, either(fact, zero))
-
-
-__all__ = [
-    "OutOfBufferError",
-    "UndefinedError",
-    "advance",
-    "atomic",
-    "atomic_cas",
-    "block_cells",
-    "descriptor_load",
-    "descriptor_text",
-    "load",
-    "pointer",
-    "write_cells",
-]

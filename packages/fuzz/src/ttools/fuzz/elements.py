@@ -58,12 +58,12 @@ class Element:
     @property
     def high(self) -> int:
         """The greatest value of an integer type."""
-        return 2 ** (self.bits - (self.kind == "signed")) - 1
+        return int(2 ** (self.bits - (self.kind == "signed"))) - 1
 
     @property
     def largest(self) -> float:
         """The greatest finite value of a float type."""
-        return float(ml_dtypes.finfo(self.numpy).max)
+        return float(ml_dtypes.finfo(self.numpy).max)  # type: ignore[no-untyped-call]
 
 
 I1 = Element("i1", "bool", 1, "int1", "bool", np.bool_)

@@ -72,11 +72,12 @@ def _quotient(x: Array, y: Array, element: Element) -> Array:
         return np.asarray(x // y)
     quotient = x // y
     remainder = x - quotient * y
-    return (quotient + ((remainder != 0) & ((x < 0) != (y < 0)))).astype(element.numpy)
+    truncated = quotient + ((remainder != 0) & ((x < 0) != (y < 0)))
+    return np.asarray(truncated.astype(element.numpy))
 
 
 def _remainder(x: Array, y: Array, element: Element) -> Array:
-    return (x - _quotient(x, y, element) * y).astype(element.numpy)
+    return np.asarray((x - _quotient(x, y, element) * y).astype(element.numpy))
 
 
 def _larger(x: Array, y: Array, element: Element) -> Array:
@@ -84,13 +85,13 @@ def _larger(x: Array, y: Array, element: Element) -> Array:
         return np.maximum(x, y)
     found = _in_float(np.fmax, element, x, y)
     zeros = (x == 0) & (y == 0)
-    return np.where(zeros, _in_float(np.add, element, x, y), found)
+    return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), found))
 
 
 def _smaller(x: Array, y: Array, element: Element) -> Array:
     if not element.is_float:
         return np.minimum(x, y)
-    return -_larger(-x, -y, element)
+    return np.asarray(-_larger(-x, -y, element))
 
 
 _BINARY: dict[str, tuple[str, Compute]] = {
@@ -331,18 +332,3 @@ def without_nan(x: Expr) -> Expr:
     zero = Expr("number", Type(x.type.element), attrs={"value": 0.0}, fact=within(0, 0))
     chosen = where(same, x, zero)
     return replace(chosen, fact=replace(chosen.fact, nan=False))
-
-
-__all__ = [
-    "BITWISE",
-    "COMPARISONS",
-    "FUNCTIONS",
-    "binary",
-    "bitcast",
-    "cast",
-    "cast_fact",
-    "clamp",
-    "unary",
-    "where",
-    "without_nan",
-]

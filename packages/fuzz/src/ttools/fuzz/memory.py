@@ -63,7 +63,7 @@ def _small_fact(element: Element) -> Fact:
 def _period(element: Element) -> int:
     if element.kind == "bool":
         return 2
-    return 2 ** min(element.digits if element.is_float else element.bits - 1, 20)
+    return int(2 ** min(element.digits if element.is_float else element.bits - 1, 20))
 
 
 def _ramp(i: Array, seed: int, element: Element) -> Array:
@@ -79,8 +79,9 @@ def _bits(i: Array, seed: int, element: Element) -> Array:
     with np.errstate(over="ignore"):
         mixed = (i + seed * 7919) * np.int64(_GOLDEN)
     if element.kind == "bool":
-        return (mixed >> 63) != 0
-    return (mixed >> (64 - element.bits)).astype(f"int{element.bits}").view(element.numpy)
+        return np.asarray((mixed >> 63) != 0)
+    bits = (mixed >> (64 - element.bits)).astype(f"int{element.bits}")
+    return np.asarray(bits.view(element.numpy))
 
 
 def _bits_torch(seed: int, element: Element) -> str:
@@ -111,8 +112,8 @@ def _special(i: Array, seed: int, element: Element) -> Array:
     values = np.array(_special_bits(element), np.int64)
     chosen = values[(i * 5 + seed) % len(values)]
     if element.kind == "bool":
-        return chosen != 0
-    return chosen.astype(f"int{element.bits}").view(element.numpy)
+        return np.asarray(chosen != 0)
+    return np.asarray(chosen.astype(f"int{element.bits}").view(element.numpy))
 
 
 def _special_torch(seed: int, element: Element) -> str:

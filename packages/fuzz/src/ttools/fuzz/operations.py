@@ -201,7 +201,9 @@ def _cast(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
 
 @operation("bitcast", lambda e, args: f"{args[0]}.to(tl.{e.type.element.triton}, bitcast=True)")
 def _bitcast(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
-    return np.ascontiguousarray(args[0]).view(expr.type.element.numpy).reshape(args[0].shape)
+    bits = np.ascontiguousarray(args[0]).view(expr.type.element.numpy)
+    made: Array = bits.reshape(args[0].shape)
+    return made
 
 
 @operation("call", lambda expr, args: f"{expr.attrs['name']}({', '.join(args)})")

@@ -5,7 +5,6 @@ The rules are those of docs/design/numerics.md. Rounding is to nearest, ties to 
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I8, U8, Array, Element
@@ -19,7 +18,7 @@ def convert(x: Array, source: Element, target: Element) -> Array:
         if source is target:
             return x
         if target.kind == "bool":
-            return x != 0
+            return np.asarray(x != 0)
         if source.is_float:
             return _from_float(x, source, target)
         if target.is_integer:
@@ -105,8 +104,3 @@ def is_nan(x: Array, element: Element) -> Array:
     if not element.is_float:
         return np.zeros(x.shape, bool)
     return np.isnan(x.astype(np.float32) if element.bits < 32 else x)
-
-
-def finite_range(element: Element) -> float:
-    """The greatest finite value."""
-    return float(ml_dtypes.finfo(element.numpy).max)

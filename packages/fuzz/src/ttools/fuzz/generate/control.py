@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ttools.fuzz import access, movement
+from ttools.fuzz import access
 from ttools.fuzz.elements import I1, I32, INTEGERS, Element
 from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
-from ttools.fuzz.generate import loads, moves, values
+from ttools.fuzz.generate import combinations, loads, moves, values
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.generate.places import address, offsets, whole_span
 from ttools.fuzz.memory import PATTERNS
@@ -22,7 +22,7 @@ from ttools.fuzz.program import (
     While,
 )
 
-_INSIDE: dict[Rule, int] = {**values.RULES, **moves.RULES}
+_INSIDE: dict[Rule, int] = {**values.RULES, **combinations.RULES, **moves.RULES}
 _INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
 
 
@@ -308,7 +308,7 @@ def call(context: Context) -> bool:
 
 
 _PURE: dict[Rule, int] = {
-    rule: weight for rule, weight in _INSIDE.items() if rule is not values.product
+    rule: weight for rule, weight in _INSIDE.items() if rule is not combinations.product
 }
 
 
@@ -317,6 +317,4 @@ def _results(context: Context, inner: list[Expr]) -> list[Expr]:
     return made[-context.choose((1, 2)) :]
 
 
-RULES: dict[Rule, int] = {loop: 5, endless_looking: 2, branch: 4, call: 3}
-
-__all__ = ["RULES", "movement"]
+RULES: dict[Rule, int] = {loop: 5, endless_looking: 4, branch: 4, call: 3}

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
-from typing import cast as typed_as
 
 from ttools.fuzz.elements import I32
 from ttools.fuzz.elementwise import binary
 from ttools.fuzz.facts import within
-from ttools.fuzz.generate import control, loads, moves, values
+from ttools.fuzz.generate import combinations, control, loads, moves, values
 from ttools.fuzz.generate.context import Context, Features, Rule
 from ttools.fuzz.operations import number, program_id, var
-from ttools.fuzz.program import Assign, Expr, Program, Statement, all_expressions, statements
+from ttools.fuzz.program import Assign, Expr, Program, all_expressions
 
-_RULES: dict[Rule, int] = {**values.RULES, **moves.RULES, **loads.RULES, **control.RULES}
+_RULES: dict[Rule, int] = {
+    **values.RULES,
+    **combinations.RULES,
+    **moves.RULES,
+    **loads.RULES,
+    **control.RULES,
+}
 _GRIDS = ((1,), (2,), (3,), (5,), (2, 2), (1, 3), (2, 1, 3), (2, 2, 2))
 _MOST_STORES = 10
 
@@ -63,6 +68,3 @@ def _store_all(context: Context) -> None:
     for value in chosen or rest[:1]:
         if value.type.element.kind != "pointer":
             loads.store(context, value)
-
-
-__all__ = ["Statement", "generate", "statements", "typed_as"]

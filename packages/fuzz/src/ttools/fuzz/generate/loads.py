@@ -6,12 +6,8 @@ from dataclasses import replace
 
 from ttools.fuzz import access
 from ttools.fuzz.elements import (
-    BF16,
-    F16,
-    FLOATS,
     FP8,
     I1,
-    I16,
     I32,
     I64,
     INTEGERS,
@@ -20,9 +16,9 @@ from ttools.fuzz.elements import (
     Element,
 )
 from ttools.fuzz.elementwise import binary, cast, cast_fact
-from ttools.fuzz.facts import WILD, Fact, either, whole, within
+from ttools.fuzz.facts import Fact, either, whole, within
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.generate.places import address, bound_value, mask, offsets, whole_span
+from ttools.fuzz.generate.places import address, mask, offsets, whole_span
 from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.movement import broadcast_to
@@ -202,7 +198,9 @@ def descriptor(context: Context) -> bool:
     fact = PATTERNS[data].fact(element)
     size = rows * pitch
     known = context.pick(lambda v: v.type == Type(element, block))
-    if known is not None and context.chance(0.6):
+    if known is None and context.chance(0.4):
+        known = loaded(context, element, block)
+    if known is not None and context.chance(0.8):
         place = _aligned(context, element, size, "out", "ramp", known.fact)
         base = address(context, place, number(0, I32), size)
         context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
@@ -235,20 +233,6 @@ RULES: dict[Rule, int] = {
     early_store: 3,
     repeated_store: 1,
     in_place: 2,
-    atomic: 2,
-    descriptor: 2,
+    atomic: 3,
+    descriptor: 3,
 }
-
-__all__ = [
-    "BF16",
-    "F16",
-    "FLOATS",
-    "I16",
-    "RULES",
-    "WILD",
-    "Fact",
-    "bound_value",
-    "load",
-    "loaded",
-    "store",
-]

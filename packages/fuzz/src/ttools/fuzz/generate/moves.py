@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ttools.fuzz import movement
@@ -165,19 +166,11 @@ def split(context: Context) -> bool:
         return False
     if x.type.shape[-1] != 2:
         rest = factored(context, x.type.size // 2)[: _MOST_RANK - 2]
-        if Type_size(rest) * 2 != x.type.size:
+        if math.prod(rest) * 2 != x.type.size:
             return False
         x = movement.reshape(x, (*rest, 2) if rest != (1,) or context.chance(0.5) else (2,))
     context.bind(movement.split(x))
     return True
-
-
-def Type_size(shape: Shape) -> int:  # noqa: N802
-    """How many elements a shape has."""
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
 
 
 RULES: dict[Rule, int] = {chain: 16, split: 4}

@@ -171,4 +171,4 @@ def _box(context: Context, shape: Shape) -> Expr:
     for axis in (first, second):
         bound = context.bound(context.rng.randint(0, shape[axis]))
         parts.append(binary("lt", along(arange(shape[axis]), axis, len(shape)), bound))
-    return binary("and", *parts)
+    return binary("and", parts[0], parts[1])
