@@ -1,5 +1,6 @@
 # Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
-# TEST_JOBS, BENCH_ARGS, FUZZ_ARGS and MATRIX_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# TEST_JOBS, BENCH_ARGS, FUZZ_ARGS and MATRIX_ARGS, for example
+# `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

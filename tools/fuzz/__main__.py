@@ -27,7 +27,7 @@ from ttools.fuzz.self_test import smallest_script
 from ttools.fuzz.text import definitions
 from ttools.fuzz.trial import Failure, Verdict
 from ttools.fuzz.variants import BY_NAME, VARIANTS, usable
-from ttools.fuzz.workers import Work, verdicts
+from ttools.fuzz.workers import Work, verdicts, verdicts_here
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     campaign = Campaign(command=command, cpu=options.cpu)
     results = options.results.open("a") if options.results else None
-    for verdict in verdicts(_seeds(options, first), work, options.processes):
+    seeds = _seeds(options, first)
+    run = verdicts_here(seeds, work) if options.in_process else None
+    for verdict in run or verdicts(seeds, work, options.processes):
         campaign.add(verdict)
         if results:
             results.write(json.dumps(as_json(verdict)) + "\n")
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kernels", type=int, help="how many kernels, 100 by default")
     parser.add_argument("--seconds", type=float, help="for how long, instead")
     parser.add_argument("--processes", type=int, default=1, help="how many run kernels")
+    parser.add_argument("--in-process", action="store_true", help="run kernels in this process")
     parser.add_argument("--cpu", default="", help="TTOOLS_CPU of variants that name no CPU")
     parser.add_argument("--variants", type=lambda s: s.split(","), help=", ".join(BY_NAME))
     parser.add_argument("--per-kernel", type=int, default=4, help="variants for each kernel")

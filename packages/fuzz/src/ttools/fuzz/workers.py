@@ -12,7 +12,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -87,6 +87,13 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
         for worker in pool:
             worker.end()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdicts_here(seeds: Iterator[int], work: Work) -> Iterator[Verdict]:
+    """Examines kernels in this process, for a debugger or for coverage; a crash ends it."""
+    with tempfile.TemporaryDirectory(prefix="ttools-fuzz-") as folder:
+        for seed in seeds:
+            yield _examine(lambda _: None, Task(seed), work, Path(folder))
 
 
 def _next(seeds: Iterator[int]) -> Task | None:
@@ -208,10 +215,10 @@ def _serve(connection: Connection, work: Work, folder: str) -> None:
         except (EOFError, OSError):
             os._exit(0)
         os.truncate(Path(folder) / "stderr", 0)
-        connection.send(_examine(connection, task, work, Path(folder)))
+        connection.send(_examine(connection.send, task, work, Path(folder)))
 
 
-def _examine(connection: Connection, task: Task, work: Work, folder: Path) -> Verdict:
+def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Path) -> Verdict:
     from ttools.fuzz.generate import generate
     from ttools.fuzz.three_way import examine_three_ways
     from ttools.fuzz.trial import examine
@@ -220,12 +227,12 @@ def _examine(connection: Connection, task: Task, work: Work, folder: Path) -> Ve
     try:
         program = task.program or generate(task.seed, work.features)
         if work.device:
-            return examine_three_ways(program, folder, work.device, announce=connection.send)
+            return examine_three_ways(program, folder, work.device, announce=announce)
         names = task.variants or work.variants
         variants = [BY_NAME[name] for name in names]
         if not task.variants:
             variants = chosen(task.seed, variants, work.per_kernel)
-        return examine(program, variants, folder, cpu=work.cpu, announce=connection.send)
+        return examine(program, variants, folder, cpu=work.cpu, announce=announce)
     except Exception as error:  # noqa: BLE001 - a defect of the fuzzer must not end a campaign
         text = f"{type(error).__name__}: {error}"
         failure = Failure(task.seed, "rejected", "generator", text)
