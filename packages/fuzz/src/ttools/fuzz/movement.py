@@ -85,12 +85,22 @@ def expand_dims(x: Expr, axis: int, form: str = "index") -> Expr:
     return Expr("expand_dims", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
+def _write_along(expr: Expr, args: Sequence[str]) -> str:
+    axis, rank = expr.attrs["axis"], len(expr.type.shape)
+    return f"{args[0]}[{', '.join(':' if i == axis else 'None' for i in range(rank))}]"
+
+
+@operation("along", _write_along)
+def _along(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return args[0].reshape(expr.type.shape)
+
+
 def along(x: Expr, axis: int, rank: int) -> Expr:
-    """A vector along one axis of `rank`, the others of extent 1."""
-    for i in range(rank):
-        if i != axis:
-            x = expand_dims(x, i)
-    return x
+    """A vector along one axis of `rank`, the others of extent 1, as `x[None, :, None]`."""
+    if rank == 1:
+        return x
+    shape = tuple(x.type.shape[0] if i == axis else 1 for i in range(rank))
+    return Expr("along", Type(x.type.element, shape), (x,), {"axis": axis}, x.fact)
 
 
 @operation(

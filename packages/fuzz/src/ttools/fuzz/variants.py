@@ -28,6 +28,7 @@ class Variant:
         opt: LLVM's level.
         cpu: what code is made for; this machine if empty.
         fusion: whether a product and a sum may contract.
+        share: how often it is run, compared with others.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Variant:
     opt: int = 2
     cpu: str = ""
     fusion: bool = True
+    share: float = 1.0
 
 
 BASELINE = Variant(name="native")
@@ -57,7 +59,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant(name="x86-64-v2", cpu="x86-64-v2"),
     Variant(name="no fusion", fusion=False),
     Variant(name="materialised x86-64-v2", schedule="materialised", cpu="x86-64-v2", opt=1),
-    Variant(name="eager", engine="eager"),
+    Variant(name="eager", engine="eager", share=0.3),
 )
 BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
 
@@ -80,11 +82,10 @@ def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
 
 
 def chosen(seed: int, variants: Sequence[Variant], count: int) -> list[Variant]:
-    """The baseline and `count - 1` others, each as often as any over many seeds."""
-    others = random.Random(f"ttools-fuzz-variants-{seed}").sample(
-        list(variants), min(count - 1, len(variants))
-    )
-    return [BASELINE, *others]
+    """The baseline and `count - 1` others, each as often as any over many seeds, or its share."""
+    rng = random.Random(f"ttools-fuzz-variants-{seed}")
+    order = sorted(variants, key=lambda variant: rng.random() ** (1 / variant.share), reverse=True)
+    return [BASELINE, *order[: count - 1]]
 
 
 @contextmanager

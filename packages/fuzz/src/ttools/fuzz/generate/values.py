@@ -154,7 +154,7 @@ def division(context: Context) -> bool:
 
 def extremes(context: Context) -> bool:
     """`minimum`, `maximum`, `abs`, `clamp`, negation."""
-    form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 2})
+    form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 4})
     a = context.pick(arithmetic_value)
     if a is None:
         return False
@@ -214,7 +214,8 @@ def selection(context: Context) -> bool:
 def castable(context: Context, x: Expr, target: Element) -> Expr | None:
     """The value as something that a conversion to the type is defined for."""
     source = x.type.element
-    if x.fact.approximate and not (target.is_float and target.bits >= 16):
+    # Wider, an approximate value would be further off in units of its last place.
+    if x.fact.approximate and not (target.is_float and 16 <= target.bits <= source.bits):
         return None
     if (source in FP8 and target.kind != "float") or (target in FP8 and not source.is_float):
         return None
@@ -305,7 +306,7 @@ RULES: dict[Rule, int] = {
     bitwise: 4,
     shift: 4,
     division: 3,
-    extremes: 5,
+    extremes: 8,
     comparison: 4,
     selection: 5,
     conversion: 8,
