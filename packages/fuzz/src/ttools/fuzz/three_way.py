@@ -59,15 +59,35 @@ def examine_three_ways(
         try:
             sides[side] = launch(before)
         except Exception as error:  # noqa: BLE001 - whatever happens is the kernel's verdict
-            front = type(error).__name__ == "CompilationError" or side == "gpu"
-            kind: Kind = "rejected" if front else "error"
             text = f"{type(error).__name__}: {error}"
-            failures.append(Failure(program.seed, kind, side, text))
+            failures.append(Failure(program.seed, _kind(side, device, error), side, text))
             break
     if len(sides) == 2:
         failures += classify(program, before, expected, sides["engine"], sides["gpu"])
     taken = time.process_time() - start
     return Verdict(program.seed, tuple(sides), tuple(failures), taken)
+
+
+def _kind(side: str, device: str, error: Exception) -> Kind:
+    """What an exception means: a refusal, a GPU that a kernel has broken, a defect of ours."""
+    if type(error).__name__ == "CompilationError":
+        return "rejected"
+    if _is_lost(device):
+        return "crash"
+    return "rejected" if side == "gpu" else "error"
+
+
+def _is_lost(device: str) -> bool:
+    """Whether this process can use the GPU no more."""
+    if device != "cuda":
+        return False
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
 
 
 def classify(

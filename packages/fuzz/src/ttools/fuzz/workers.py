@@ -6,6 +6,7 @@ or an endless loop is a verdict like any other; a fresh worker goes on after it.
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import shutil
@@ -27,6 +28,13 @@ from ttools.fuzz.variants import BY_NAME
 _KERNELS_PER_WORKER = 250
 
 
+def usual_features() -> Features:
+    """What the installed Triton has."""
+    import triton.language as tl
+
+    return Features(in_order_cat="dim" in inspect.signature(tl.cat).parameters)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What workers do with seeds.
@@ -43,7 +51,7 @@ class Work:
     variants: tuple[str, ...]
     per_kernel: int = 4
     cpu: str = ""
-    features: Features = field(default_factory=Features)
+    features: Features = field(default_factory=usual_features)
     timeout: float = 60.0
     device: str = ""
 
@@ -160,6 +168,8 @@ class _Worker:
             return self._lost("crash", _exit_text(self._process.exitcode))
         self._since = time.monotonic()
         if isinstance(said, Verdict):
+            if any(failure.kind == "crash" for failure in said.failures):
+                self.end(kill=True)  # it has lost its GPU and tells so
             return said
         self._variant = said
         self._ran.append(said)
