@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.fuzz import access
-from ttools.fuzz.elements import (
-    FP8,
-    I1,
-    I32,
-    I64,
-    INTEGERS,
-    U32,
-    U64,
-    Element,
-)
+from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
 from ttools.fuzz.elementwise import binary, cast, cast_fact
-from ttools.fuzz.facts import Fact, either, whole, within
+from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.generate.places import address, mask, offsets, whole_span
 from ttools.fuzz.generate.values import castable
@@ -149,26 +140,23 @@ def in_place(context: Context) -> bool:
 # ---- atomics
 
 _ATOMIC_INTEGERS = (I32, I64, U32, U64)
+_ATOMIC_FLOATS = (F32, F16, BF16)
 
 
 def atomic(context: Context) -> bool:
     """An atomic operation whose effect no order changes."""
-    form = context.weighted(
-        {"add": 3, "max": 2, "min": 2, "and": 1, "or": 1, "xor": 1, "xchg": 1, "cas": 1}
-    )
-    value = context.pick(lambda v: v.type.element in (I32, I64))
-    if value is None or len(context.buffers) > 16:
+    if len(context.buffers) > 16:
         return False
-    element, shape = value.type.element, value.type.shape
+    if context.chance(0.25):
+        return _float_atomic(context)
+    forms = {"add": 3, "max": 2, "min": 2, "and": 1, "or": 1, "xor": 1, "xchg": 1, "cas": 1}
+    form = context.weighted(forms)
+    value = context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS)
+    if value is None:
+        return False
     own = form in ("xchg", "cas") or context.chance(0.4)
-    offset, span = offsets(context, shape, distinct=own)
-    size = whole_span(context, span) if own else span
-    buffer = context.buffer(element, size, "both", "small")
-    chosen = mask(context, shape) if context.chance(0.5) and form != "cas" else None
-    if own:
-        place = address(context, buffer, offset_tensor(offset), span)
-    else:
-        place = access.advance(access.pointer(buffer.name), offset_tensor(offset))
+    place, _ = _atomic_place(context, value, own)
+    chosen = mask(context, value.type.shape) if context.chance(0.5) and form != "cas" else None
     if form == "cas":
         expected = Expr("full", value.type, attrs={"value": 1}, fact=within(1, 1))
         made = access.atomic_cas(place, expected, value)
@@ -177,6 +165,34 @@ def atomic(context: Context) -> bool:
     # What masked-off lanes return is nobody's promise.
     context.bind(made, visible=own and chosen is None)
     return True
+
+
+def _float_atomic(context: Context) -> bool:
+    """A sum of floats that is exact in every order."""
+    value = context.pick(
+        lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan
+    )
+    if value is None:
+        return False
+    count = value.type.size * whole_span(context, 1)
+    total = added(repeated(value.fact, count), PATTERNS["small"].fact(value.type.element))
+    if not fits(total, value.type.element):
+        return False
+    place, buffer = _atomic_place(context, value, own=False)
+    context.buffers[context.buffers.index(buffer)] = replace(buffer, signless=True)
+    chosen = mask(context, value.type.shape) if context.chance(0.5) else None
+    context.bind(access.atomic("add", place, value, chosen), visible=False)
+    return True
+
+
+def _atomic_place(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
+    """Cells of a new buffer: each lane's own, or shared by lanes and programs."""
+    offset, span = offsets(context, value.type.shape, distinct=own)
+    size = whole_span(context, span) if own else span
+    buffer = context.buffer(value.type.element, size, "both", "small")
+    if own:
+        return address(context, buffer, offset_tensor(offset), span), buffer
+    return access.advance(access.pointer(buffer.name), offset_tensor(offset)), buffer
 
 
 # ---- tensor descriptors
