@@ -1,5 +1,6 @@
 # Every target sets up what it needs. Overridable: PYTHON, TORCH, TRITON, VENV, PYTEST_ARGS,
-# TEST_JOBS, BENCH_ARGS and MATRIX_ARGS, for example `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
+# TEST_JOBS, BENCH_ARGS, FUZZ_ARGS and MATRIX_ARGS, for example
+# `make test TRITON=triton==3.6.0 VENV=.venv-3.6`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -21,6 +22,7 @@ PYTEST_ARGS ?=
 TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
 SHARED = -n $(TEST_JOBS) --dist loadfile
 BENCH_ARGS ?=
+FUZZ_ARGS ?= --new --seconds 60 --processes $(TEST_JOBS)
 MATRIX_ARGS ?=
 
 # `make ci` sets the exact version, so that what it tested can be named.
@@ -28,7 +30,7 @@ ifneq ($(filter ci ci-full,$(MAKECMDGOALS)),)
 TRITON := $(NEWEST_TRITON)
 endif
 
-MEMBERS := core interpreter sanitizer profiler tuner cli
+MEMBERS := core interpreter sanitizer profiler tuner fuzz cli
 PYPROJECTS := pyproject.toml $(MEMBERS:%=packages/%/pyproject.toml)
 PY := $(VENV)/bin/python
 TTOOLS := $(VENV)/bin/ttools
@@ -38,7 +40,7 @@ STAMP := $(VENV)/.installed-$(PINS)
 ENGINE_TESTS := $(wildcard tests/core tests/interpreter tests/examples)
 DEMOS := vector_add softmax matmul strided_views liger
 
-.PHONY: help demo test lint typecheck bench docs ci ci-full smoke engine test-gpu clean
+.PHONY: help demo test lint typecheck bench fuzz docs ci ci-full smoke engine test-gpu clean
 
 help: ## Show the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) \
@@ -87,12 +89,16 @@ typecheck: $(STAMP) ## Check types, strictly
 bench: $(STAMP) ## Measure speed against torch and TRITON_INTERPRET=1, and what checking costs
 	@$(PY) benchmarks/run.py $(BENCH_ARGS)
 
+fuzz: $(STAMP) ## Run random kernels and compare them with NumPy
+	@$(PY) -m tools.fuzz $(FUZZ_ARGS)
+
 docs: $(STAMP) ## Build the documentation into site/
 	@mapfile -t tools < <($(PY) tools/requirements.py docs); \
 	  $(PY) -m pip install --quiet --disable-pip-version-check "$${tools[@]}"
 	@$(PY) -m mkdocs build --strict --quiet
 
 ci: lint typecheck test ## Everything a change must pass
+	@$(MAKE) fuzz FUZZ_ARGS='--new --seconds 40 --processes $(TEST_JOBS) --shrink 30 --most 3'
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
 ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python

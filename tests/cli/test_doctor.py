@@ -79,3 +79,15 @@ def test_disabled_backend_says_why(ttools: Run) -> None:
     found = checks(ttools("doctor", "--json", TTOOLS_BACKEND="off"))["triton driver"]
     assert found["status"] == "error"
     assert "TTOOLS_BACKEND=off" in found["detail"] + str(found["help"])
+
+
+def test_the_self_test_says_what_it_ran(ttools: Run) -> None:
+    done = ttools("doctor", "--self-test", "1")
+    assert "random kernels from seed" in done.stdout, done.stderr
+    assert done.returncode == (0 if "no differences from NumPy" in done.stdout else 1)
+
+
+def test_seconds_without_a_self_test_are_refused(ttools: Run) -> None:
+    done = ttools("doctor", "10")
+    assert done.returncode == 2
+    assert "--self-test" in done.stderr

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, stdout, write_json, write_tables
+from ttools.cli.console import require_folder, stderr, stdout, write_json, write_tables
 from ttools.core.environment import Result, examine
+from ttools.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ttools.fuzz.self_test import Outcome
 
 SCHEMA_VERSION = 1
 _STYLES = {"ok": "green", "info": "", "warning": "yellow", "error": "bold red"}
@@ -22,12 +28,28 @@ def doctor_command(
     json: options.JsonOption = False,
     form: options.FormatOption = options.ReportFormat.TEXT,
     output: options.OutputOption = None,
+    self_test: Annotated[
+        bool,
+        typer.Option(
+            "--self-test",
+            help="Run random kernels on this CPU and compare them with NumPy, for SECONDS.",
+        ),
+    ] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Argument(metavar="[SECONDS]", help="Of --self-test, 30 by default.", min=0.1),
+    ] = None,
 ) -> None:
     """Report versions, drivers, devices, caches, and what to do about what is wrong.
 
     The exit status is 1 when something is an error.
     """
     require_folder(output)
+    if seconds is not None and not self_test:
+        raise UsageError(f"{seconds:g}: a number of seconds goes with --self-test")
+    if self_test:
+        _self_test(30.0 if seconds is None else seconds)
+        return
     results = examine()
     if json or form is options.ReportFormat.JSON:
         write_json(_as_json(results), output, stdout())
@@ -52,3 +74,48 @@ def _table(results: Sequence[Result]) -> Table:
             detail.append(f"\nhelp: {result.help}", style="cyan")
         table.add_row(Text(result.status, style=_STYLES[result.status]), result.name, detail)
     return table
+
+
+# ---- the self-test
+
+
+def _self_test(seconds: float) -> None:
+    """Runs random kernels; the exit status is 1 when one does not do as it should."""
+    from ttools.fuzz.self_test import self_test
+
+    # Another machine at another time tries other kernels; the seeds are in the report.
+    first = time.time_ns() // 1_000_000 % 10**9
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True) as progress:
+        task = progress.add_task("starting", total=1.0)
+        outcome = self_test(
+            seconds,
+            first=first,
+            progress=lambda part, so_far: progress.update(
+                task, completed=part, description=f"{so_far.kernels} kernels"
+            ),
+        )
+    _tell(outcome)
+    raise typer.Exit(exit_codes.FINDINGS if outcome.failures else exit_codes.OK)
+
+
+def _tell(outcome: Outcome) -> None:
+    console = stdout()
+    launches = sum(outcome.launches.values())
+    console.print(
+        f"{outcome.kernels} random kernels from seed {outcome.first} on, {launches} launches in "
+        f"{len(outcome.launches)} variants: {len(outcome.failures) or 'no'} "
+        f"{'difference' if len(outcome.failures) == 1 else 'differences'} from NumPy",
+        highlight=False,
+    )
+    if outcome.kernels == 0:
+        console.print("no kernel ended in that time; give it more seconds", highlight=False)
+    for failure, script in zip(outcome.failures, outcome.scripts, strict=True):
+        console.print(f"\n{failure.kind} ({failure.variant}): {failure.message}", markup=False)
+        console.print(f"\n{script}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.failures:
+        console.print(
+            "This is a defect of ttools. Please report the script and what it printed, with the "
+            "output of `ttools doctor`, as an issue of ttools.",
+            highlight=False,
+        )

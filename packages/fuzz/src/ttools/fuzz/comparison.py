@@ -1,0 +1,106 @@
+"""Whether memory after a launch is what it must be, and where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ttools.fuzz.elements import Array
+from ttools.fuzz.program import Buffer
+from ttools.fuzz.rounding import is_nan, ordered
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A buffer that differs.
+
+    Attributes:
+        buffer: its name.
+        indices: elements that differ, counted from the start of what the kernel was given;
+            negative ones, and those past its size, are in the margins.
+        expected: what they must be, as text.
+        actual: what they are.
+        count: how many differ.
+        size: how many elements the kernel was given.
+        untouched: whether nothing was to write there.
+    """
+
+    buffer: str
+    indices: tuple[int, ...]
+    expected: tuple[str, ...]
+    actual: tuple[str, ...]
+    count: int
+    size: int
+    untouched: bool
+
+    def __str__(self) -> str:
+        first = f"{self.buffer}[{self.indices[0]}] is {self.actual[0]}, must be {self.expected[0]}"
+        where = ", where nothing stores" if self.untouched else ""
+        return f"{first}{where}; {self.count} of {self.size} elements differ"
+
+
+def compare(
+    buffers: Mapping[str, Buffer],
+    before: Mapping[str, Array],
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    *,
+    slack: int = 0,
+) -> list[Mismatch]:
+    """The buffers that differ, margins included.
+
+    Args:
+        buffers: by name.
+        before: memory before the launch.
+        expected: what it must be afterwards.
+        actual: what it is.
+        slack: further units in the last place for results that are approximate anyway.
+    """
+    found = []
+    for name, buffer in buffers.items():
+        wrong = _differences(buffer, expected[name], actual[name], slack)
+        if wrong.any():
+            found.append(_mismatch(buffer, before[name], expected[name], actual[name], wrong))
+    return found
+
+
+def _differences(buffer: Buffer, expected: Array, actual: Array, slack: int) -> Array:
+    element = buffer.element
+    if element.kind == "bool":
+        return np.asarray(expected != actual)
+    unsigned = f"uint{element.bits}"
+    wrong = expected.view(unsigned) != actual.view(unsigned)
+    if not element.is_float or not wrong.any():
+        return np.asarray(wrong)
+    wrong &= ~(is_nan(expected, element) & is_nan(actual, element))
+    if buffer.signless or buffer.ulps:
+        wrong &= ~((expected == 0) & (actual == 0))
+    if buffer.ulps:
+        with np.errstate(over="ignore"):
+            distance = np.abs(ordered(expected, element) - ordered(actual, element))
+        known = ~(is_nan(expected, element) | is_nan(actual, element))
+        wrong &= ~(known & (distance <= buffer.ulps + slack))
+    return np.asarray(wrong)
+
+
+def _mismatch(
+    buffer: Buffer, before: Array, expected: Array, actual: Array, wrong: Array
+) -> Mismatch:
+    places = np.flatnonzero(wrong)
+    first = places[:4]
+    if buffer.element.kind == "bool":
+        untouched = bool(np.all(before[places] == expected[places]))
+    else:
+        bits = f"uint{buffer.element.bits}"
+        untouched = bool(np.all(before.view(bits)[places] == expected.view(bits)[places]))
+    return Mismatch(
+        buffer.name,
+        tuple(int(i) - buffer.margin for i in first),
+        tuple(str(expected[i]) for i in first),
+        tuple(str(actual[i]) for i in first),
+        len(places),
+        buffer.size,
+        untouched,
+    )

@@ -1,0 +1,162 @@
+"""Runs a program's kernel on the engine: one front end for all variants, fresh memory for each.
+
+Owns the way between NumPy's memory and torch's tensors. Triton reads a kernel's source from its
+file, so that each gets one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ttools.fuzz.elements import Array
+from ttools.fuzz.program import Buffer, Program
+from ttools.fuzz.text import module_text
+from ttools.fuzz.variants import Variant, environment
+
+#: Checks whose findings are defects of a kernel whatever its data; the others judge numbers that
+#: random kernels make on purpose, such as NaNs and sums that wrap.
+_STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
+
+
+class FindingsError(Exception):
+    """The checks found something in a kernel that has no defect."""
+
+
+class Runner:
+    """A program's kernel, ready to be launched in any variant.
+
+    Args:
+        program: what to run.
+        folder: where its source goes.
+        cpu: what code is made for in variants that name no CPU.
+    """
+
+    def __init__(self, program: Program, folder: Path, cpu: str = "") -> None:
+        self._program = program
+        self._cpu = cpu
+        self._kernel = _imported(program, folder)
+        self._compiled: dict[bool, Any] = {}
+
+    def run(self, variant: Variant, memory: Mapping[str, Array]) -> dict[str, Array]:
+        """Memory after a launch.
+
+        Args:
+            variant: how to run it.
+            memory: what it is before; not changed.
+
+        Raises:
+            FindingsError: the checks complain.
+        """
+        tensors = {name: to_torch(array) for name, array in memory.items()}
+        with environment(variant, self._cpu), _context(variant) as run:
+            self._launch(variant, tensors)
+        if variant.checks:
+            _refuse_findings(run)
+        buffers = self._program.buffers
+        return {b.name: to_numpy(tensors[b.name], b) for b in buffers}
+
+    def launch_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
+        """Memory after a launch with tensors of a device, by whatever driver is active."""
+        tensors = {name: to_torch(array).to(device) for name, array in memory.items()}
+        self._start(tensors, fusion=True)
+        return {b.name: to_numpy(tensors[b.name].cpu(), b) for b in self._program.buffers}
+
+    def run_on(self, device: str, memory: Mapping[str, Array]) -> dict[str, Array]:
+        """Memory after a launch by the engine with tensors of a device."""
+        from ttools.interpreter import interpret
+
+        with interpret():
+            return self.launch_on(device, memory)
+
+    def _launch(self, variant: Variant, tensors: dict[str, Any]) -> None:
+        native = variant.engine == "native"
+        compiled = self._compiled.get(variant.fusion) if native else None
+        if compiled is not None:
+            # The same TTIR under another environment: loaded again, emitted again.
+            compiled.module = compiled.function = compiled._run = None
+        made = self._start(tensors, fusion=variant.fusion)
+        if native and compiled is None:
+            self._compiled[variant.fusion] = made
+
+    def _start(self, tensors: dict[str, Any], *, fusion: bool) -> Any:
+        program = self._program
+        given = [tensors[b.name][b.margin : b.margin + b.size] for b in program.buffers]
+        numbers = [parameter.value for parameter in program.parameters]
+        options = {} if fusion else {"enable_fp_fusion": False}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return self._kernel[program.grid](*given, *numbers, **options)
+
+
+def _context(variant: Variant) -> AbstractContextManager[Any]:
+    from ttools.interpreter import interpret
+
+    if variant.checks:
+        from ttools.sanitizer import sanitize
+
+        return sanitize(checks=variant.checks, threads=variant.threads)
+    return interpret(
+        threads=variant.threads,
+        order=variant.order,
+        schedule=variant.schedule,
+        engine=variant.engine,
+    )
+
+
+def _refuse_findings(run: Any) -> None:
+    found = [f for f in run.findings if f.check in _STRICT and f.severity == "error"]
+    if found:
+        first = found[0]
+        raise FindingsError(f"{first.check}: {first.kind}: {first.message}")
+
+
+def _imported(program: Program, folder: Path) -> Any:
+    name = f"fuzz_{program.seed}_{abs(hash(module_text(program))):x}"
+    path = folder / f"{name}.py"
+    path.write_text(module_text(program))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.kernel
+
+
+def to_torch(array: Array) -> Any:
+    """A tensor of its own memory with the elements of an array."""
+    import torch
+
+    if array.dtype == np.bool_:
+        return torch.tensor(array, device="cpu")
+    bits = torch.tensor(array.view(f"int{array.dtype.itemsize * 8}"), device="cpu")
+    return bits.view(getattr(torch, _TORCH[array.dtype.name]))
+
+
+def to_numpy(tensor: Any, buffer: Buffer) -> Array:
+    """The elements of a tensor."""
+    import torch
+
+    if buffer.element.kind == "bool":
+        raw = tensor.view(torch.uint8).numpy()
+        # A byte that is neither 0 nor 1 is no bool: show it as what it is not.
+        return np.asarray(raw != 0)
+    bits = getattr(torch, f"int{buffer.element.bits}")
+    return np.asarray(tensor.view(bits).numpy()).view(buffer.element.numpy)
+
+
+def _names() -> dict[str, str]:
+    from ttools.fuzz.elements import ELEMENTS
+
+    return {np.dtype(e.numpy).name: e.torch for e in ELEMENTS}
+
+
+_TORCH = _names()
+
+__all__: Sequence[str] = ["FindingsError", "Runner", "to_numpy", "to_torch"]

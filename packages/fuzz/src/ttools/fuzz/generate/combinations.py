@@ -1,0 +1,189 @@
+"""Rules that combine elements: reductions, scans, sorting, histograms, products of matrices."""
+
+from __future__ import annotations
+
+from ttools.fuzz import combining
+from ttools.fuzz.elements import BF16, F16, F32, FP8E4NV, FP8E5, I8, I32, INTEGERS, Element
+from ttools.fuzz.elementwise import binary, cast
+from ttools.fuzz.generate.context import Context, Rule, same_shape
+from ttools.fuzz.generate.loads import loaded
+from ttools.fuzz.generate.moves import moved
+from ttools.fuzz.generate.values import arithmetic_value
+from ttools.fuzz.movement import cat
+from ttools.fuzz.operations import number
+from ttools.fuzz.program import Expr, Type
+
+
+def reduction(context: Context) -> bool:
+    """A reduction of the standard library."""
+    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
+    if x is None:
+        return False
+    element = x.type.element
+    forms = {"sum": 4, "max": 3, "min": 3, "argmax": 2, "argmin": 2, "xor_sum": 2}
+    form = context.weighted(forms)
+    axis: int | None = context.rng.randrange(len(x.type.shape))
+    keep = context.chance(0.3)
+    if element.is_float and (x.fact.nan or not x.fact.exact):
+        return False
+    if form == "xor_sum" and element.is_float:
+        return False
+    if form in ("argmax", "argmin"):
+        if element.bits < 32:
+            x = cast(x, F32 if element.is_float else I32)
+    elif context.chance(0.25):
+        axis = None
+    made = combining.named_reduce(form, x, axis, keep)
+    if made.type.element.is_float and not made.fact.exact:
+        return False
+    context.bind(made)
+    return True
+
+
+def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None:
+    element = x.type.element
+    if name in ("f_or", "f_xor", "f_mul", "f_lin") and element.is_float:
+        return None
+    if name == "f_last":
+        return [x]
+    if element.is_float and (not x.fact.exact or x.fact.nan):
+        return None
+    if combining.COMBINES[name].operands == 1:
+        return [x]
+    others = [context.pick(same_shape(x)), context.pick(same_shape(x))]
+    integers = [
+        v if v is not None and v.type.element in INTEGERS else cast_to_i32(x) for v in others
+    ]
+    if name == "f_three":
+        return [x, integers[0], integers[1]]
+    return [x, integers[0]]
+
+
+def cast_to_i32(x: Expr) -> Expr:
+    """A value of that shape in i32, whatever `x` is."""
+    return cast(binary("gt", x, number(0, x.type.element)), I32)
+
+
+def custom_reduction(context: Context) -> bool:
+    """`tl.reduce` or `tl.associative_scan` with a function of the kernel's own."""
+    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v))
+    if x is None:
+        return False
+    scan = context.chance(0.5)
+    names = [name for name, c in combining.COMBINES.items() if scan or c.commutative]
+    name = context.choose(names)
+    if name == "f_last" and x.fact.approximate:
+        return False
+    args = _combine_operands(context, name, x)
+    if args is None:
+        return False
+    axis = context.rng.randrange(len(x.type.shape))
+    if scan:
+        made = combining.scan(name, args, axis, context.chance(0.4))
+    else:
+        made = combining.reduce(
+            name, args, axis if context.chance(0.8) else None, context.chance(0.3)
+        )
+    facts = [(made.type, made.fact), *made.more]
+    if any(t.element.is_float and not f.exact for t, f in facts) and name != "f_last":
+        return False
+    context.bind(made)
+    return True
+
+
+def cumulative(context: Context) -> bool:
+    """`tl.cumsum`, `tl.cumprod`."""
+    x = context.pick(
+        lambda v: bool(v.type.shape) and arithmetic_value(v) and v.type.element.bits >= 32
+    )
+    if x is None or (x.type.element.is_float and (not x.fact.exact or x.fact.nan)):
+        return False
+    form = "cumsum" if x.type.element.is_float or context.chance(0.7) else "cumprod"
+    axis = context.rng.randrange(len(x.type.shape))
+    made = combining.cumulative(form, x, axis, context.chance(0.4))
+    if made.type.element.is_float and not made.fact.exact:
+        return False
+    context.bind(made)
+    return True
+
+
+def sorting(context: Context) -> bool:
+    """`tl.sort`, of a tile or of two that are put together in any order."""
+    x = context.pick(lambda v: bool(v.type.shape) and arithmetic_value(v) and not v.fact.nan)
+    if x is None or not 2 <= x.type.shape[-1] <= 64:
+        return False
+    if len(x.type.shape) == 1 and context.chance(0.3):
+        alike = x.type
+        other = context.pick(
+            lambda v: v.type == alike and not v.fact.nan and not v.fact.approximate
+        )
+        if other is not None:
+            x = cat(x, other)
+    context.bind(combining.sort(x, context.chance(0.4)))
+    return True
+
+
+def histogram(context: Context) -> bool:
+    """`tl.histogram` of values that are made to lie in its bins."""
+    x = context.pick(lambda v: v.type.element in INTEGERS and len(v.type.shape) == 1)
+    if x is None:
+        return False
+    bins = context.choose((2, 4, 8, 16, 32))
+    inside = binary("and", cast(x, I32), number(bins - 1, I32))
+    context.bind(combining.histogram(inside, bins))
+    return True
+
+
+# ---- dot
+
+_PRECISIONS = ("", "ieee", "tf32", "tf32x3")
+
+
+def product(context: Context) -> bool:
+    """`tl.dot` of small whole numbers, exact in every precision."""
+    element = context.weighted({F16: 4, BF16: 4, F32: 4, I8: 2, FP8E5: 1, FP8E4NV: 1})
+    small = not context.features.gpu and context.chance(0.4)
+    extents = (1, 2, 4, 8, 16) if small else (16, 32)
+    m, n = context.choose(extents), context.choose(extents)
+    k = context.choose(extents) if element.bits > 8 or small else 32
+    a = _matrix(context, element, (m, k))
+    b = _matrix(context, element, (k, n))
+    if a is None or b is None:
+        return False
+    out = element in (F16, FP8E5, FP8E4NV) and context.chance(0.3)
+    result = I32 if element is I8 else F16 if out else F32
+    precision = context.choose(_PRECISIONS) if element is F32 else ""
+    acc = context.pick(lambda v: v.type == Type(result, (m, n)) and v.fact.exact and not v.fact.nan)
+    if acc is not None and context.chance(0.3):
+        acc = None
+    made = combining.dot(a, b, acc, result, precision, out)
+    if result.is_float and not made.fact.exact:
+        return False
+    context.bind(made)
+    return True
+
+
+def _is_small(v: Expr) -> bool:
+    """Whether all elements are whole numbers that every precision of a product holds."""
+    return v.fact.exact and not v.fact.nan and v.fact.size <= 16 and v.fact.grain >= 0
+
+
+def _matrix(context: Context, element: Element, shape: tuple[int, int]) -> Expr | None:
+    """A matrix of small whole numbers: one in scope if it fits, else a new one."""
+    found = context.pick(lambda v: v.type == Type(element, shape) and _is_small(v))
+    if found is not None and context.chance(0.7):
+        return found
+    turned = context.pick(lambda v: v.type == Type(element, shape[::-1]) and _is_small(v))
+    if turned is not None and context.chance(0.5):
+        return moved(context, turned, "T")
+    return loaded(context, element, shape, "small")
+
+
+RULES: dict[Rule, int] = {
+    reduction: 6,
+    custom_reduction: 6,
+    cumulative: 3,
+    sorting: 3,
+    histogram: 2,
+    product: 3,
+}

@@ -1,0 +1,204 @@
+"""What rules make a kernel with: random choices, variables in scope, buffers, parameters.
+
+A rule is a function that takes a `Context`, adds statements to its block, and says whether it
+could. Rules only see variables of the scope, with what is known of their elements.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+from ttools.fuzz.elements import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    FP8E4NV,
+    FP8E5,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Element,
+)
+from ttools.fuzz.facts import Fact
+from ttools.fuzz.operations import number, parameter, var
+from ttools.fuzz.program import (
+    Assign,
+    Buffer,
+    Expr,
+    Helper,
+    Parameter,
+    Role,
+    Shape,
+    Statement,
+    Type,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """Which kernels are made.
+
+    Attributes:
+        gpu: only what Triton 3.6 compiles for an NVIDIA GPU, and what is defined there.
+        in_order_cat: `tl.cat` along an axis, which Triton has from 3.7 on.
+        most_elements: of a tile.
+    """
+
+    gpu: bool = False
+    in_order_cat: bool = False
+    most_elements: int = 512
+
+
+#: Element types and how often tiles have them.
+_WEIGHTS: dict[Element, int] = {
+    F32: 6, F16: 4, BF16: 4, F64: 2, FP8E5: 2, FP8E4NV: 2,
+    I32: 6, I64: 3, I16: 3, I8: 4, U8: 3, U16: 2, U32: 2, U64: 2, I1: 2,
+}  # fmt: skip
+
+
+class Context:
+    """A kernel that is being made."""
+
+    def __init__(self, rng: random.Random, features: Features) -> None:
+        self.rng = rng
+        self.features = features
+        self.grid: Shape = (1,)
+        self.buffers: list[Buffer] = []
+        self.parameters: list[Parameter] = []
+        self.helpers: list[Helper] = []
+        self.block: list[Statement] = []
+        self.scope: list[Expr] = []
+        self.program: Expr | None = None
+        self.depth = 0
+        self._names: dict[str, int] = {}
+
+    # ---- chance
+
+    def chance(self, probability: float) -> bool:
+        """True so often."""
+        return self.rng.random() < probability
+
+    def choose(self, items: Sequence[T]) -> T:
+        """One of them."""
+        return items[self.rng.randrange(len(items))]
+
+    def weighted(self, items: dict[T, int]) -> T:
+        """One of them, by weight."""
+        return self.rng.choices(list(items), list(items.values()))[0]
+
+    def element(self, *, arithmetic: bool = False) -> Element:
+        """An element type."""
+        while True:
+            found = self.weighted(_WEIGHTS)
+            if not (arithmetic and (found is I1 or (found.is_float and found.bits == 8))):
+                return found
+
+    def shape(self, *, rank: int | None = None) -> Shape:
+        """A shape of powers of two."""
+        if rank is None:
+            rank = self.weighted({1: 10, 2: 10, 3: 4, 4: 2, 5: 1})
+        most = self.weighted({2: 1, 16: 3, 64: 6, 256: 4, self.features.most_elements: 1})
+        extents = []
+        left = most
+        for _ in range(rank):
+            extent = 2 ** self.rng.randint(0, max(0, left.bit_length() - 1))
+            if rank > 1 and extent > 8 and self.chance(0.5):
+                extent = 8
+            extents.append(extent)
+            left //= extent
+        if rank == 1 and extents[0] < 8 and self.chance(0.6):
+            extents[0] = self.choose((16, 32, 64))
+        self.rng.shuffle(extents)
+        return tuple(extents)
+
+    # ---- names, statements, variables
+
+    def fresh(self, prefix: str = "v") -> str:
+        """A name that nothing has."""
+        count = self._names[prefix] = self._names.get(prefix, 0) + 1
+        return f"{prefix}{count}"
+
+    def add(self, statement: Statement) -> None:
+        """Adds to the block."""
+        self.block.append(statement)
+
+    def bind(self, value: Expr, *, visible: bool = True) -> list[Expr]:
+        """Assigns a value, or several, to new variables."""
+        results = [(value.type, value.fact), *value.more]
+        made = [var(self.fresh(), type_, fact) for type_, fact in results]
+        self.add(Assign(tuple(v.attrs["name"] for v in made), value))
+        if visible:
+            self.scope += made
+        return made
+
+    def pick(self, accepts: Callable[[Expr], bool] = lambda _: True) -> Expr | None:
+        """A variable, later ones more often."""
+        found = [v for v in self.scope if v.type.element.kind != "pointer" and accepts(v)]
+        if not found:
+            return None
+        place = max(self.rng.randrange(len(found)), self.rng.randrange(len(found)))
+        return found[place]
+
+    @contextmanager
+    def nested(self, hidden: Sequence[Expr] = ()) -> Iterator[list[Statement]]:
+        """A block of its own, whose variables are gone after it."""
+        block, scope = self.block, self.scope
+        self.block, self.depth = [], self.depth + 1
+        self.scope = [v for v in scope if v not in hidden]
+        try:
+            yield self.block
+        finally:
+            self.block, self.scope, self.depth = block, scope, self.depth - 1
+
+    # ---- what kernels take
+
+    def buffer(
+        self, element: Element, size: int, role: Role, data: str, fact: Fact | None = None
+    ) -> Buffer:
+        """A new buffer."""
+        name = self.fresh({"in": "in", "out": "out", "both": "io"}[role])
+        # Triton specialises on addresses divisible by 16.
+        margin = self.weighted({64: 8, 16: 2, 3: 2})
+        made = Buffer(name, element, max(size, 1), role, data, self.rng.randrange(97), margin)
+        if fact is not None:
+            made = replace(made, ulps=fact.ulps, signless=fact.signless)
+        self.buffers.append(made)
+        return made
+
+    def bound(self, value: int) -> Expr:
+        """A number as a constant, as a compile-time constant, or passed at run time."""
+        form = self.weighted({"number": 4, "constexpr": 2, "argument": 4})
+        if form == "number" or len(self.parameters) >= 5 or self.depth > 8:
+            return number(value, I32)
+        for known in self.parameters:
+            if known.value == value and self.chance(0.7):
+                return parameter(known.name, value)
+        name = self.fresh("N" if form == "constexpr" else "n")
+        self.parameters.append(Parameter(name, value, form == "constexpr"))
+        return parameter(name, value)
+
+
+Rule: TypeAlias = Callable[[Context], bool]
+
+
+def same_shape(a: Expr) -> Callable[[Expr], bool]:
+    """Accepts variables of the shape of `a`."""
+    return lambda v: v.type.shape == a.type.shape
+
+
+def typed(type_: Type) -> Callable[[Expr], bool]:
+    """Accepts variables of the type."""
+    return lambda v: v.type == type_

@@ -1,0 +1,320 @@
+"""Rules with blocks of their own: loops, branches, calls."""
+
+from __future__ import annotations
+
+from ttools.fuzz import access
+from ttools.fuzz.elements import I1, I32, INTEGERS, Element
+from ttools.fuzz.elementwise import binary, cast
+from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
+from ttools.fuzz.generate import combinations, loads, moves, values
+from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.places import address, offsets, whole_span
+from ttools.fuzz.memory import PATTERNS
+from ttools.fuzz.operations import number, parameter, var
+from ttools.fuzz.program import (
+    Assign,
+    Expr,
+    For,
+    Helper,
+    If,
+    Parameter,
+    Type,
+    While,
+)
+
+_INSIDE: dict[Rule, int] = {**values.RULES, **combinations.RULES, **moves.RULES}
+_INSIDE_LOADING: dict[Rule, int] = {**_INSIDE, loads.load: 4}
+
+
+def _fill(context: Context, count: int, rules: dict[Rule, int]) -> None:
+    for _ in range(count):
+        context.weighted(rules)(context)
+
+
+def _known_to_all(element: Element) -> Fact | None:
+    return whole(element) if not element.is_float else None
+
+
+def _carried(context: Context, turns: int) -> tuple[Expr, Expr] | None:
+    """A variable that a loop changes: as it is before the loop, and as it is ever after."""
+    start = context.pick(lambda v: not v.fact.approximate and v.type.element is not I1)
+    if start is None:
+        return None
+    element = start.type.element
+    fact = _known_to_all(element)
+    if fact is None:
+        # Sums of floats stay exact: `turns` terms of what is known of one.
+        fact = repeated(start.fact, turns + 1) if start.fact.exact else start.fact
+        fact = either(fact, start.fact)
+        if start.fact.exact and not fits(fact, element):
+            fact = start.fact
+    name = context.fresh("c")
+    context.add(Assign((name,), start))
+    return start, var(name, start.type, fact)
+
+
+def _update(context: Context, start: Expr, carried: Expr, turn: Expr | None) -> Expr:
+    """What a turn makes of a carried variable."""
+    element = carried.type.element
+    if element in INTEGERS:
+        return _integer_update(context, carried, turn)
+    exact = start.fact.exact and carried.fact.size > start.fact.size
+    if exact and context.chance(0.7):
+        term = context.pick(
+            lambda v: v.type == start.type and v.fact.implies(start.fact) and not v.fact.nan
+        )
+        return binary("add", carried, start if term is None else term)
+    form = context.choose(("flip", "permute", "reshape", "maximum"))
+    made = moves.moved(context, carried, form) if form != "maximum" else None
+    if made is None or made.type != carried.type:
+        if element.bits == 8:
+            return carried
+        return binary("maximum", carried, start)
+    return made
+
+
+def _integer_update(context: Context, carried: Expr, turn: Expr | None) -> Expr:
+    element = carried.type.element
+    form = context.choose(("combine", "combine", "turn", "flip", "permute"))
+    if form in ("flip", "permute"):
+        made = moves.moved(context, carried, form)
+        if made is not None and made.type == carried.type:
+            return made
+    if form == "turn" and turn is not None and element is I32:
+        return binary("add", binary("mul", carried, number(3, I32)), turn)
+    other = context.pick(
+        lambda v: v.type.element in INTEGERS and v.type.shape in ((), carried.type.shape)
+    )
+    op = context.choose(("add", "sub", "xor", "mul", "maximum", "minimum", "and", "or"))
+    made = binary(op, carried, number(5, element) if other is None else other)
+    return cast(made, element)
+
+
+def loop(context: Context) -> bool:
+    """A `for` loop with carried tiles, at times of a negative step, static, or of no turn."""
+    if context.depth > 2:
+        return False
+    turns, start, stop, step = _bounds(context)
+    static = context.chance(0.25)
+    backwards = not static and not turns and step < 0
+    turns = 0 if backwards else len(range(start, stop, step))
+    made = [_carried(context, turns) for _ in range(context.choose((1, 1, 2, 3)))]
+    carried = [pair for pair in made if pair is not None]
+    if not carried:
+        return False
+    name = context.fresh("i")
+    turn = var(name, Type(I32), within(min(start, stop), max(start, stop)))
+    if static:
+        ends = (number(start, I32), number(stop, I32), number(step, I32))
+    elif backwards:
+        ends = (_argument(context, start), _argument(context, stop), _argument(context, step))
+    else:
+        ends = (context.bound(start), context.bound(stop), _step(context, step))
+    floats = [inner for _, inner in carried if inner.type.element.is_float]
+    pointer = _carried_pointer(context, turns) if context.chance(0.3) and not static else None
+    with context.nested() as body:
+        visible = [inner for _, inner in carried if inner not in floats]
+        context.scope += visible if static else [*visible, turn]
+        if pointer is not None:
+            _load_and_advance(context, *pointer)
+        _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
+        for outer, inner in carried:
+            targets = (inner.attrs["name"],)
+            changed = _update(context, outer, inner, turn)
+            context.add(Assign(targets, changed))
+        if context.chance(0.2) and context.depth < 3:
+            _branch_in(context, visible)
+    context.add(For(name, ends, tuple(body), static))
+    context.scope += [inner for _, inner in carried]
+    return True
+
+
+def _branch_in(context: Context, visible: list[Expr]) -> None:
+    """A branch at a loop's end that changes a carried integer."""
+    if not visible:
+        return
+    inner = context.choose(visible)
+    if inner.type.element not in INTEGERS:
+        return
+    with context.nested() as then:
+        changed = cast(binary("xor", inner, number(1, inner.type.element)), inner.type.element)
+        context.add(Assign((inner.attrs["name"],), changed))
+    context.add(If(_condition(context), tuple(then)))
+
+
+def _bounds(context: Context) -> tuple[int, int, int, int]:
+    """Turns, start, stop and step of a loop."""
+    form = context.weighted({"up": 8, "none": 1, "down": 2, "backwards": 1})
+    if form == "none":
+        return 0, 3, context.choose((3, 0)), 1
+    if form == "backwards":
+        return 0, context.choose((5, 40)), -3, context.choose((-1, -2))
+    turns, step = context.rng.randint(1, 5), context.choose((1, 1, 2, 3))
+    start = context.choose((0, 0, 1, -2))
+    if form == "up":
+        return turns, start, start + (turns - 1) * step + 1, step
+    return turns, start + turns * step, start, -step
+
+
+def _step(context: Context, step: int) -> Expr:
+    # A negative step that is known only at run time is another thing, see `oracle`.
+    return context.bound(step) if step > 0 else number(step, I32)
+
+
+def _argument(context: Context, value: int) -> Expr:
+    name = context.fresh("n")
+    context.parameters.append(Parameter(name, value))
+    return parameter(name, value)
+
+
+def _carried_pointer(context: Context, turns: int) -> tuple[Expr, int, str] | None:
+    """Pointers that a loop moves on: their variable, by how much, and the pattern behind them."""
+    if len(context.buffers) > 14:
+        return None
+    known = context.pick(lambda v: bool(v.type.shape))
+    shape = context.shape() if known is None else known.type.shape
+    element = context.element()
+    offset, span = offsets(context, shape, distinct=False)
+    stride = context.choose((1, span, 2))
+    total = span + stride * max(turns, 1)
+    data = context.choose(("small", "ramp"))
+    buffer = context.buffer(element, whole_span(context, total), "in", data)
+    start = address(context, buffer, loads.offset_tensor(offset), total)
+    name = context.fresh("p")
+    context.add(Assign((name,), start))
+    return var(name, start.type, Fact()), stride, data
+
+
+def _load_and_advance(context: Context, pointer: Expr, stride: int, data: str) -> None:
+    buffer = next(b for b in context.buffers if b.name == pointer.type.buffer)
+    fact = PATTERNS[data].fact(buffer.element)
+    context.bind(access.load(pointer, Type(buffer.element, pointer.type.shape), fact))
+    moved = access.advance(pointer, number(stride, I32))
+    context.add(Assign((pointer.attrs["name"],), moved))
+
+
+def endless_looking(context: Context) -> bool:
+    """A `while` loop that counts, with carried integers."""
+    if context.depth > 2:
+        return False
+    made = _carried(context, 0)
+    if made is None or made[0].type.element not in INTEGERS:
+        return False
+    start, carried = made
+    counter = var(context.fresh("w"), Type(I32), whole(I32))
+    context.add(Assign((counter.attrs["name"],), number(0, I32)))
+    limit = context.bound(context.rng.randint(0, 5))
+    with context.nested() as body:
+        context.scope += [carried, counter]
+        _fill(context, context.rng.randint(0, 2), _INSIDE)
+        context.add(Assign((carried.attrs["name"],), _update(context, start, carried, counter)))
+        more = binary("add", counter, number(1, I32))
+        context.add(Assign((counter.attrs["name"],), more))
+    context.add(While(binary("lt", counter, limit), tuple(body)))
+    context.scope += [carried]
+    return True
+
+
+# ---- branches
+
+
+def _condition(context: Context) -> Expr:
+    scalar = context.pick(lambda v: v.type.element in INTEGERS and not v.type.shape)
+    if scalar is not None and context.chance(0.5):
+        bit = binary("and", scalar, number(1, scalar.type.element))
+        return binary("eq", bit, number(context.choose((0, 1)), scalar.type.element))
+    if context.program is not None and context.chance(0.7):
+        bit = binary("and", context.program, number(1, I32))
+        return binary("eq", bit, number(0, I32))
+    value = context.rng.randint(0, 20)
+    return binary("gt", _argument_or_known(context, value), number(context.choose((5, 15)), I32))
+
+
+def _argument_or_known(context: Context, value: int) -> Expr:
+    for known in context.parameters:
+        if not known.constexpr and known.value not in (0, 1):
+            return parameter(known.name, known.value)
+    return _argument(context, value if value not in (0, 1) else 2)
+
+
+def branch(context: Context) -> bool:
+    """A branch on a scalar whose sides give a tile different values."""
+    if context.depth > 2:
+        return False
+    start = context.pick(lambda v: v.type.element.kind != "pointer")
+    if start is None:
+        return False
+    condition = _condition(context)
+    name = context.fresh("r")
+    context.add(Assign((name,), start))
+    facts, blocks = [start.fact], []
+    for _ in range(context.choose((1, 2))):
+        with context.nested() as block:
+            _fill(context, context.rng.randint(1, 3), _INSIDE_LOADING)
+            if context.chance(0.2):
+                branch(context)
+            side = context.pick(lambda v: v.type == start.type) or start
+            context.add(Assign((name,), side))
+            facts.append(side.fact)
+        blocks.append(tuple(block))
+    fact = facts[0]
+    for other in facts[1:]:
+        fact = either(fact, other)
+    context.add(If(condition, blocks[0], blocks[1] if len(blocks) > 1 else ()))
+    context.scope.append(var(name, start.type, fact))
+    return True
+
+
+# ---- calls
+
+
+def call(context: Context) -> bool:
+    """A call of a function that the kernel has for itself."""
+    if context.depth > 1 or len(context.helpers) > 2:
+        return False
+    noinline = context.chance(0.25)
+    args = []
+    for _ in range(context.choose((1, 2, 3))):
+        found = context.pick(
+            lambda v: not noinline or (v.type.element in INTEGERS and not v.type.shape)
+        )
+        if found is not None:
+            args.append(found)
+    if not args:
+        return False
+    names = [context.fresh("a") for _ in args]
+    inner = [var(n, a.type, a.fact) for n, a in zip(names, args, strict=True)]
+    with context.nested() as body:
+        outside, program = context.scope, context.program
+        context.scope, context.program = list(inner), None
+        parameters, context.depth = len(context.parameters), 9
+        _fill(context, context.rng.randint(1, 4), _PURE)
+        results = _results(context, inner)
+        del context.parameters[parameters:]
+        context.scope, context.program, context.depth = outside, program, 1
+    helper = Helper(
+        context.fresh("helper"),
+        tuple((n, a.type) for n, a in zip(names, args, strict=True)),
+        tuple(body),
+        tuple(results),
+        noinline,
+    )
+    context.helpers.append(helper)
+    types = [(r.type, r.fact) for r in results]
+    attrs = {"name": helper.name}
+    made = Expr("call", types[0][0], tuple(args), attrs, types[0][1], tuple(types[1:]))
+    context.bind(made)
+    return True
+
+
+_PURE: dict[Rule, int] = {
+    rule: weight for rule, weight in _INSIDE.items() if rule is not combinations.product
+}
+
+
+def _results(context: Context, inner: list[Expr]) -> list[Expr]:
+    made = [v for v in context.scope if v not in inner] or inner
+    return made[-context.choose((1, 2)) :]
+
+
+RULES: dict[Rule, int] = {loop: 5, endless_looking: 4, branch: 4, call: 3}

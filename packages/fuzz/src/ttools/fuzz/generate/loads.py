@@ -1,0 +1,254 @@
+"""Rules for memory: loads, stores, atomics, tensor descriptors, updates in place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ttools.fuzz import access
+from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
+from ttools.fuzz.elementwise import binary, cast, cast_fact
+from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
+from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.generate.places import address, mask, offsets, whole_span
+from ttools.fuzz.generate.values import castable
+from ttools.fuzz.memory import PATTERNS
+from ttools.fuzz.movement import broadcast_to
+from ttools.fuzz.operations import number
+from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
+
+
+def _pattern(context: Context, element: Element) -> str:
+    if element.is_float:
+        if element.bits == 8:
+            return context.weighted({"small": 4, "ramp": 3, "bits": 2})
+        return context.weighted({"small": 5, "ramp": 3, "fraction": 3, "bits": 2, "special": 1})
+    return context.weighted({"small": 4, "ramp": 4, "bits": 4, "special": 2})
+
+
+def loaded(context: Context, element: Element, shape: Shape, data: str = "") -> Expr:
+    """A new tile from a new buffer."""
+    data = data or _pattern(context, element)
+    offset, span = offsets(context, shape, distinct=False)
+    buffer = context.buffer(element, whole_span(context, span), "in", data)
+    place = address(context, buffer, offset, span)
+    fact = PATTERNS[data].fact(element)
+    type_ = Type(element, shape)
+    if not context.chance(0.6):
+        return context.bind(access.load(place, type_, fact))[0]
+    other = _other(context, element, type_)
+    return context.bind(access.load(place, type_, fact, mask(context, shape), other))[0]
+
+
+def _other(context: Context, element: Element, type_: Type) -> Expr:
+    known = context.pick(lambda v: v.type == type_ and not v.fact.approximate)
+    if known is not None and context.chance(0.3):
+        return known
+    if element.is_float and (element.bits == 8 or context.chance(0.5)):
+        return number(context.choose((0.0, 1.0, 0.5, -2.0)), element)
+    if element is I1:
+        return number(context.choose((0, 1)), element)
+    return number(context.choose((0, 1, 3, 7)), element)
+
+
+def load(context: Context) -> bool:
+    """A load of a tile or a scalar."""
+    if len(context.buffers) > 14:
+        return False
+    shape = () if context.chance(0.1) else context.shape()
+    known = context.pick(lambda v: bool(v.type.shape))
+    if known is not None and context.chance(0.5):
+        shape = known.type.shape
+    loaded(context, context.element(), shape)
+    return True
+
+
+def store(context: Context, value: Expr) -> None:
+    """A store to a new buffer of everything, or of what a mask leaves, of a value."""
+    target = value.type.element
+    if context.chance(0.35):
+        wanted = context.element()
+        ready = castable(context, value, wanted)
+        if ready is not None and not (wanted in FP8 and value.fact.approximate):
+            target = wanted
+            if context.chance(0.5) or wanted is I1:
+                value = cast(ready, wanted)
+    offset, span = offsets(context, value.type.shape, distinct=True)
+    fact = cast_fact(value.fact, value.type.element, target)
+    data = context.choose(("ramp", "bits"))
+    buffer = context.buffer(target, whole_span(context, span), "out", data, fact)
+    chosen = mask(context, value.type.shape) if context.chance(0.6) else None
+    context.add(Store(address(context, buffer, offset, span), value, chosen))
+
+
+def early_store(context: Context) -> bool:
+    """A store in the middle of the kernel."""
+    value = context.pick()
+    if value is None or len(context.buffers) > 16:
+        return False
+    store(context, value)
+    return True
+
+
+def repeated_store(context: Context) -> bool:
+    """A store of lanes to one place, all of one value."""
+    value = context.pick(lambda v: 1 in v.type.shape or not v.type.shape)
+    if value is None or value.fact.approximate:
+        return False
+    shape = tuple(context.choose((2, 4)) if n == 1 else n for n in value.type.shape) or (4,)
+    if Type(I32, shape).size > context.features.most_elements:
+        return False
+    offset, span = offsets(context, value.type.shape, distinct=True)
+    buffer = context.buffer(
+        value.type.element, whole_span(context, span), "out", "ramp", value.fact
+    )
+    place = address(context, buffer, broadcast_to(offset_tensor(offset), shape), span)
+    context.add(Store(place, broadcast_to(value, shape)))
+    return True
+
+
+def offset_tensor(offset: Expr) -> Expr:
+    """A number as a scalar of the kernel."""
+    if offset.op != "number":
+        return offset
+    value = offset.attrs["value"]
+    return Expr("full", Type(I32), attrs={"value": value}, fact=within(value, value))
+
+
+def in_place(context: Context) -> bool:
+    """A load, a store to the same elements by other lanes, and a load of what was stored."""
+    if context.features.gpu or len(context.buffers) > 14:
+        return False
+    element, shape = context.element(), context.shape(rank=context.choose((1, 2)))
+    first, first_span = offsets(context, shape, distinct=False)
+    second, second_span = offsets(context, shape, distinct=True)
+    third, third_span = offsets(context, shape, distinct=False)
+    span = max(first_span, second_span, third_span)
+    buffer = context.buffer(element, whole_span(context, span), "both", "ramp")
+    fact, type_ = PATTERNS["ramp"].fact(element), Type(element, shape)
+    value = context.bind(access.load(address(context, buffer, first, span), type_, fact))[0]
+    stored, known = value, fact
+    if context.chance(0.5) and element in INTEGERS:
+        stored = binary("add", value, number(3, element))
+        known = whole(element)
+    chosen = mask(context, shape) if context.chance(0.5) else None
+    context.add(Store(address(context, buffer, second, span), stored, chosen))
+    place = address(context, buffer, third, span)
+    context.bind(access.load(place, type_, either(fact, known)))
+    return True
+
+
+# ---- atomics
+
+_ATOMIC_INTEGERS = (I32, I64, U32, U64)
+_ATOMIC_FLOATS = (F32, F16, BF16)
+
+
+def atomic(context: Context) -> bool:
+    """An atomic operation whose effect no order changes."""
+    if len(context.buffers) > 16:
+        return False
+    if context.chance(0.25):
+        return _float_atomic(context)
+    forms = {"add": 3, "max": 2, "min": 2, "and": 1, "or": 1, "xor": 1, "xchg": 1, "cas": 1}
+    form = context.weighted(forms)
+    value = context.pick(lambda v: v.type.element in _ATOMIC_INTEGERS)
+    if value is None:
+        return False
+    own = form in ("xchg", "cas") or context.chance(0.4)
+    place, _ = _atomic_place(context, value, own)
+    chosen = mask(context, value.type.shape) if context.chance(0.5) and form != "cas" else None
+    if form == "cas":
+        expected = Expr("full", value.type, attrs={"value": 1}, fact=within(1, 1))
+        made = access.atomic_cas(place, expected, value)
+    else:
+        made = access.atomic(form, place, value, chosen)
+    # What masked-off lanes return is nobody's promise.
+    context.bind(made, visible=own and chosen is None)
+    return True
+
+
+def _float_atomic(context: Context) -> bool:
+    """A sum of floats that is exact in every order."""
+    value = context.pick(
+        lambda v: v.type.element in _ATOMIC_FLOATS and v.fact.exact and not v.fact.nan
+    )
+    if value is None:
+        return False
+    count = value.type.size * whole_span(context, 1)
+    total = added(repeated(value.fact, count), PATTERNS["small"].fact(value.type.element))
+    if not fits(total, value.type.element):
+        return False
+    place, buffer = _atomic_place(context, value, own=False)
+    context.buffers[context.buffers.index(buffer)] = replace(buffer, signless=True)
+    chosen = mask(context, value.type.shape) if context.chance(0.5) else None
+    context.bind(access.atomic("add", place, value, chosen), visible=False)
+    return True
+
+
+def _atomic_place(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
+    """Cells of a new buffer: each lane's own, or shared by lanes and programs."""
+    offset, span = offsets(context, value.type.shape, distinct=own)
+    size = whole_span(context, span) if own else span
+    buffer = context.buffer(value.type.element, size, "both", "small")
+    if own:
+        return address(context, buffer, offset_tensor(offset), span), buffer
+    return access.advance(access.pointer(buffer.name), offset_tensor(offset)), buffer
+
+
+# ---- tensor descriptors
+
+
+def descriptor(context: Context) -> bool:
+    """A block of a matrix through a tensor descriptor, also beyond the matrix's edge."""
+    if len(context.buffers) > 14:
+        return False
+    element = context.element(arithmetic=True)
+    if context.chance(0.15):
+        element = context.choose(FP8)
+    least = max(1, 16 * 8 // element.bits)
+    block = (context.choose((1, 2, 4, 8)), least * context.choose((1, 2)))
+    rows, columns = context.rng.randint(1, 2 * block[0]), context.rng.randint(1, 2 * block[1])
+    pitch = -(-columns // least) * least + least * context.choose((0, 1))
+    offset = (context.rng.randint(0, block[0]), least * context.choose((0, 0, 1)))
+    data = _pattern(context, element)
+    fact = PATTERNS[data].fact(element)
+    size = rows * pitch
+    known = context.pick(lambda v: v.type == Type(element, block))
+    if known is None and context.chance(0.4):
+        known = loaded(context, element, block)
+    if known is not None and context.chance(0.8):
+        place = _aligned(context, element, size, "out", "ramp", known.fact)
+        base = address(context, place, number(0, I32), size)
+        context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
+        return True
+    place = _aligned(context, element, size, "in", data)
+    base = address(context, place, number(0, I32), size)
+    made = access.descriptor_load(
+        base, Type(element, block), (rows, columns), (pitch, 1), offset, fact
+    )
+    context.bind(made)
+    return True
+
+
+def _aligned(
+    context: Context,
+    element: Element,
+    size: int,
+    role: Role,
+    data: str,
+    fact: Fact | None = None,
+) -> Buffer:
+    """A buffer at an address that a descriptor may have, a multiple of 16 bytes."""
+    made = context.buffer(element, whole_span(context, size), role, data, fact)
+    context.buffers[-1] = replace(made, margin=64)
+    return context.buffers[-1]
+
+
+RULES: dict[Rule, int] = {
+    load: 8,
+    early_store: 3,
+    repeated_store: 1,
+    in_place: 2,
+    atomic: 3,
+    descriptor: 3,
+}

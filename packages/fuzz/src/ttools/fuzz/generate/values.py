@@ -1,0 +1,316 @@
+"""Rules that compute: arithmetic, comparisons, selection, casts, functions, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.fuzz import elementwise
+from ttools.fuzz.elements import (
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    FP8,
+    I1,
+    INTEGERS,
+    Element,
+    promoted,
+)
+from ttools.fuzz.elementwise import binary, cast, unary, where
+from ttools.fuzz.generate.context import Context, Rule
+from ttools.fuzz.movement import pair
+from ttools.fuzz.operations import common_shape, number
+from ttools.fuzz.program import Expr, Type
+
+
+def _computable(v: Expr) -> bool:
+    element = v.type.element
+    return not v.fact.approximate and element not in FP8
+
+
+def arithmetic_value(v: Expr) -> bool:
+    """Whether values can be computed with."""
+    return _computable(v) and v.type.element is not I1
+
+
+def _broadcasts(a: Expr, v: Expr) -> bool:
+    x, y = a.type.shape, v.type.shape
+    if not y:
+        return True
+    return len(x) == len(y) and all(m in (1, n) or n == 1 for n, m in zip(x, y, strict=True))
+
+
+def _constant(context: Context, element: Element, *, positive: bool = False) -> Expr:
+    if element.is_float:
+        return number(
+            context.choose((0.5, 1.0, 2.0, 3.0, 7.0, 0.25))
+            * (1 if positive or context.chance(0.7) else -1),
+            element,
+        )
+    choices = [1, 2, 3, 5, 7, 31, 100]
+    if element.kind == "signed" and not positive:
+        choices += [-1, -3, -100]
+    return number(context.choose(choices), element)
+
+
+def operands(
+    context: Context, accepts: Callable[[Expr], bool] = arithmetic_value
+) -> tuple[Expr, Expr] | None:
+    """Two values that can be combined; the second may be a number."""
+    a = context.pick(accepts)
+    if a is None:
+        return None
+    if context.chance(0.3):
+        b: Expr | None = _constant(context, a.type.element)
+    else:
+        first = a
+        b = context.pick(lambda v: accepts(v) and _broadcasts(first, v))
+    if b is None or a.type.size * b.type.size > 2**16:
+        return None
+    result = common_shape(a.type, b.type)
+    if Type(a.type.element, result).size > context.features.most_elements:
+        return None
+    if b.op != "number" and context.chance(0.5):
+        a, b = b, a
+    return a, b
+
+
+def arithmetic(context: Context) -> bool:
+    """A sum, difference or product, of floats whose rounding is certain."""
+    found = operands(context)
+    if found is None:
+        return False
+    a, b = found
+    op = context.weighted({"add": 3, "sub": 2, "mul": 2})
+    made = binary(op, a, b)
+    if made.type.element.is_float and not made.fact.exact:
+        if op == "mul" and context.chance(0.5):
+            return False
+        if op != "mul" and (a.fact.product or b.fact.product):
+            return False
+    context.bind(made)
+    return True
+
+
+def bitwise(context: Context) -> bool:
+    """And, or, xor, not."""
+    found = operands(context, lambda v: v.type.element in INTEGERS)
+    if context.chance(0.25):
+        found = operands(context, lambda v: v.type.element is I1)
+        if found is not None and found[1].op == "number":
+            return False
+    if found is None:
+        return False
+    a, b = found
+    if context.chance(0.15):
+        context.bind(unary("invert", a))
+    else:
+        context.bind(binary(context.choose(elementwise.BITWISE), a, b))
+    return True
+
+
+def shift(context: Context) -> bool:
+    """Shifts, also by the width and more."""
+    a = context.pick(lambda v: v.type.element in INTEGERS)
+    if a is None:
+        return False
+    op = context.choose(("shl", "shr"))
+    b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
+    if b is None or context.chance(0.5):
+        amount: Expr = number(context.rng.randrange(a.type.element.bits), a.type.element)
+    else:
+        # Amounts of the width and more are defined, but not on every path of a 64-bit GPU shift.
+        most = a.type.element.bits * (1 if a.type.element.bits == 64 else 2)
+        amount = binary("and", b, number(min(most, 128) - 1, a.type.element))
+    context.bind(binary(op, a, amount))
+    return True
+
+
+def division(context: Context) -> bool:
+    """Truncated division and remainder, of divisors that are not zero."""
+    found = operands(context, lambda v: v.type.element in INTEGERS)
+    if found is None:
+        return False
+    a, b = found
+    if a.type.element.kind != b.type.element.kind:
+        return False
+    if b.op != "number":
+        b = binary("or", b, number(1, b.type.element))
+    elif not b.attrs["value"]:
+        return False
+    element = promoted(a.type.element, b.type.element)
+    if element.kind == "signed" and (b.op != "number" or b.attrs["value"] == -1):
+        # The least value divided by -1 is not defined.
+        b = (
+            binary("and", b, number(element.high if element.bits < 64 else 2**31 - 1, element))
+            if b.op != "number"
+            else number(3, element)
+        )
+        if b.op != "number":
+            b = binary("or", b, number(1, element))
+    context.bind(binary(context.choose(("quotient", "remainder")), a, b))
+    return True
+
+
+def extremes(context: Context) -> bool:
+    """`minimum`, `maximum`, `abs`, `clamp`, negation."""
+    form = context.weighted({"two": 5, "abs": 2, "neg": 2, "clamp": 2, "floor": 4})
+    a = context.pick(arithmetic_value)
+    if a is None:
+        return False
+    element = a.type.element
+    if form == "two":
+        found = operands(context)
+        if found is None:
+            return False
+        context.bind(binary(context.choose(("minimum", "maximum")), *found))
+    elif form == "clamp":
+        if element is not F32 or a.fact.nan:
+            return False
+        context.bind(elementwise.clamp(a, number(-2.0, F32), number(3.0, F32)))
+    elif form == "floor":
+        if element not in (F32, F64) or a.fact.nan or not a.fact.exact:
+            return False
+        context.bind(unary(context.choose(("floor", "ceil")), a))
+    elif form == "neg" and element.kind == "unsigned":
+        return False
+    else:
+        context.bind(unary(form, a))
+    return True
+
+
+def comparison(context: Context) -> bool:
+    """A comparison."""
+    found = operands(context)
+    if found is None:
+        return False
+    context.bind(binary(context.choose(elementwise.COMPARISONS), *found))
+    return True
+
+
+def selection(context: Context) -> bool:
+    """`tl.where`."""
+    a = context.pick()
+    if a is None:
+        return False
+    b = context.pick(lambda v: v.type.element is a.type.element and _broadcasts(a, v))
+    if b is None:
+        return False
+    both = Expr("", Type(a.type.element, common_shape(a.type, b.type)))
+    condition = context.pick(lambda v: v.type.element is I1 and _broadcasts(both, v))
+    if condition is None or context.chance(0.3):
+        judged = context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v))
+        if judged is None:
+            return False
+        limit = _constant(context, judged.type.element)
+        condition = binary(context.choose(elementwise.COMPARISONS), judged, limit)
+    shape = common_shape(both.type, condition.type)
+    if Type(I1, shape).size > context.features.most_elements:
+        return False
+    context.bind(where(condition, a, b))
+    return True
+
+
+def castable(context: Context, x: Expr, target: Element) -> Expr | None:
+    """The value as something that a conversion to the type is defined for."""
+    source = x.type.element
+    # Wider, an approximate value would be further off in units of its last place.
+    if x.fact.approximate and not (target.is_float and 16 <= target.bits <= source.bits):
+        return None
+    if (source in FP8 and target.kind != "float") or (target in FP8 and not source.is_float):
+        return None
+    if (source in FP8 and target in FP8) or (
+        F64 in (source, target) and (source in FP8 or target in FP8)
+    ):
+        return None
+    if not source.is_float or not target.is_integer:
+        if target is I1 and source in FP8:
+            return None
+        return x
+    if target.kind == "unsigned":
+        return x if x.fact.exact and x.fact.low >= 0 and x.fact.high <= target.high else None
+    if x.fact.exact and x.fact.low >= target.low and x.fact.high <= target.high:
+        return x
+    if source is F64 or target.bits != 32:
+        return None
+    return x
+
+
+def conversion(context: Context) -> bool:
+    """A cast, narrowing ones often."""
+    x = context.pick()
+    if x is None:
+        return False
+    target = context.element()
+    ready = castable(context, x, target)
+    if ready is None or target is x.type.element:
+        return False
+    if target in FP8 and x.fact.approximate:
+        return False
+    context.bind(cast(ready, target))
+    return True
+
+
+def bitcast(context: Context) -> bool:
+    """The bits as another type of the same width."""
+    x = context.pick(lambda v: v.type.element is not I1)
+    if x is None or x.fact.approximate or x.fact.signless:
+        return False
+    source = x.type.element
+    if source.is_float and (x.fact.nan or not x.fact.exact):
+        return False  # the bits of a NaN are nobody's promise
+    choices = [e for e in (*INTEGERS, *FLOATS, *FP8) if e.bits == source.bits and e is not source]
+    context.bind(elementwise.bitcast(x, context.choose(choices)))
+    return True
+
+
+def function(context: Context) -> bool:
+    """A function that is approximate, or a division of floats."""
+    name = context.choose([*elementwise.FUNCTIONS, "divide"])
+    if name == "divide":
+        found = operands(context, lambda v: v.type.element in (F32, F16, F64) and v.fact.exact)
+        if found is None:
+            return False
+        a, b = found
+        if b.op != "number":
+            b = binary("maximum", b, number(1.0, b.type.element))
+        elif b.attrs["value"] == 0:
+            return False
+        if not a.fact.exact:
+            return False
+        context.bind(binary("divide", a, b))
+        return True
+    _, _, low, high = elementwise.FUNCTIONS[name]
+    x = context.pick(lambda v: v.type.element in (F32, F64) and v.fact.exact)
+    if x is None:
+        return False
+    if x.fact.low < low:
+        x = binary("maximum", x, number(max(low, -16.0) if low < 0 else 0.5, x.type.element))
+    if x.fact.high > high:
+        x = binary("minimum", x, number(16.0, x.type.element))
+    context.bind(unary(name, x))
+    return True
+
+
+def swap(context: Context) -> bool:
+    """A tuple assignment."""
+    a, b = context.pick(), context.pick()
+    if a is None or b is None:
+        return False
+    context.bind(pair(a, b))
+    return True
+
+
+RULES: dict[Rule, int] = {
+    arithmetic: 10,
+    bitwise: 4,
+    shift: 4,
+    division: 3,
+    extremes: 8,
+    comparison: 4,
+    selection: 5,
+    conversion: 8,
+    bitcast: 2,
+    function: 6,
+    swap: 1,
+}

@@ -1,0 +1,198 @@
+"""Operations that move lanes and compute nothing.
+
+What is known of an operand's elements is known of the result's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ttools.fuzz.elements import Array
+from ttools.fuzz.facts import either
+from ttools.fuzz.operations import Frame, operation, shape_text
+from ttools.fuzz.program import Expr, Shape, Type
+
+
+@operation("flip", "tl.flip({0}, {axis})")
+def _flip(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.flip(args[0], expr.attrs["axis"])
+
+
+def flip(x: Expr, axis: int) -> Expr:
+    """`tl.flip` along an axis."""
+    return Expr("flip", x.type, (x,), {"axis": axis}, x.fact)
+
+
+def _write_permute(expr: Expr, args: Sequence[str]) -> str:
+    axes, form = expr.attrs["axes"], expr.attrs["form"]
+    if form == "T":
+        return f"{args[0]}.T"
+    return f"tl.{form}({args[0]}, {', '.join(map(str, axes))})"
+
+
+@operation("permute", _write_permute)
+def _permute(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.transpose(args[0], expr.attrs["axes"])
+
+
+def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
+    """`tl.permute`, `tl.trans` or `.T`."""
+    shape = tuple(x.type.shape[axis] for axis in axes)
+    attrs = {"axes": tuple(axes), "form": form}
+    return Expr("permute", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
+
+
+@operation(
+    "reshape", lambda e, args: f"tl.{e.attrs['form']}({args[0]}, {shape_text(e.type.shape)})"
+)
+def _reshape(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return args[0].reshape(expr.type.shape)
+
+
+def reshape(x: Expr, shape: Shape, form: str = "reshape") -> Expr:
+    """`tl.reshape`, row by row."""
+    return Expr("reshape", Type(x.type.element, tuple(shape)), (x,), {"form": form}, x.fact)
+
+
+@operation("ravel", "tl.ravel({0})")
+def _ravel(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return args[0].reshape(-1)
+
+
+def ravel(x: Expr) -> Expr:
+    """`tl.ravel`."""
+    return Expr("ravel", Type(x.type.element, (x.type.size,)), (x,), {}, x.fact)
+
+
+def _write_expand(expr: Expr, args: Sequence[str]) -> str:
+    axis, rank = expr.attrs["axis"], len(expr.type.shape)
+    if expr.attrs["form"] == "expand_dims":
+        return f"tl.expand_dims({args[0]}, {axis})"
+    return f"{args[0]}[{', '.join('None' if i == axis else ':' for i in range(rank))}]"
+
+
+@operation("expand_dims", _write_expand)
+def _expand_dims(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.expand_dims(args[0], expr.attrs["axis"])
+
+
+def expand_dims(x: Expr, axis: int, form: str = "index") -> Expr:
+    """A new axis of extent 1, as `x[:, None]` or `tl.expand_dims`."""
+    shape = (*x.type.shape[:axis], 1, *x.type.shape[axis:])
+    attrs = {"axis": axis, "form": form}
+    return Expr("expand_dims", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
+
+
+def _write_along(expr: Expr, args: Sequence[str]) -> str:
+    axis, rank = expr.attrs["axis"], len(expr.type.shape)
+    return f"{args[0]}[{', '.join(':' if i == axis else 'None' for i in range(rank))}]"
+
+
+@operation("along", _write_along)
+def _along(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return args[0].reshape(expr.type.shape)
+
+
+def along(x: Expr, axis: int, rank: int) -> Expr:
+    """A vector along one axis of `rank`, the others of extent 1, as `x[None, :, None]`."""
+    if rank == 1:
+        return x
+    shape = tuple(x.type.shape[0] if i == axis else 1 for i in range(rank))
+    return Expr("along", Type(x.type.element, shape), (x,), {"axis": axis}, x.fact)
+
+
+@operation(
+    "broadcast_to", lambda e, args: f"tl.broadcast_to({args[0]}, {shape_text(e.type.shape)})"
+)
+def _broadcast_to(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.broadcast_to(args[0], expr.type.shape)
+
+
+def broadcast_to(x: Expr, shape: Shape) -> Expr:
+    """`tl.broadcast_to`."""
+    return Expr("broadcast_to", Type(x.type.element, tuple(shape)), (x,), {}, x.fact)
+
+
+@operation("join", "tl.join({0}, {1})")
+def _join(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.stack(np.broadcast_arrays(*args), axis=-1)
+
+
+def join(a: Expr, b: Expr) -> Expr:
+    """`tl.join` of two values of one type."""
+    shape = (*a.type.shape, 2)
+    return Expr("join", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
+
+
+@operation("interleave", "tl.interleave({0}, {1})")
+def _interleave(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.stack(args, axis=-1).reshape(expr.type.shape)
+
+
+def interleave(a: Expr, b: Expr) -> Expr:
+    """`tl.interleave` of two values of one type."""
+    shape = (*a.type.shape[:-1], 2 * a.type.shape[-1]) if a.type.shape else (2,)
+    return Expr("interleave", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
+
+
+@operation("split", "tl.split({0})")
+def _split(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:
+    return args[0][..., 0], args[0][..., 1]
+
+
+def split(x: Expr) -> Expr:
+    """`tl.split` of a value whose last extent is 2: two results."""
+    half = Type(x.type.element, x.type.shape[:-1])
+    return Expr("split", half, (x,), {}, x.fact, ((half, x.fact),))
+
+
+def _write_cat(expr: Expr, args: Sequence[str]) -> str:
+    return f"tl.cat({args[0]}, {args[1]}, can_reorder=True)"
+
+
+@operation("cat", _write_cat)
+def _cat(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.concatenate(args)
+
+
+def cat(a: Expr, b: Expr) -> Expr:
+    """`tl.cat` of two vectors, in an order that is not said: only for what no order changes."""
+    shape = (a.type.shape[0] + b.type.shape[0],)
+    return Expr("cat", Type(a.type.element, shape), (a, b), {}, either(a.fact, b.fact))
+
+
+@operation("cat_along", "tl.cat({0}, {1}, dim={axis})")
+def _cat_along(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.concatenate(args, axis=expr.attrs["axis"])
+
+
+def cat_along(a: Expr, b: Expr, axis: int) -> Expr:
+    """`tl.cat` along an axis, in order (Triton 3.7 and later)."""
+    shape = list(a.type.shape)
+    shape[axis] *= 2
+    attrs = {"axis": axis}
+    element = Type(a.type.element, tuple(shape))
+    return Expr("cat_along", element, (a, b), attrs, either(a.fact, b.fact))
+
+
+@operation("gather", "tl.gather({0}, {1}, {axis})")
+def _gather(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
+    return np.take_along_axis(args[0], args[1].astype(np.int64), expr.attrs["axis"])
+
+
+def gather(x: Expr, index: Expr, axis: int) -> Expr:
+    """`tl.gather` along an axis; the index has the shape of `x` except there."""
+    attrs = {"axis": axis}
+    return Expr("gather", Type(x.type.element, index.type.shape), (x, index), attrs, x.fact)
+
+
+@operation("pair", "{0}, {1}")
+def _pair(expr: Expr, args: Sequence[Array], frame: Frame) -> tuple[Array, Array]:
+    return args[0], args[1]
+
+
+def pair(a: Expr, b: Expr) -> Expr:
+    """Two values at once, for a tuple assignment."""
+    return Expr("pair", a.type, (a, b), {}, a.fact, ((b.type, b.fact),))

@@ -1,0 +1,109 @@
+"""A failing program as a script to run and to report: kernel, memory, launch, expected and got."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ttools.fuzz import oracle
+from ttools.fuzz.comparison import Mismatch
+from ttools.fuzz.elements import Array
+from ttools.fuzz.program import Program
+from ttools.fuzz.text import definitions, launch_arguments, torch_lines
+from ttools.fuzz.variants import Variant
+
+
+def script(
+    program: Program, variant: Variant, *, cpu: str = "", mismatch: Mismatch | None = None
+) -> str:
+    """The text of a script that shows a failure.
+
+    Args:
+        program: what fails.
+        variant: how it was run.
+        cpu: what code was made for, if the variant names no CPU.
+        mismatch: the elements to show, if memory was wrong.
+    """
+    lines = [f"# python -m tools.fuzz --seed {program.seed}"]
+    settings = _settings(variant, cpu)
+    if settings:
+        lines += ["import os", f"os.environ.update({', '.join(settings)})"]
+    lines += ["import torch, triton", "import triton.language as tl"]
+    opening = _opening(variant)
+    if opening:
+        lines.append(opening[0])
+    lines += ["", "", definitions(program).rstrip(), "", *_memory(program)]
+    lines += _launch(program, variant, opening[1] if opening else "")
+    if mismatch is not None:
+        lines.append(_shown(program, mismatch))
+    return "\n".join(lines) + "\n"
+
+
+def _settings(variant: Variant, cpu: str) -> list[str]:
+    settings = []
+    if variant.opt != 2:
+        settings.append(f'TTOOLS_OPT="{variant.opt}"')
+    if variant.cpu or cpu:
+        settings.append(f'TTOOLS_CPU="{variant.cpu or cpu}"')
+    return settings
+
+
+def _opening(variant: Variant) -> tuple[str, str] | None:
+    """What the script imports, and the context that it launches in."""
+    if variant.checks:
+        name = "from ttools.sanitizer import sanitize"
+        return name, f'sanitize(checks="{variant.checks}")'
+    options = []
+    if variant.schedule != "fused":
+        options.append(f'schedule="{variant.schedule}"')
+    if variant.engine != "native":
+        options.append(f'engine="{variant.engine}"')
+    if variant.threads != 1:
+        options.append(f"threads={variant.threads}")
+    if variant.order != "natural":
+        options.append(f'order="{variant.order}"')
+    if not options:
+        return None
+    return "from ttools.interpreter import interpret", f"interpret({', '.join(options)})"
+
+
+def _memory(program: Program) -> list[str]:
+    lines: list[str] = []
+    for buffer in program.buffers:
+        index, made = torch_lines(buffer)
+        if index not in lines[-2:]:
+            lines.append(index)
+        lines.append(made)
+    return lines
+
+
+def _launch(program: Program, variant: Variant, context: str) -> list[str]:
+    arguments = launch_arguments(program)
+    if not variant.fusion:
+        arguments += ", enable_fp_fusion=False"
+    grid = program.grid if len(program.grid) > 1 else f"({program.grid[0]},)"
+    call = f"kernel[{grid}]({arguments})"
+    if not context:
+        return [call]
+    if variant.checks:
+        return [f"with {context} as run:", f"    {call}", "print(run.to('text'))"]
+    return [f"with {context}:", f"    {call}"]
+
+
+def _shown(program: Program, mismatch: Mismatch) -> str:
+    buffer = program.buffer(mismatch.buffer)
+    expected = oracle.run(program)[buffer.name]
+    places = [index + buffer.margin for index in mismatch.indices]
+    wanted = ", ".join(_literal(expected[place]) for place in places)
+    listed = ", ".join(map(str, places))
+    got = f"[{buffer.name}[j].item() for j in ({listed},)]"
+    return f'print("{buffer.name}[{listed}] expected", [{wanted}], "got", {got})'
+
+
+def _literal(value: Array) -> str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    number = float(plain) if not isinstance(plain, (bool, int)) else plain
+    if isinstance(number, float) and not math.isfinite(number):
+        return f'float("{number}")'
+    return repr(number)

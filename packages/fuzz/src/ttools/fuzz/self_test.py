@@ -1,0 +1,98 @@
+"""The fuzzer on a user's own machine: new kernels for some seconds, and what to report."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ttools.fuzz.generate import generate
+from ttools.fuzz.script import script
+from ttools.fuzz.shrink import reduce_failure
+from ttools.fuzz.trial import Failure, Verdict
+from ttools.fuzz.variants import BY_NAME, usable
+from ttools.fuzz.workers import Work, verdicts
+
+
+@dataclass
+class Outcome:
+    """What a number of kernels came to.
+
+    Attributes:
+        kernels: how many ran.
+        rejected: how many of them Triton refused.
+        launches: how often, by variant.
+        failures: the first one of each cause.
+        scripts: a script for each of the failures.
+        first: the first seed.
+    """
+
+    kernels: int = 0
+    rejected: int = 0
+    launches: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    scripts: list[str] = field(default_factory=list)
+    first: int = 0
+
+    def add(self, verdict: Verdict) -> None:
+        """Counts a kernel."""
+        self.kernels += 1
+        self.launches.update(verdict.variants)
+        self.rejected += any(failure.kind == "rejected" for failure in verdict.failures)
+        known = {failure.cause for failure in self.failures}
+        for failure in verdict.failures:
+            if failure.kind != "rejected" and failure.cause not in known:
+                self.failures.append(failure)
+                known.add(failure.cause)
+
+
+def self_test(
+    seconds: float,
+    *,
+    first: int,
+    processes: int | None = None,
+    shrinking: float = 45.0,
+    progress: Callable[[float, Outcome], None] = lambda _part, _outcome: None,
+    work: Work | None = None,
+) -> Outcome:
+    """Runs new kernels for some seconds and shrinks what fails.
+
+    Args:
+        seconds: for how long kernels are run; shrinking comes after it.
+        first: the first seed.
+        processes: how many run kernels; two by default, one on a machine with one core.
+        shrinking: seconds for each failure.
+        progress: told of the part of the time that is over, and of the outcome so far.
+        work: how kernels are run; four variants of all that this machine can by default.
+    """
+    work = work or Work(variants=tuple(variant.name for variant in usable()))
+    outcome, start = Outcome(first=first), 0.0
+
+    def seeds() -> Iterator[int]:
+        for seed in itertools.count(first):
+            # Starting a process takes its seconds, which are no test.
+            if (outcome.kernels and time.monotonic() - start > seconds) or len(
+                outcome.failures
+            ) > 2:
+                return
+            yield seed
+
+    for verdict in verdicts(seeds(), work, processes or min(2, os.cpu_count() or 1)):
+        start = start or time.monotonic()
+        outcome.add(verdict)
+        progress(min(1.0, (time.monotonic() - start) / seconds), outcome)
+    outcome.scripts = [smallest_script(failure, work, shrinking) for failure in outcome.failures]
+    return outcome
+
+
+def smallest_script(failure: Failure, work: Work, seconds: float = 45.0) -> str:
+    """A script of a few lines that fails like this kernel."""
+    program = generate(failure.seed, work.features)
+    variant = BY_NAME.get(failure.variant, BY_NAME["native"])
+    if failure.variant not in BY_NAME and not work.device:
+        return script(program, variant, cpu=work.cpu)
+    small, latest = reduce_failure(program, failure, work, seconds)
+    return script(small, variant, cpu=work.cpu, mismatch=latest.mismatch)

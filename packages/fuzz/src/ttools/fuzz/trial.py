@@ -1,0 +1,130 @@
+"""One kernel from its seed to its verdicts: made, evaluated, run in several variants, compared."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ttools.fuzz import oracle
+from ttools.fuzz.comparison import Mismatch, compare
+from ttools.fuzz.execution import FindingsError, Runner
+from ttools.fuzz.memory import contents
+from ttools.fuzz.program import Program
+from ttools.fuzz.variants import Variant
+
+#: What came of a kernel in a variant: it differs, it raises, the checks complain about it, Triton
+#: refuses it, the process died of it or took too long; or which of three stands alone.
+Kind = Literal[
+    "wrong",
+    "error",
+    "finding",
+    "rejected",
+    "crash",
+    "hang",
+    "engine only",
+    "gpu only",
+    "oracle only",
+    "all differ",
+]
+_DIFFERENCES = ("wrong", "engine only", "gpu only", "oracle only", "all differ")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A kernel that did not do as it should.
+
+    Attributes:
+        seed: of the kernel.
+        kind: what happened.
+        variant: how it was run.
+        message: what is wrong, in a line or more.
+        mismatch: the first buffer that is wrong.
+    """
+
+    seed: int
+    kind: Kind
+    variant: str
+    message: str
+    mismatch: Mismatch | None = None
+
+    @property
+    def cause(self) -> str:
+        """The same for failures that may have one reason."""
+        if self.kind in _DIFFERENCES:
+            return self.kind
+        lines = [line.strip() for line in self.message.splitlines() if line.strip(" ^|")]
+        words = re.sub(r"0x[0-9a-f]+|[%@]?\w*\d+\w*", "#", " ".join(lines[:4]))
+        return f"{self.kind}: {words}"[:160]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a kernel.
+
+    Attributes:
+        seed: of the kernel.
+        variants: those that ran.
+        failures: those that failed.
+        seconds: of CPU time, of this thread.
+    """
+
+    seed: int
+    variants: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    seconds: float
+
+
+def examine(
+    program: Program,
+    variants: Sequence[Variant],
+    folder: Path,
+    *,
+    cpu: str = "",
+    announce: Callable[[str], None] = lambda _: None,
+) -> Verdict:
+    """Runs a kernel in every variant.
+
+    Args:
+        program: the kernel.
+        variants: how to run it.
+        folder: where its source goes.
+        cpu: what code is made for in variants that name none.
+        announce: told of each variant before it runs.
+    """
+    start = time.process_time()
+    before = {buffer.name: contents(buffer) for buffer in program.buffers}
+    expected = oracle.run(program)
+    buffers = {buffer.name: buffer for buffer in program.buffers}
+    runner = Runner(program, folder, cpu)
+    failures, ran = [], []
+    for variant in variants:
+        announce(variant.name)
+        ran.append(variant.name)
+        try:
+            actual = runner.run(variant, before)
+        except Exception as error:  # noqa: BLE001 - whatever happens is the kernel's verdict
+            failures.append(_failure(program.seed, variant, error))
+            if failures[-1].kind == "rejected":
+                break
+            continue
+        wrong = compare(buffers, before, expected, actual)
+        if wrong:
+            text = "\n".join(map(str, wrong))
+            failures.append(Failure(program.seed, "wrong", variant.name, text, wrong[0]))
+    return Verdict(program.seed, tuple(ran), tuple(failures), time.process_time() - start)
+
+
+def _failure(seed: int, variant: Variant, error: Exception) -> Failure:
+    kind: Kind = "error"
+    if isinstance(error, FindingsError):
+        kind = "finding"
+    elif type(error).__module__.startswith("triton."):
+        kind = "rejected"
+    text = f"{type(error).__name__}: {error}"
+    if error.__cause__ is not None:
+        text += f"\n{type(error.__cause__).__name__}: {error.__cause__}"
+    return Failure(seed, kind, variant.name, text)

@@ -1,0 +1,109 @@
+"""The ways in which one kernel is run: schedules, threads, orders, checks, levels, CPUs.
+
+Every one must give what the oracle gives, and the checks must find nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """One way of running a kernel.
+
+    Attributes:
+        name: unique.
+        schedule: of the engine.
+        engine: native code or Python.
+        threads: how many run programs.
+        order: in which programs start.
+        checks: the sanitizer's, if it runs the kernel.
+        opt: LLVM's level.
+        cpu: what code is made for; this machine if empty.
+        fusion: whether a product and a sum may contract.
+        share: how often it is run, compared with others.
+    """
+
+    name: str
+    schedule: Literal["fused", "materialised"] = "fused"
+    engine: Literal["native", "eager"] = "native"
+    threads: int = 1
+    order: Literal["natural", "reverse", "random"] = "natural"
+    checks: str = ""
+    opt: int = 2
+    cpu: str = ""
+    fusion: bool = True
+    share: float = 1.0
+
+
+BASELINE = Variant(name="native")
+#: What is run beside the baseline, a few of them for each kernel.
+VARIANTS: tuple[Variant, ...] = (
+    Variant(name="materialised", schedule="materialised"),
+    Variant(name="two threads", threads=2),
+    Variant(name="reverse order", order="reverse"),
+    Variant(name="random order", order="random", threads=2),
+    Variant(name="memcheck", checks="memcheck"),
+    Variant(name="all checks", checks="all"),
+    Variant(name="opt 0", opt=0),
+    Variant(name="opt 1", opt=1),
+    Variant(name="opt 3", opt=3),
+    Variant(name="x86-64-v3", cpu="x86-64-v3"),
+    Variant(name="x86-64-v2", cpu="x86-64-v2"),
+    Variant(name="no fusion", fusion=False),
+    Variant(name="materialised x86-64-v2", schedule="materialised", cpu="x86-64-v2", opt=1),
+    Variant(name="eager", engine="eager", share=0.3),
+)
+BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
+
+
+def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
+    """The variants that this machine can run."""
+    from ttools.core.errors import UsageError
+    from ttools.interpreter.jit import host_target
+
+    found = []
+    for variant in variants:
+        if variant.cpu and platform.machine() not in ("x86_64", "AMD64"):
+            continue
+        try:
+            host_target(variant.cpu)
+        except UsageError:
+            continue
+        found.append(variant)
+    return found
+
+
+def chosen(seed: int, variants: Sequence[Variant], count: int) -> list[Variant]:
+    """The baseline and `count - 1` others, each as often as any over many seeds, or its share."""
+    rng = random.Random(f"ttools-fuzz-variants-{seed}")
+    order = sorted(variants, key=lambda variant: rng.random() ** (1 / variant.share), reverse=True)
+    return [BASELINE, *order[: count - 1]]
+
+
+@contextmanager
+def environment(variant: Variant, cpu: str = "") -> Iterator[None]:
+    """The environment variables that a variant is selected by.
+
+    Args:
+        variant: what is run.
+        cpu: the CPU of variants that name none.
+    """
+    names = {"TTOOLS_OPT": str(variant.opt), "TTOOLS_CPU": variant.cpu or cpu}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,260 @@
+"""Processes that examine kernels, and what to make of those that die or hang.
+
+A worker says which kernel and variant it is about to run, so that a segmentation fault, an abort
+or an endless loop is a verdict like any other; a fresh worker goes on after it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from ttools.fuzz.generate.context import Features
+from ttools.fuzz.program import Program
+from ttools.fuzz.trial import Failure, Kind, Verdict
+from ttools.fuzz.variants import BY_NAME
+
+#: A worker's memory grows with the kernels that Triton and LLVM keep.
+_KERNELS_PER_WORKER = 250
+
+
+def usual_features() -> Features:
+    """What the installed Triton has."""
+    import triton.language as tl
+
+    return Features(in_order_cat="dim" in inspect.signature(tl.cat).parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What workers do with seeds.
+
+    Attributes:
+        variants: names of those to choose from beside the baseline.
+        per_kernel: how many variants each kernel runs in, the baseline included.
+        cpu: what code is made for in variants that name no CPU.
+        features: which kernels are made.
+        timeout: seconds that one variant may take.
+        device: of the tensors, where the engine is compared with a GPU, too.
+    """
+
+    variants: tuple[str, ...]
+    per_kernel: int = 4
+    cpu: str = ""
+    features: Features = field(default_factory=usual_features)
+    timeout: float = 60.0
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is to examine.
+
+    Attributes:
+        seed: of the kernel.
+        program: the kernel itself, if it is not the seed's.
+        variants: names of those to run; as the work says if there are none.
+    """
+
+    seed: int
+    program: Program | None = None
+    variants: tuple[str, ...] = ()
+
+
+def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdict]:
+    """Examines kernels in processes of their own; yields verdicts as they come.
+
+    Args:
+        seeds: which kernels; asked for one as a worker is free, so that it may end at any time.
+        work: what to do with each.
+        processes: how many at once.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
+    pool = [_Worker(work, folder / str(i)) for i in range(processes)]
+    try:
+        busy = [worker for worker in pool if worker.give(_next(seeds))]
+        while busy:
+            ready = wait([worker.connection for worker in busy], timeout=0.5)
+            for worker in list(busy):
+                verdict = worker.hear(worker.connection in ready)
+                if verdict is not None:
+                    yield verdict
+                    if not worker.give(_next(seeds)):
+                        busy.remove(worker)
+    finally:
+        for worker in pool:
+            worker.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdicts_here(seeds: Iterator[int], work: Work) -> Iterator[Verdict]:
+    """Examines kernels in this process, for a debugger or for coverage; a crash ends it."""
+    with tempfile.TemporaryDirectory(prefix="ttools-fuzz-") as folder:
+        for seed in seeds:
+            yield _examine(lambda _: None, Task(seed), work, Path(folder))
+
+
+def _next(seeds: Iterator[int]) -> Task | None:
+    seed = next(seeds, None)
+    return None if seed is None else Task(seed)
+
+
+class Examiner:
+    """One worker, for one program after the other."""
+
+    def __init__(self, work: Work) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ttools-fuzz-"))
+        self._worker = _Worker(work, self._folder / "0")
+
+    def examine(self, program: Program, variant: str) -> Verdict:
+        """The verdict on a program in one variant."""
+        self._worker.give(Task(program.seed, program, (variant,)))
+        while True:
+            ready = wait([self._worker.connection], timeout=0.5)
+            verdict = self._worker.hear(bool(ready))
+            if verdict is not None:
+                return verdict
+
+    def __enter__(self) -> Examiner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Worker:
+    """A process that examines one kernel at a time, started again when it has to be."""
+
+    def __init__(self, work: Work, folder: Path) -> None:
+        self._work = work
+        self._folder = folder
+        self._process: Any = None
+        self.connection: Connection = None  # type: ignore[assignment]
+
+    def give(self, task: Task | None) -> bool:
+        """Hands over a task; returns whether there was one."""
+        if task is None:
+            return False
+        if self._process is None or self._kernels >= _KERNELS_PER_WORKER:
+            self.end()
+            self._start()
+        self._kernels += 1
+        self._seed, self._variant, self._since = task.seed, "front end", time.monotonic()
+        self._ran: list[str] = []
+        self.connection.send(task)
+        return True
+
+    def hear(self, ready: bool) -> Verdict | None:
+        """The verdict, once there is one."""
+        if not ready:
+            if time.monotonic() - self._since < self._work.timeout:
+                return None
+            return self._lost("hang", f"no result after {self._work.timeout:.0f} s")
+        try:
+            said = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            return self._lost("crash", _exit_text(self._process.exitcode))
+        self._since = time.monotonic()
+        if isinstance(said, Verdict):
+            if any(failure.kind == "crash" for failure in said.failures):
+                self.end(kill=True)  # it has lost its GPU and tells so
+            return said
+        self._variant = said
+        self._ran.append(said)
+        return None
+
+    def _lost(self, kind: Kind, text: str) -> Verdict:
+        self.end(kill=True)
+        notes = self._folder / "stderr"
+        said = notes.read_text(errors="replace")[-2000:] if notes.exists() else ""
+        failure = Failure(self._seed, kind, self._variant, f"{said.strip()}\n{text}".strip())
+        return Verdict(self._seed, tuple(self._ran), (failure,), 0.0)
+
+    def _start(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(other, self._work, str(self._folder)), daemon=True
+        )
+        self._process.start()
+        other.close()
+        self._kernels = 0
+
+    def end(self, *, kill: bool = False) -> None:
+        """Ends the process, if there is one."""
+        if self._process is None:
+            return
+        self.connection.close()
+        if kill or not _joins(self._process):
+            self._process.kill()
+            self._process.join()
+        self._process = None
+
+
+def _joins(process: Any) -> bool:
+    process.join(0.5)
+    return process.exitcode is not None
+
+
+def _exit_text(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the process died of {signal.Signals(-code).name}"
+    return f"the process ended with status {code}"
+
+
+def _serve(connection: Connection, work: Work, folder: str) -> None:
+    """What a worker does: tasks come in, names of variants and verdicts go out."""
+    _prepare(folder)
+    while True:
+        try:
+            task: Task = connection.recv()
+        except (EOFError, OSError):
+            os._exit(0)
+        os.truncate(Path(folder) / "stderr", 0)
+        connection.send(_examine(connection.send, task, work, Path(folder)))
+
+
+def _examine(announce: Callable[[str], None], task: Task, work: Work, folder: Path) -> Verdict:
+    from ttools.fuzz.generate import generate
+    from ttools.fuzz.three_way import examine_three_ways
+    from ttools.fuzz.trial import examine
+    from ttools.fuzz.variants import chosen
+
+    try:
+        program = task.program or generate(task.seed, work.features)
+        if work.device:
+            return examine_three_ways(program, folder, work.device, announce=announce)
+        names = task.variants or work.variants
+        variants = [BY_NAME[name] for name in names]
+        if not task.variants:
+            variants = chosen(task.seed, variants, work.per_kernel)
+        return examine(program, variants, folder, cpu=work.cpu, announce=announce)
+    except Exception as error:  # noqa: BLE001 - a defect of the fuzzer must not end a campaign
+        text = f"{type(error).__name__}: {error}"
+        failure = Failure(task.seed, "rejected", "generator", text)
+        return Verdict(task.seed, (), (failure,), 0.0)
+
+
+def _prepare(folder: str) -> None:
+    """Keeps a worker's files to its folder and what it says on stderr in a file."""
+    os.environ.update(
+        TTOOLS_CACHE="off", TRITON_CACHE_DIR=f"{folder}/triton", TTOOLS_QUIET="1",
+        OMP_NUM_THREADS="1",
+    )  # fmt: skip
+    notes = os.open(f"{folder}/stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+    os.dup2(notes, 2)
+    os.close(notes)

@@ -1,0 +1,78 @@
+"""Workers examine kernels; those that die or hang are verdicts and do not end a campaign."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from ttools.fuzz import workers
+from ttools.fuzz.generate import generate
+from ttools.fuzz.trial import Failure
+from ttools.fuzz.variants import BASELINE, VARIANTS, chosen, usable
+from ttools.fuzz.workers import Examiner, Work, verdicts
+
+_WORK = Work(variants=("materialised",), per_kernel=2)
+
+
+def test_every_seed_gets_a_verdict() -> None:
+    found = list(verdicts(iter(range(100, 104)), _WORK, 2))
+    assert sorted(verdict.seed for verdict in found) == [100, 101, 102, 103]
+    assert all(verdict.variants == ("native", "materialised") for verdict in found)
+
+
+def test_a_worker_that_dies_is_a_crash_and_the_next_kernel_runs() -> None:
+    with Examiner(_WORK) as examiner:
+        assert examiner.examine(generate(1), "native").variants == ("native",)
+        os.kill(examiner._worker._process.pid, signal.SIGSEGV)
+        verdict = examiner.examine(generate(2), "native")
+        (failure,) = verdict.failures
+        assert failure.kind == "crash"
+        assert "SIGSEGV" in failure.message
+        assert examiner.examine(generate(1), "native").variants == ("native",)
+
+
+def test_a_worker_without_a_word_hangs() -> None:
+    with Examiner(Work(variants=("native",), timeout=0.0)) as examiner:
+        (failure,) = examiner.examine(generate(1), "native").failures
+    assert failure.kind == "hang"
+
+
+def test_variants_are_run_equally_often() -> None:
+    counts = {variant.name: 0 for variant in VARIANTS}
+    for seed in range(2000):
+        first, *others = chosen(seed, VARIANTS, 4)
+        assert first is BASELINE
+        assert len({v.name for v in others}) == 3
+        for variant in others:
+            counts[variant.name] += 1
+    slow = counts.pop("eager")
+    mean = (6000 - slow) / len(counts)
+    assert all(0.8 * mean < count < 1.2 * mean for count in counts.values())
+    assert 0.1 * mean < slow < 0.6 * mean
+
+
+def test_cpus_that_this_machine_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ttools.core.errors import UsageError
+    from ttools.interpreter import jit
+
+    def refuse(cpu: str) -> None:
+        if cpu:
+            raise UsageError(cpu)
+
+    monkeypatch.setattr(jit, "host_target", refuse)
+    assert not any(variant.cpu for variant in usable())
+    assert len(usable()) > 8
+
+
+def test_failures_of_one_cause_are_one() -> None:
+    a = Failure(1, "error", "native", "Error: '%12' is i1\nat <string>:24:54")
+    b = Failure(2, "error", "opt 0", "Error: '%7' is i1\nat <string>:8:5")
+    c = Failure(3, "error", "opt 0", "Error: no such operation")
+    assert a.cause == b.cause != c.cause
+
+
+def test_a_process_s_end_is_told_in_words() -> None:
+    assert workers._exit_text(-6) == "the process died of SIGABRT"
+    assert workers._exit_text(3) == "the process ended with status 3"
