@@ -58,9 +58,9 @@ def specials(dtype: str) -> torch.Tensor:
     ends_f = [info.max, info.min, info.smallest_normal, -info.smallest_normal, info.eps]
     values = torch.tensor([*_FLOATS, *ends_f, 1 + info.eps], dtype=torch.float64)
     least = round(1 / info.eps)  # the bits of the smallest normal number
-    bits = [1, 2, least // 2, least - 1]
+    magnitudes = (1, 2, least // 2, least - 1)
     negative = -1 << (kind.itemsize * 8 - 1)
-    denormals = [b + sign for b in bits for sign in (0, negative)]
+    denormals = [b + sign for b in magnitudes for sign in (0, negative)]
     tiny = torch.tensor(denormals, dtype=_BITS[kind.itemsize])
     return torch.cat([_raw(_to(values, kind)), tiny]).view(kind)
 
