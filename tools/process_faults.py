@@ -243,11 +243,15 @@ def _surroundings(folder: Path, random: Random, count: int, trials: Trials) -> N
         ("sanitize", "--format", "json", "--output", str(odd / "s.json")),
         ("interpret", "--engine", "native"),
     )
-    homeless = {"HOME": "/proc/1/none", "TTOOLS_CACHE_DIR": "", "TRITON_CACHE_DIR": ""}
+    homeless: dict[str, str] = {
+        "HOME": "/proc/1/none",
+        "TTOOLS_CACHE_DIR": "",
+        "TRITON_CACHE_DIR": "",
+    }
     for words in outputs:
-        for more in ({}, homeless):
+        for more in (dict[str, str](), homeless):
             trials.tried += 1
-            done = _ttools(folder, *words, script, **more)
+            done = _ttools(folder, *words, script, limit=None, **more)
             trials.require(done.returncode == 0, f"{words[0]} {more}: {done.stderr[-500:]}")
     for words in (("interpret",), ("tune", "show"), ("doctor",)):
         trials.tried += 1

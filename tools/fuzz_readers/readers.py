@@ -17,6 +17,9 @@ from random import Random
 from tools.fuzz_readers import documents, seeds
 from tools.fuzz_readers.mutations import damaged_bytes
 
+from ttools.core.findings import Finding
+from ttools.core.location import SourceLocation
+
 Damage = Callable[[bytes, Random], bytes]
 
 
@@ -134,10 +137,10 @@ def _baseline(path: Path, number: int) -> None:
     found.unused(Ran(launches=()))
 
 
-def _findings() -> Sequence[seeds.Finding]:
-    place = seeds.SourceLocation("src/kernel.py", 12, 1)
+def _findings() -> Sequence[Finding]:
+    place = SourceLocation("src/kernel.py", 12, 1)
     return [
-        seeds.Finding(
+        Finding(
             kind="out_of_bounds",
             check="memcheck",
             severity="error",

@@ -68,8 +68,8 @@ def serve(name: str, seed: int, start: int, count: int, pipe: int) -> None:
     with (
         os.fdopen(pipe, "w", buffering=1) as report,
         tempfile.TemporaryDirectory() as folder,
-        contextlib.chdir(folder) if sys.version_info >= (3, 11) else contextlib.nullcontext(),
     ):
+        os.chdir(folder)
         path = Path(folder, f"input{reader.suffix}")
         for number in range(start, count):
             print(json.dumps([number]), file=report)

@@ -120,6 +120,12 @@ def take_over_from_upstream(instead: str) -> None:
     _provide_cache()
 
 
+def _remove(folder: str, owner: int) -> None:
+    """Removes a folder at the end of the process that made it, not of its forks."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _provide_cache() -> None:
     """Gives Triton a folder for this run where it could not write to its own."""
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111 - as Triton
@@ -130,8 +136,7 @@ def _provide_cache() -> None:
             return
     except (OSError, ValueError) as error:
         folder = tempfile.mkdtemp(prefix="ttools-triton-cache-")
-        owner = os.getpid()
-        atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+        atexit.register(_remove, folder, os.getpid())
         os.environ["TRITON_CACHE_DIR"] = folder
         reason = getattr(error, "strerror", None) or str(error)
         say("note", f"Triton cannot write to its cache {chosen} ({reason}): this run keeps none")

@@ -70,7 +70,7 @@ def write_crash_note(advice: str) -> None:
     """
     global _last
     note = native_runtime().note
-    head, kernel, help = map(_text, (_BEFORE, _NO_KERNEL, f"\n      help: {advice}\n"))
+    head, kernel, help = _text(_BEFORE), _text(_NO_KERNEL), _text(f"\n      help: {advice}\n")
     _kept.extend((head, kernel, help))
     note.kernel = ctypes.addressof(kernel)
     note.advice = ctypes.addressof(help)
