@@ -156,3 +156,14 @@ def test_kernels_for_a_gpu_leave_out_what_is_not_defined_there() -> None:
         for e in _expressions(program):
             if e.op == "dot":
                 assert min(*e.type.shape, e.args[0].type.shape[-1]) >= 16
+
+
+def test_linear_recurrences_are_of_one_type() -> None:
+    found = [
+        e
+        for seed in range(400)
+        for e in _expressions(generate(seed))
+        if e.attrs.get("combine") == "f_lin"
+    ]
+    assert found
+    assert all(len({arg.type for arg in e.args}) == 1 for e in found)

@@ -50,6 +50,9 @@ def _combine_operands(context: Context, name: str, x: Expr) -> list[Expr] | None
         return None
     if combining.COMBINES[name].operands == 1:
         return [x]
+    if name == "f_lin":
+        # Associative in one type only: a product wraps in its own.
+        return [x, context.pick(lambda v: v.type == x.type) or x]
     others = [context.pick(same_shape(x)), context.pick(same_shape(x))]
     integers = [
         v if v is not None and v.type.element in INTEGERS else cast_to_i32(x) for v in others
