@@ -7,6 +7,7 @@ chunk, if their lanes allow it. Whether they do depends on the stride, the mask,
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 
 import pytest
@@ -139,3 +140,29 @@ def test_divided_indices(first: int, d: int, missing: int) -> None:
     ):
         wanted = torch.where(mask, place, torch.tensor(other)).to(torch.int32)
         assert torch.equal(out[:, column], wanted)
+
+
+@triton.jit
+def left_columns(x_ptr, out_ptr, n):
+    rows, columns = tl.arange(0, 16)[:, None], tl.arange(0, 8)[None, :]
+    x = tl.load(x_ptr + rows + columns, mask=(rows < n) & (columns < 4), other=1)
+    x = tl.gather(x, tl.broadcast_to((columns * 3 + 1) & 7, (16, 8)), 1)
+    tl.store(out_ptr + rows + (7 - columns) * 17, x, mask=(rows < n) | (columns >= 4))
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_wide_lanes_are_masked_in_one_register_of_two(
+    dtype: torch.dtype, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # LLVM aborts on the masked load of two registers where one of the masks is known.
+    monkeypatch.setenv("TTOOLS_CPU", cpu)
+    x, out = torch.arange(23).to(dtype), torch.full((8, 17), -1).to(dtype)
+    with interpret():
+        left_columns[1,](x, out, 9)
+    wanted = out.clone().fill_(-1)
+    for i, j in itertools.product(range(16), range(8)):
+        k = (j * 3 + 1) & 7
+        if i < 9 or j >= 4:
+            wanted[7 - j, i] = i + k if i < 9 and k < 4 else 1
+    assert torch.equal(out, wanted)
