@@ -47,7 +47,7 @@ def examine_three_ways(
     _allow_descriptors(device)
     before = {buffer.name: contents(buffer) for buffer in program.buffers}
     expected = oracle.run(program)
-    runner = Runner(program, folder)
+    runner = Runner(program, folder, ordered=True)
     reference = reference or (lambda memory: runner.launch_on(device, memory))
     sides: dict[str, Memory] = {}
     failures: list[Failure] = []
