@@ -182,9 +182,10 @@ class _Layout:
             return mask
         vec = f"<{self.width} x i1>"
         chosen = ", ".join(f"i32 {self.width if lane is None else lane}" for lane in held)
-        return e.b.emit(
+        placed = e.b.emit(
             f"shufflevector {vec} {mask}, {vec} zeroinitializer, <{self.width} x i32> <{chosen}>"
         )
+        return e.b.fenced_mask(placed, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[str]) -> str:
         """The lanes out of up to four vectors: out of each pair, then out of the two results."""
@@ -237,7 +238,7 @@ def _load_run(
     def part() -> str:
         assert mask is not None
         loaded = [
-            _masked_load(e, p, stored, lanes, _lanes_of(b, mask, "i1", width, lanes), other, width)
+            _masked_load(e, p, stored, lanes, _mask_of(b, mask, width, lanes), other, width)
             for p, lanes in _registers(e, address, stored, width)
         ]
         if len(loaded) == 1:
@@ -274,7 +275,7 @@ def _store_run(
                 [
                     (vector_type(stored, count), _lanes_of(b, fenced, stored, width, lanes)),
                     (f"ptr align {SIZES[stored]}", p),
-                    (vector_type("i1", count), _lanes_of(b, mask, "i1", width, lanes)),
+                    (vector_type("i1", count), _mask_of(b, mask, width, lanes)),
                 ],
             )
         return ""
@@ -305,6 +306,13 @@ def _lanes_of(b: Builder, vector: str, type: str, width: int, lanes: range) -> s
     if len(lanes) == width or vector == "zeroinitializer":
         return vector
     return b.shuffle(vector, type, width, lanes)
+
+
+def _mask_of(b: Builder, mask: str, width: int, lanes: range) -> str:
+    """The mask of some neighbouring lanes."""
+    if len(lanes) == width:
+        return mask
+    return b.fenced_mask(_lanes_of(b, mask, "i1", width, lanes), len(lanes))
 
 
 def _masked_load(
