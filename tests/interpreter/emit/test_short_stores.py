@@ -97,7 +97,7 @@ def narrow(x_ptr, out_ptr, n, WIDE: tl.constexpr, SHORT: tl.constexpr, BLOCK: tl
     for step in range(2):
         kept = tl.where(i < 1, (x + step).to(SHORT), kept)
     tl.store(out_ptr + i, kept, mask=i < n)
-    tl.store(out_ptr + BLOCK + tl.flip(i), x.to(SHORT))
+    tl.store(out_ptr + BLOCK + tl.flip(i, 0), x.to(SHORT))
     tl.store(out_ptr + 2 * BLOCK + i * 2, x.to(SHORT), mask=i < n)
 
 

@@ -343,7 +343,9 @@ def unary(op: str, x: Expr) -> Expr:
         made = replace(fact, low=fact.low - 1, high=fact.high + 1)
     else:
         made = whole(element)
-    return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless))
+    # `0 - a * b` may be fused, and what underflows then keeps its sign.
+    fused = op == "neg" and fact.product and _minus_subtracts()
+    return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless or fused))
 
 
 def without_nan(x: Expr) -> Expr:
