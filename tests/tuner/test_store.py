@@ -35,7 +35,13 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = Store(path)
     made = [
-        trial(64, 1.0, 2.0, reference="r", checks="sanitized", predicted=0.5, resources={"r": 1}),
+        trial(
+            *(64, 1.0, 2.0),
+            reference="r",
+            checks="sanitized",
+            predicted=0.5,
+            resources={"registers": 32, "spilled": 0, "shared": 0, "occupancy": 0.5},
+        ),
         Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
     ]
     for each in made:

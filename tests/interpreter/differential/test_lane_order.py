@@ -7,6 +7,7 @@ chunk, if their lanes allow it. Whether they do depends on the stride, the mask,
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 
 import pytest
@@ -139,3 +140,64 @@ def test_divided_indices(first: int, d: int, missing: int) -> None:
     ):
         wanted = torch.where(mask, place, torch.tensor(other)).to(torch.int32)
         assert torch.equal(out[:, column], wanted)
+
+
+@triton.jit
+def left_columns(x_ptr, out_ptr, n):
+    rows, columns = tl.arange(0, 16)[:, None], tl.arange(0, 8)[None, :]
+    x = tl.load(x_ptr + rows + columns, mask=(rows < n) & (columns < 4), other=1)
+    x = tl.gather(x, tl.broadcast_to((columns * 3 + 1) & 7, (16, 8)), 1)
+    tl.store(out_ptr + rows + (7 - columns) * 17, x, mask=(rows < n) | (columns >= 4))
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_wide_lanes_are_masked_in_one_register_of_two(
+    dtype: torch.dtype, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # LLVM aborts on the masked load of two registers where one of the masks is known.
+    monkeypatch.setenv("TTOOLS_CPU", cpu)
+    x, out = torch.arange(23).to(dtype), torch.full((8, 17), -1).to(dtype)
+    with interpret():
+        left_columns[1,](x, out, 9)
+    wanted = out.clone().fill_(-1)
+    for i, j in itertools.product(range(16), range(8)):
+        k = (j * 3 + 1) & 7
+        if i < 9 or j >= 4:
+            wanted[7 - j, i] = i + k if i < 9 and k < 4 else 1
+    assert torch.equal(out, wanted)
+
+
+@triton.jit
+def partly_known(x_ptr, out_ptr, n, STRIDE: tl.constexpr):
+    rows, columns = tl.arange(0, 4)[:, None], tl.arange(0, 16)[None, :]
+    for known in tl.static_range(17):
+        inside = (rows < n) & (columns < known)
+        x = tl.load(x_ptr + rows + columns * STRIDE, mask=inside, other=1)
+        place = out_ptr + known * 256 + rows * 64 + columns * STRIDE
+        tl.store(place, x, mask=(rows + columns) % 5 != 1)
+        tl.store(place + 64 * 64 * 16, x + 1, mask=inside | (columns == 15))
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float32, torch.int16])
+def test_lanes_that_are_known_to_be_masked(
+    dtype: torch.dtype, stride: int, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTOOLS_CPU", cpu)
+    x = torch.arange(2, 66).to(dtype)
+    size = 64 * 64 * 16
+    out = torch.full((2 * size,), -1).to(dtype)
+    with interpret():
+        partly_known[1,](x, out, 3, stride)
+    wanted = torch.full_like(out, -1)
+    for known, i, j in itertools.product(range(17), range(4), range(16)):
+        inside = i < 3 and j < known
+        value = x[i + j * stride] if inside else 1
+        place = known * 256 + i * 64 + j * stride
+        if (i + j) % 5 != 1:
+            wanted[place] = value
+        if inside or j == 15:
+            wanted[place + size] = value + 1
+    assert torch.equal(out, wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,9 @@ def fused(out_ptr, x_ptr, steps, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, acc)
 
 
-def run_fused(x: torch.Tensor, steps: int = 3) -> torch.Tensor:
+def run_fused(x: torch.Tensor, steps: int = 3, **options: Any) -> torch.Tensor:
     out = torch.zeros(LANES)
-    fused[(1,)](out, x, steps, BLOCK=LANES)
+    fused[(1,)](out, x, steps, BLOCK=LANES, **options)
     return out
 
 
@@ -62,9 +63,12 @@ def test_the_launch_leaves_what_native_code_leaves() -> None:
         assert torch.equal(run_fused(X), expected)
 
 
-def test_the_first_rounding_that_differs() -> None:
-    """Native code contracts a product and a sum, Python rounds twice."""
-    with interpret(compare="eager", rtol=0, atol=0) as run:
+def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
+    """A product and a sum that are fused are rounded once, else twice."""
+    file = tmp_path / "earlier.trace"
+    with interpret(trace=file):
+        run_fused(X, enable_fp_fusion=False)
+    with interpret(compare=file, rtol=0, atol=0) as run:
         run_fused(X)
     x = X.numpy()
     acc, turn, lanes = x, 0, np.zeros(0, np.int64)

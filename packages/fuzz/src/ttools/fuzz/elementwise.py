@@ -6,14 +6,18 @@ and rounded after every operation.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
+import triton
+from triton.language.semantic import TritonSemantic
 
-from ttools.fuzz.elements import F32, F64, I1, Array, Element, promoted
+from ttools.fuzz.elements import BF16, F32, F64, I1, I32, Array, Element, promoted
 from ttools.fuzz.facts import (
     WILD,
     Fact,
@@ -183,8 +187,20 @@ def binary(op: str, a: Expr, b: Expr, element: Element | None = None) -> Expr:
     return Expr(op, Type(element, shape), (a, b), attrs, fact)
 
 
+@cache
+def _extremes_widen() -> bool:
+    """Whether the installed Triton makes tensors of `minimum`'s and `maximum`'s operands first.
+
+    A Python number is an i32 or an f32 then, and a bf16 becomes an f32.
+    """
+    return "to_tensor" in inspect.getsource(inspect.unwrap(triton.language.maximum))
+
+
 def _computation(op: str, a: Expr, b: Expr) -> Element:
     element = promoted(a.type.element, b.type.element)
+    widened = "number" in (a.op, b.op) or element is BF16
+    if widened and op in ("minimum", "maximum") and _extremes_widen():
+        element = promoted(element, F32 if element.is_float else I32)
     if op == "divide" and element is not F64:
         return F32
     return element
@@ -259,8 +275,14 @@ def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
 # ---- one operand
 
 
+@cache
+def _minus_subtracts() -> bool:
+    """Whether the installed Triton writes `-x` as `0 - x`, which of a zero is +0."""
+    return "create_fneg" not in inspect.getsource(TritonSemantic.minus)
+
+
 def _negative(x: Array, element: Element) -> Array:
-    return np.asarray(-x)
+    return np.asarray(x.dtype.type(0) - x if _minus_subtracts() else -x)
 
 
 def _magnitude(x: Array, element: Element) -> Array:
@@ -321,7 +343,9 @@ def unary(op: str, x: Expr) -> Expr:
         made = replace(fact, low=fact.low - 1, high=fact.high + 1)
     else:
         made = whole(element)
-    return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless))
+    # `0 - a * b` may be fused, and what underflows then keeps its sign.
+    fused = op == "neg" and fact.product and _minus_subtracts()
+    return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless or fused))
 
 
 def without_nan(x: Expr) -> Expr:

@@ -16,7 +16,7 @@ from ttools.fuzz.elements import Array
 from ttools.fuzz.execution import Runner
 from ttools.fuzz.memory import contents
 from ttools.fuzz.program import Program
-from ttools.fuzz.trial import Failure, Kind, Verdict
+from ttools.fuzz.trial import Failure, Kind, Verdict, is_refusal
 
 Memory = Mapping[str, Array]
 Launch = Callable[[Memory], Memory]
@@ -47,7 +47,7 @@ def examine_three_ways(
     _allow_descriptors(device)
     before = {buffer.name: contents(buffer) for buffer in program.buffers}
     expected = oracle.run(program)
-    runner = Runner(program, folder)
+    runner = Runner(program, folder, ordered=True)
     reference = reference or (lambda memory: runner.launch_on(device, memory))
     sides: dict[str, Memory] = {}
     failures: list[Failure] = []
@@ -70,7 +70,7 @@ def examine_three_ways(
 
 def _kind(side: str, device: str, error: Exception) -> Kind:
     """What an exception means: a refusal, a GPU that a kernel has broken, a defect of ours."""
-    if type(error).__name__ == "CompilationError":
+    if is_refusal(error):
         return "rejected"
     if _is_lost(device):
         return "crash"

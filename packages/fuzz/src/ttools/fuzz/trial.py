@@ -118,11 +118,21 @@ def examine(
     return Verdict(program.seed, tuple(ran), tuple(failures), time.process_time() - start)
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether Triton's front end raised an error, in its own words or in MLIR's."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    module = "" if last is None else last.tb_frame.f_globals.get("__name__", "")
+    of_triton = type(error).__module__.startswith("triton.")
+    return of_triton or module.startswith("triton.compiler")
+
+
 def _failure(seed: int, variant: Variant, error: Exception) -> Failure:
     kind: Kind = "error"
     if isinstance(error, FindingsError):
         kind = "finding"
-    elif type(error).__module__.startswith("triton."):
+    elif is_refusal(error):
         kind = "rejected"
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None:

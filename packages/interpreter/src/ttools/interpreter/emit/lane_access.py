@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ttools.interpreter.emit.chunk import Affine, Chunk
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import SIZES, vector_type
+from ttools.interpreter.emit.llvm import SIZES, Builder, vector_type
 from ttools.interpreter.emit.lower_shape import mangled
 
 #: Vectors that lanes may be spread over before a gather is shorter.
@@ -182,9 +182,10 @@ class _Layout:
             return mask
         vec = f"<{self.width} x i1>"
         chosen = ", ".join(f"i32 {self.width if lane is None else lane}" for lane in held)
-        return e.b.emit(
+        placed = e.b.emit(
             f"shufflevector {vec} {mask}, {vec} zeroinitializer, <{self.width} x i32> <{chosen}>"
         )
+        return e.b.fenced_mask(placed, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[str]) -> str:
         """The lanes out of up to four vectors: out of each pair, then out of the two results."""
@@ -236,14 +237,16 @@ def _load_run(
 
     def part() -> str:
         assert mask is not None
-        return b.intrinsic(
-            f"llvm.masked.load.v{width}{mangled(stored)}.p0",
-            vec,
-            [
-                (f"ptr align {SIZES[stored]}", address),
-                (f"<{width} x i1>", mask),
-                (vec, other or "zeroinitializer"),
-            ],
+        loaded = [
+            _masked_load(e, p, stored, lanes, _mask_of(b, mask, width, lanes), other, width)
+            for p, lanes in _registers(e, address, stored, width)
+        ]
+        if len(loaded) == 1:
+            return loaded[0]
+        half = vector_type(stored, width // 2)
+        order = ", ".join(f"i32 {lane}" for lane in range(width))
+        return b.emit(
+            f"shufflevector {half} {loaded[0]}, {half} {loaded[1]}, <{width} x i32> <{order}>"
         )
 
     if mask is None:
@@ -254,7 +257,7 @@ def _load_run(
 def _store_run(
     e: Emitter, address: str, raw: str, stored: str, width: int, mask: str | None
 ) -> None:
-    b, vec = e.b, vector_type(stored, width)
+    b = e.b
     _prefetch(e, address, write=True)
 
     def whole() -> str:
@@ -263,20 +266,65 @@ def _store_run(
 
     def part() -> str:
         assert mask is not None
-        return b.intrinsic(
-            f"llvm.masked.store.v{width}{mangled(stored)}.p0",
-            "void",
-            [
-                (vec, b.fenced(raw, stored, width)),
-                (f"ptr align {SIZES[stored]}", address),
-                (f"<{width} x i1>", mask),
-            ],
-        )
+        fenced = b.fenced(raw, stored, width)
+        for p, lanes in _registers(e, address, stored, width):
+            count = len(lanes)
+            b.intrinsic(
+                f"llvm.masked.store.v{count}{mangled(stored)}.p0",
+                "void",
+                [
+                    (vector_type(stored, count), _lanes_of(b, fenced, stored, width, lanes)),
+                    (f"ptr align {SIZES[stored]}", p),
+                    (vector_type("i1", count), _mask_of(b, mask, width, lanes)),
+                ],
+            )
+        return ""
 
     if mask is None:
         whole()
     else:
         _if_all(e, mask, width, "", whole, part)
+
+
+def _registers(e: Emitter, address: str, stored: str, width: int) -> list[tuple[str, range]]:
+    """The address and the lanes of each register that a run of lanes fills: one or two.
+
+    LLVM 22 aborts on some masked loads that it has to take apart itself: of what they access it
+    then knows no size.
+    """
+    count = min(width, 4 * e.options.lanes // SIZES[stored])
+    found = [(address, range(count))]
+    if count < width:
+        assert width == 2 * count, (stored, width)
+        behind = e.b.emit(f"getelementptr i8, ptr {address}, i64 {count * SIZES[stored]}")
+        found.append((behind, range(count, width)))
+    return found
+
+
+def _lanes_of(b: Builder, vector: str, type: str, width: int, lanes: range) -> str:
+    """Some neighbouring lanes of a vector, which may be a constant."""
+    if len(lanes) == width or vector == "zeroinitializer":
+        return vector
+    return b.shuffle(vector, type, width, lanes)
+
+
+def _mask_of(b: Builder, mask: str, width: int, lanes: range) -> str:
+    """The mask of some neighbouring lanes."""
+    if len(lanes) == width:
+        return mask
+    return b.fenced_mask(_lanes_of(b, mask, "i1", width, lanes), len(lanes))
+
+
+def _masked_load(
+    e: Emitter, p: str, stored: str, lanes: range, mask: str, other: str | None, width: int
+) -> str:
+    """Loads the lanes of one register, whose mask is given; `other` is that of all lanes."""
+    vec = vector_type(stored, len(lanes))
+    rest = _lanes_of(e.b, other or "zeroinitializer", stored, width, lanes)
+    arguments = [
+        (f"ptr align {SIZES[stored]}", p), (vector_type("i1", len(lanes)), mask), (vec, rest),
+    ]  # fmt: skip
+    return e.b.intrinsic(f"llvm.masked.load.v{len(lanes)}{mangled(stored)}.p0", vec, arguments)
 
 
 def _if_all(

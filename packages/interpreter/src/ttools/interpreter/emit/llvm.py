@@ -252,6 +252,18 @@ class Builder:
         held = self.intrinsic(name, fence, [(fence, self.bitcast(padded, lanes, fence))])
         return self.shuffle(self.bitcast(held, fence, lanes), stored, count, range(width))
 
+    def fenced_mask(self, mask: str, width: int) -> str:
+        """Lanes of a mask taken from a longer one, which LLVM does not look behind.
+
+        Of a mask with lanes that are known to be off, LLVM 22 takes some for undefined where only
+        others are used, and then accesses them (AVX2 and AVX-512, two registers of 64-bit lanes).
+        """
+        bools, words = vector_type("i1", width), vector_type("i32", width)
+        fence = vector_type("float", width)
+        signs = self.bitcast(self.emit(f"sext {bools} {mask} to {words}"), words, fence)
+        held = self.intrinsic(f"llvm.arithmetic.fence.v{width}f32", fence, [(fence, signs)])
+        return self.emit(f"icmp slt {words} {self.bitcast(held, fence, words)}, zeroinitializer")
+
     def store_lanes(self, value: str, stored: str, width: int, address: str) -> None:
         """Stores all lanes of a vector of a memory type at neighbouring elements."""
         type = vector_type(stored, width)
