@@ -8,7 +8,7 @@ is no birth.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,7 +74,7 @@ def apply(module: Module) -> list[Note]:
     kernel = module.kernel
     provenance = Provenance(kernel)
     rewriter = Rewriter()
-    tracking = Tracking(kernel, _Births(), rewriter)
+    tracking = Tracking(kernel, _Births(), rewriter, _MOST_CHECKS)
     found = [
         (sink, key)
         for op in operations(kernel)
@@ -84,13 +84,13 @@ def apply(module: Module) -> list[Note]:
         for key in tracking.state(sink.value)
     ]
     notes = []
-    if len(found) > _MOST_CHECKS:
-        text = f"only {_MOST_CHECKS} of {len(found)} ways of NaN and infinity to memory are checked"
+    checked = tracking.affordable([(sink.value, key)] for sink, key in found[:_MOST_CHECKS])
+    if checked < len(found) or tracking.curtailed:
+        count = f"{'more than ' if tracking.curtailed else ''}{len(found)}"
+        text = f"only {checked} of {count} ways of NaN and infinity to memory are checked"
         notes.append(Note(kernel.location, text))
-    for sink, key in found[:_MOST_CHECKS]:
-        tracking.demand(sink.value, key)
     tracking.build()
-    for sink, key in found[:_MOST_CHECKS]:
+    for sink, key in found[:checked]:
         assert isinstance(key, _Birth)
         _check(rewriter, tracking, sink, key, provenance)
     rewriter.apply()
@@ -131,8 +131,15 @@ class _Births(UndefinedLanes):
         super().__init__({}, {})
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
-        found = dict(super().transfer(op, index, known))
-        return found | dict.fromkeys(_births(op, index), _UNMARKED)
+        # Births have no masks, so that what is handed on need not be looked at one by one.
+        handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
+        births = dict.fromkeys(_births(op, index), _UNMARKED)
+        if len(handed) == 1 and not births:
+            return known.state(handed[0])
+        found: dict[Key, Hashable] = {}
+        for value in handed:
+            found.update(known.state(value))
+        return found | births
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         # Also for the birth itself: in a loop its lanes may come round again.

@@ -100,7 +100,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
         candidates: what `find` found.
 
     Returns:
-        What could not be judged: nothing so far.
+        What could not be judged.
     """
     if not candidates:
         return []
@@ -113,17 +113,19 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     roots = {op: provenance.of(op.operands[0]) for op in accesses}
     rewriter = Rewriter()
     tracking = Tracking(kernel, Twins(frozenset(needed), order), rewriter)
-    for op in accesses:
-        for key in counting(tracking.state(op.operands[0])):
-            tracking.demand(op.operands[0], key)
+    wanted = [(op, key) for op in accesses for key in counting(tracking.state(op.operands[0]))]
+    checked = tracking.affordable([(op.operands[0], key)] for op, key in wanted)
     tracking.build()
-    for op in accesses:
-        for key in counting(tracking.state(op.operands[0])):
-            (root,) = roots[op] if len(roots[op]) == 1 else (None,)
-            argument = -1 if root is None else root
-            _check(rewriter, tracking, op, key, needed[key.op], argument)
+    for op, key in wanted[:checked]:
+        (root,) = roots[op] if len(roots[op]) == 1 else (None,)
+        argument = -1 if root is None else root
+        _check(rewriter, tracking, op, key, needed[key.op], argument)
     rewriter.apply()
-    return []
+    if checked == len(wanted) and not tracking.curtailed:
+        return []
+    count = f"{'more than ' if tracking.curtailed else ''}{len(wanted)}"
+    text = f"only {checked} of {count} ways of integers that may wrap to an address are checked"
+    return [Note(kernel.location, text)]
 
 
 def _check(

@@ -8,7 +8,8 @@ through loops, branches and blocks too. Must not know what a shadow means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Protocol, TypeAlias
 
 from ttools.interpreter.emit.effects import block_argument_sources, region_result_sources
@@ -28,6 +29,10 @@ State: TypeAlias = "Mapping[Key, Hashable]"
 Demand: TypeAlias = "tuple[Value, Key]"
 
 _NOTHING: State = {}
+#: More keys than this of one value are not followed: N operations of N keys each are too many.
+_MOST_KEYS = 256
+#: Shadows that checks may ask for, and then the last of them what it takes.
+_MOST_SHADOWS = 16_384
 #: Operations whose regions compute with elements, not with the program's values.
 COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
 CONTROL = frozenset({"scf.for", "scf.while", "scf.if"})
@@ -84,14 +89,22 @@ class Tracking:
         function: the kernel, without calls.
         rules: what is tracked.
         rewriter: takes the insertions.
+        most: how many keys of one value are followed, those that reach it first.
+
+    Attributes:
+        curtailed: whether a value has more keys than are followed.
     """
 
-    def __init__(self, function: Operation, rules: Rules, rewriter: Rewriter) -> None:
+    def __init__(
+        self, function: Operation, rules: Rules, rewriter: Rewriter, most: int = _MOST_KEYS
+    ) -> None:
         self._function, self._rules, self._rewriter = function, rules, rewriter
         self._ops = list(operations(function))
         self._states: dict[Value, State] = {}
         self._demanded: dict[Value, dict[Key, None]] = {}
         self._shadows: dict[Demand, Value] = {}
+        self._most, self._count = most, 0
+        self.curtailed = False
         self._solve()
 
     def state(self, value: Value) -> State:
@@ -113,14 +126,25 @@ class Tracking:
 
     # ---- what may reach a value
     def _solve(self) -> None:
+        # Without control flow operands come before what uses them, and one turn settles all.
+        straight = len(self._function.regions[0].blocks) == 1
+        straight &= not any(op.name in CONTROL for op in self._ops)
         changed = True
         while changed:
             changed = False
             for op in [self._function, *self._ops]:
-                for value, state in self._results(op):
-                    if state != self._states.get(value, _NOTHING):
+                for value, every in self._results(op):
+                    known = self._states.get(value, _NOTHING)
+                    state = every if len(every) <= self._most else self._first(every, known)
+                    if state != known:
                         self._states[value] = state
-                        changed = True
+                        changed = not straight
+
+    def _first(self, state: State, known: State) -> State:
+        """As much of a state as is followed; what is known stays, or loops would never settle."""
+        self.curtailed = True
+        kept = dict.fromkeys((*(k for k in known if k in state), *state))
+        return {key: state[key] for key in islice(kept, self._most)}
 
     def _results(self, op: Operation) -> Iterator[tuple[Value, State]]:
         if op.name not in CONTROL and op is not self._function:
@@ -152,11 +176,27 @@ class Tracking:
             if by not in self.state(wanted) or by in self._demanded.get(wanted, ()):
                 continue
             self._demanded.setdefault(wanted, {})[by] = None
+            self._count += 1
             op = wanted.defining_op
             if op is None or op.name in CONTROL:
                 pending += [(source, by) for source in self.sources(wanted)]
             else:
                 pending += self._rules.depends(op, wanted.index, by, self)
+
+    def affordable(self, demands: Iterable[Sequence[Demand]]) -> int:
+        """Asks for the shadows of one check after the other, as long as they are not too many.
+
+        Returns:
+            How many checks have theirs: at least the first.
+        """
+        served = 0
+        for each in demands:
+            if self._count >= _MOST_SHADOWS:
+                break
+            for value, key in each:
+                self.demand(value, key)
+            served += 1
+        return served
 
     def _wanted(self, *values: Value) -> list[Key]:
         return list(dict.fromkeys(k for v in values for k in self._demanded.get(v, ())))

@@ -189,21 +189,22 @@ class _Instrument:
             for sink in sinks(op)
             for source, keys in self._keys(sink).items()
         ]
-        if len(wanted) > _MOST_CHECKS:
+        count = self.tracking.affordable(
+            [(sink.value, key) for key in keys] for sink, _, keys in wanted[:_MOST_CHECKS]
+        )
+        if count < len(wanted) or self.tracking.curtailed:
             self.notes.append(
                 Note(
                     self.kernel.location,
-                    f"only the first {_MOST_CHECKS} of {len(wanted)} uses of values that may be "
-                    "undefined are checked",
+                    f"only the first {count} of {'more than ' if self.tracking.curtailed else ''}"
+                    f"{len(wanted)} uses of values that may be undefined are checked",
                 )
             )
-        checked = wanted[:_MOST_CHECKS]
+        checked = wanted[:count]
         carried = {op: self._carried(op) for op in self.ops if op.name == "tt.store"}
-        for value, key in [
-            *((sink.value, key) for sink, _, keys in checked for key in keys),
-            *((op.operands[1], key) for op, keys in carried.items() for key in keys),
-        ]:
-            self.tracking.demand(value, key)
+        for op, sources in carried.items():
+            for source in sources:
+                self.tracking.demand(op.operands[1], source)
         self._note_unknown()
         self.tracking.build()
         for sink, source, keys in checked:

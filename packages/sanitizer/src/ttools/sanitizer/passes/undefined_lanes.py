@@ -125,12 +125,13 @@ class UndefinedLanes:
         for source in self._sources.get(op, ()):
             mask = MovedMask(source.mask) if source.mask is not None else None
             found[source] = Mark(mask, copied=True)
+        swaps = exchanged(op) is not None
         for position, value in self._flowing(op):
             for key, mark in known.state(value).items():
                 assert isinstance(mark, Mark)
                 after = _key_after(op, position, key)
                 if after is not None and not self._is_discarded(op, value, mark):
-                    new = self._weakened(op, position, mark)
+                    new = self._weakened(op, position, mark, swaps)
                     found[after] = self.join(found[after], new) if after in found else new
         return found
 
@@ -155,8 +156,8 @@ class UndefinedLanes:
             return any(implies(v, mark.mask) for v in others)
         return False
 
-    def _weakened(self, op: Operation, position: int, mark: Mark) -> Mark:
-        if exchanged(op) is not None:
+    def _weakened(self, op: Operation, position: int, mark: Mark, swaps: bool) -> Mark:
+        if swaps:
             return Mark(None, mark.copied)
         value = op.operands[position]
         fills = op.name == "tt.load" and position > 1
@@ -187,9 +188,7 @@ class UndefinedLanes:
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         flowing = self._flowing(op)
         for position, value in flowing:
-            for before in known.state(value):
-                if _key_after(op, position, before) != key:
-                    continue
+            for before in _keys_before(op, position, key, known.state(value)):
                 yield value, before
                 if _is_conjunction(op) or _is_disjunction(op):
                     others = [v for _, v in flowing if v is not value]
@@ -225,9 +224,9 @@ class UndefinedLanes:
     def _comes_through(self, op: Operation, key: Key, known: Known) -> bool:
         """Whether an operand has a shadow that the results inherit."""
         return any(
-            _key_after(op, position, before) == key and known.shadow(value, before) is not None
+            known.shadow(value, before) is not None
             for position, value in self._flowing(op)
-            for before in known.state(value)
+            for before in _keys_before(op, position, key, known.state(value))
         )
 
     def _chosen(
@@ -248,7 +247,7 @@ class UndefinedLanes:
     ) -> Value | None:
         """The lanes of an operand that give its results this key."""
         value = op.operands[position]
-        keys = [k for k in known.state(value) if _key_after(op, position, k) == key]
+        keys = _keys_before(op, position, key, known.state(value))
         found = [s for k in keys if (s := known.shadow(value, k)) is not None]
         return b.any_of(found) if found else None
 
@@ -282,6 +281,12 @@ def _key_after(op: Operation, position: int, key: Key) -> Key | None:
     if isinstance(key, Source) and _DECIDING.get(op.name) == position:
         return Decided(key)
     return key
+
+
+def _keys_before(op: Operation, position: int, key: Key, state: State) -> list[Key]:
+    """The keys of an operand that become `key`; not looked for among all, which may be many."""
+    candidates = (key, key.source) if isinstance(key, Decided) else (key,)
+    return [k for k in candidates if k in state and _key_after(op, position, k) == key]
 
 
 def _is_conjunction(op: Operation) -> bool:

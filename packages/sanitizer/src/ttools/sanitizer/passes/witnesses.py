@@ -83,12 +83,16 @@ def address_shown(
 
 def _named(value: Value) -> Iterator[Value]:
     """The values with a name that one without is computed from."""
-    definition = value.defining_op
-    if variable_name(value):
-        yield value
-    elif definition is not None and definition.name in _COMPUTING:
-        for operand in definition.operands:
-            yield from _named(operand)
+    pending, seen = [value], {value}
+    while pending:
+        part = pending.pop()
+        definition = part.defining_op
+        if variable_name(part):
+            yield part
+        elif definition is not None and definition.name in _COMPUTING:
+            new = [v for v in reversed(dict.fromkeys(definition.operands)) if v not in seen]
+            seen.update(new)
+            pending += new
 
 
 def values_shown(
@@ -163,14 +167,13 @@ def _name(value: Value) -> str:
 
 def _returned_name(value: Value) -> str:
     """The variable that holds what a function returned, which was inlined."""
-    users = [user.location for user, _ in value.uses if user.location is not None]
-    around = [place for user in users for place in chain_of(user)]
-    for call in chain_of(value.location)[1:] if value.location is not None else ():
-        inside = any(
-            (place.file, place.name, place.callers) == (call.file, call.name, call.callers)
-            for place in around
-        )
-        if inside:
+    calls = chain_of(value.location)[1:] if value.location is not None else ()
+    if not calls:
+        return ""
+    users = dict.fromkeys(user.location for user, _ in value.uses if user.location is not None)
+    around = {(p.file, p.name, p.callers) for user in users for p in chain_of(user)}
+    for call in calls:
+        if (call.file, call.name, call.callers) in around:
             return ""  # only a part of what is assigned there
         if call.name:
             return call.name
