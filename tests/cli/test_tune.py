@@ -223,7 +223,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "ttools_entry", "tune", "script.py", "64,1024"],
         cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "200"},
+        env={**os.environ, "COLUMNS": "200", "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -234,6 +234,9 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
             time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # tells where every thread stands
+        pytest.fail(process.communicate()[1])
     finally:
         process.kill()
     assert process.returncode == 130, err

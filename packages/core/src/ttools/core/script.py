@@ -23,6 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Literal
 
+from ttools.core import interruptible
 from ttools.core.errors import FindingsError, KernelError, TtoolsError, UsageError
 
 _CODE_FILE = "<string>"
@@ -289,7 +290,7 @@ def _join_threads_but(known: set[threading.Thread]) -> int:
             thread for thread in threading.enumerate() if thread not in known and not thread.daemon
         ]:
             for thread in started:
-                thread.join()
+                interruptible.join(thread)
     except KeyboardInterrupt:
         return _INTERRUPTED
     return 0

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
 
 from ttools.core.errors import TtoolsError
+from ttools.core.interruptible import result, wait
 from ttools.tuner.bench import Checks
 from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import current_target
@@ -84,8 +85,8 @@ class RemoteBench:
             for _ in range(self._measures.places)
         ]
         self.expect(expected)
-        for done in wait(opening, return_when=FIRST_COMPLETED).done:
-            error = done.result().error
+        for first in wait(opening, return_when="FIRST_COMPLETED")[0]:
+            error = first.result().error
             if error is not None:
                 raise error
 
@@ -111,7 +112,7 @@ class RemoteBench:
         """
         left = set(self._begun.values())
         while left and (patience := self._patience()) > 0:
-            left = wait(left, timeout=patience, return_when=FIRST_COMPLETED).not_done
+            _, left = wait(left, timeout=patience, return_when="FIRST_COMPLETED")
         return {key: _facts(key, future) for key, future in self._begun.items()}
 
     def _patience(self) -> float:
@@ -155,9 +156,9 @@ class RemoteBench:
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
         """Times configurations in turns, in one worker; empty if that fails."""
         keys = tuple(each.key for each in finalists)
-        answer = self._submit(
-            self._measures, Request("final", keys), self._timeout * len(keys)
-        ).result()
+        answer = result(
+            self._submit(self._measures, Request("final", keys), self._timeout * len(keys))
+        )
         return {} if answer.error is not None else dict(answer.value)
 
     # ---- jobs
@@ -187,7 +188,7 @@ class RemoteBench:
                 early = self._submit_compilation(each, later=False)
             found[early] = each
         if not self._opening.measuring.on_gpu:  # the CPU must be quiet when it is timed
-            wait(found, return_when=ALL_COMPLETED)
+            wait(found)
         return found
 
     def _measure(
@@ -214,7 +215,7 @@ class RemoteBench:
             begin()
             if not running and (stop() or not compiling):
                 return
-            done = wait([*running, *compiling], return_when=FIRST_COMPLETED).done
+            done, _ = wait([*running, *compiling], return_when="FIRST_COMPLETED")
             for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttools.core import interruptible
 from ttools.interpreter.eager.frames import from_the_kernel_on
 from ttools.interpreter.eager.recorded import listener
 from ttools.interpreter.eager.session import Program, Session
@@ -91,7 +92,7 @@ class Turns:
             raise
         if self._has_threads:
             self._pass_on()
-            self._over.acquire()
+            interruptible.acquire(self._over)
         if self._error is not None:
             raise self._error
 
@@ -119,7 +120,7 @@ class Turns:
             self._resume(ready)
         else:
             self._begin_thread()
-        me.baton.acquire()
+        interruptible.acquire(me.baton)
         if self._error is not None:
             raise _AbandonedError
         self._session.program = me.program

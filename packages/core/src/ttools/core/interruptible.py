@@ -1,0 +1,66 @@
+"""Waiting that Ctrl-C ends.
+
+A lock is waited for in one system call. A signal that arrives just before it, or in another thread,
+is noted by Python and not seen before the call returns: the main thread would sleep on, although
+the user has asked it to end. So nothing that may take long is waited for in one go.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from concurrent import futures
+from typing import Any, Literal, TypeVar
+
+#: How long a signal may go unseen.
+_TICK_S = 0.2
+
+T = TypeVar("T")
+
+
+def wait(
+    waiting: Iterable[futures.Future[T]],
+    return_when: Literal["FIRST_COMPLETED", "ALL_COMPLETED"] = "ALL_COMPLETED",
+    timeout: float | None = None,
+) -> tuple[set[futures.Future[T]], set[futures.Future[T]]]:
+    """`concurrent.futures.wait`, but Ctrl-C ends it.
+
+    Args:
+        waiting: the futures.
+        return_when: as there.
+        timeout: seconds; None for any time.
+
+    Returns:
+        Those that are done, and those that are not.
+    """
+    every = list(waiting)
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = _TICK_S if until is None else min(_TICK_S, max(until - time.monotonic(), 0))
+        done, others = futures.wait(every, left, return_when)
+        enough = bool(done) if return_when == "FIRST_COMPLETED" else not others
+        if enough or not every or (until is not None and time.monotonic() >= until):
+            return done, others
+
+
+def result(future: futures.Future[T]) -> T:
+    """The result of a future, however long it takes.
+
+    Raises:
+        Exception: what its call raised.
+    """
+    wait([future])
+    return future.result()
+
+
+def join(thread: threading.Thread) -> None:
+    """Waits for the end of a thread."""
+    while thread.is_alive():
+        thread.join(_TICK_S)
+
+
+def acquire(lock: Any) -> None:
+    """Acquires a lock or a semaphore."""
+    while not lock.acquire(timeout=_TICK_S):
+        pass
