@@ -121,8 +121,9 @@ class Recorder:
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 
-        from ttools.interpreter import launch, observation
-        from ttools.interpreter.backend import front, variants
+        from ttools.interpreter.frontend import front
+        from ttools.interpreter.run import observation, variants
+        from ttools.interpreter.runtime import launch
 
         wraps: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
             (ASTSource, "make_ir", lambda f: self.timed("make_ir", f)),

@@ -45,7 +45,7 @@ RESULTS = HERE / "results"
 
 
 def _machine() -> dict[str, Any]:
-    from ttools.interpreter.jit import host_lanes
+    from ttools.interpreter.native.jit import host_lanes
 
     return {
         "cpus": len(os.sched_getaffinity(0)),

@@ -158,7 +158,8 @@ def test_every_signal_that_kills(name: str, script: Path) -> None:
 #: Stands for a defect of the emitter: modules that LLVM does not refuse but gives up on.
 DEFECT = """\
 import contextlib, sys, torch, triton, triton.language as tl
-from ttools.interpreter import interpret, jit
+from ttools.interpreter import interpret
+from ttools.interpreter.native import jit
 
 MODULES = {
     "abort": '''

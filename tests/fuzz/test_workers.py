@@ -55,7 +55,7 @@ def test_variants_are_run_equally_often() -> None:
 
 def test_cpus_that_this_machine_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     from ttools.core.errors import UsageError
-    from ttools.interpreter import jit
+    from ttools.interpreter.native import jit
 
     def refuse(cpu: str) -> None:
         if cpu:

@@ -16,8 +16,8 @@ import triton.language as tl  # noqa: E402
 
 from ttools.core.records.launch_record import TensorArgument  # noqa: E402
 from ttools.core.records.reading import read_record  # noqa: E402
-from ttools.interpreter.launch_recorder import record  # noqa: E402
-from ttools.interpreter.replay import replay  # noqa: E402
+from ttools.interpreter.records.launch_recorder import record  # noqa: E402
+from ttools.interpreter.records.replay import replay  # noqa: E402
 from ttools.sanitizer import sanitize  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter" / "eager"))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.interpreter import interpret
-from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.abi.module import Instruments
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 

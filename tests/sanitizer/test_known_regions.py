@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from ttools.interpreter.backend.arguments import ArgumentPlan
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import NOWHERE, region_of
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.region import NOWHERE, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer import addresses
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.known_regions import KnownRegions

@@ -13,11 +13,11 @@ import triton.language as tl
 from ttools.core.findings import Finding
 from ttools.core.location import source_line
 from ttools.interpreter import interpret
-from ttools.interpreter.backend import variants
 from ttools.interpreter.ir import Module
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.parser import parse_module
+from ttools.interpreter.run import variants
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.options import CHECKS, DEFAULT_CHECKS
 from ttools.sanitizer.planner import Planner

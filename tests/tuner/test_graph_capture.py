@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner import TuneOptions, session
 from ttools.tuner.problem import problem_of
 from ttools.tuner.session import Session

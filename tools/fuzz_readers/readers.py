@@ -78,7 +78,7 @@ def _generic(path: Path, number: int) -> int:
 
 
 def _record(path: Path, number: int) -> None:
-    from ttools.interpreter.record_kernels import kernels_of_record
+    from ttools.interpreter.records.record_kernels import kernels_of_record
 
     folder = path.with_suffix("")
     folder.mkdir(exist_ok=True)
@@ -194,7 +194,7 @@ def _text(path: Path) -> str:
 
 def _argument(path: Path, number: int) -> None:
     from ttools.cli.ttir import parse_arguments
-    from ttools.interpreter.argument_text import make_array, make_scalar
+    from ttools.interpreter.records.argument_text import make_array, make_scalar
 
     for name, text in parse_arguments([_text(path)]).items():
         element = "f32" if "f32" in text or "." in text else "i64"
@@ -206,15 +206,16 @@ def _argument(path: Path, number: int) -> None:
 
 def _grid(path: Path, number: int) -> None:
     from ttools.cli.ttir import parse_grid
-    from ttools.interpreter.launch import _extents
+    from ttools.interpreter.runtime.launch import _extents
 
     _extents(parse_grid(_text(path)))
 
 
 def _environment(path: Path, number: int) -> None:
     from ttools.core import configuration
-    from ttools.interpreter import jit, object_store, parking, pool
-    from ttools.interpreter.cache import optimisation_level
+    from ttools.interpreter.native import jit, object_store
+    from ttools.interpreter.runtime import parking, pool
+    from ttools.interpreter.runtime.cache import optimisation_level
 
     name, _, value = _text(path).partition("=")
     with suppress(OSError, ValueError):  # no process can have such a variable

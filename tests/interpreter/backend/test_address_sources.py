@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.interpreter.address_sources import AddressSources, address_sources
+from ttools.interpreter.analysis.address_sources import AddressSources, address_sources
 from ttools.interpreter.parser import parse_module
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.triton_versions import Signature
-from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.abi.arguments import ArgumentPlan
 
 
 def pack(type_name: Any, value: Any) -> list[int]:

@@ -8,7 +8,7 @@ import pytest
 import triton
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.backend.benchmark import Event, do_bench
+from ttools.interpreter.run.benchmark import Event, do_bench
 
 
 def sleep() -> None:

@@ -13,8 +13,8 @@ import triton.language as tl
 from ttools.core.errors import UnsupportedError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter import interpret
-from ttools.interpreter.backend.options import CPUOptions
 from ttools.interpreter.eager.choice import python_only
+from ttools.interpreter.frontend.options import CPUOptions
 
 pytestmark = pytest.mark.usefixtures("cpu_is_default")
 

@@ -6,9 +6,9 @@ from itertools import product
 
 import torch
 
-from ttools.interpreter.backend.device_copies import has_device_memory
-from ttools.interpreter.emit.module import MemoryEffects
-from ttools.interpreter.facts import FactFinder, storage_extent
+from ttools.interpreter.abi.facts import FactFinder, storage_extent
+from ttools.interpreter.abi.module import MemoryEffects
+from ttools.interpreter.run.device_copies import has_device_memory
 
 
 def effects(*written: int, unknown: bool = False) -> MemoryEffects:

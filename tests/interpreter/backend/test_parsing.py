@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from triton.runtime.jit import JITFunction
 
-from ttools.interpreter.backend import parsing
+from ttools.interpreter.frontend import parsing
 
 
 @pytest.mark.parametrize(

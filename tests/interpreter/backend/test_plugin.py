@@ -68,7 +68,7 @@ def test_importing_triton_imports_nothing_heavy_of_ours(tmp_path: Path) -> None:
     """
     done = run_python(code, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "ttools.interpreter.jit" not in done.stdout
+    assert "ttools.interpreter.native.jit" not in done.stdout
     assert "ttools.interpreter.backend.launcher" not in done.stdout
 
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from number_formats import Array
 
-from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.emit.plan import Plan
-from ttools.interpreter.emit.schedule import make_plan
+from ttools.interpreter.abi.module import EmitOptions, Facts
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.parser import parse_module
+from ttools.interpreter.schedule.plan import Plan
+from ttools.interpreter.schedule.schedule import make_plan
 
 N = 32
 ROUNDS = 3

@@ -6,8 +6,8 @@ import kernel_text
 import pytest
 import torch
 
+from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.module import EmitOptions, Facts
 from ttools.interpreter.parser import parse_module
 
 X = torch.arange(64) - 5

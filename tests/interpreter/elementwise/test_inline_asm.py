@@ -20,7 +20,7 @@ from ttools.interpreter.elementwise.ptx import HANDLERS
 from ttools.interpreter.elementwise.ptx.registers import parse_constraints
 from ttools.interpreter.elementwise.ptx.syntax import PtxSyntaxError, parse
 from ttools.interpreter.elementwise.ptx.types import TYPES, literal_bits
-from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.llvm.builder import Builder
 
 RANDOM = np.random.default_rng(3)
 

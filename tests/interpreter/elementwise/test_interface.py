@@ -10,7 +10,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise import cost, is_elementwise, lower
 from ttools.interpreter.elementwise.libdevice import find
-from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.llvm.builder import Builder
 
 
 def test_what_is_elementwise() -> None:

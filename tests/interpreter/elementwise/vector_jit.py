@@ -15,8 +15,8 @@ import numpy as np
 
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
-from ttools.interpreter.emit.llvm import Builder, memory_type, register_type, vector_type
-from ttools.interpreter.jit import host_target
+from ttools.interpreter.llvm.builder import Builder, memory_type, register_type, vector_type
+from ttools.interpreter.native.jit import host_target
 
 #: Element types by their MLIR names, and the NumPy type of their memory.
 TYPES: dict[str, Any] = {

@@ -16,10 +16,11 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.interpreter import interpret, jit
+from ttools.interpreter import interpret
+from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.llvm import SIZES, Builder
-from ttools.interpreter.emit.module import EmitOptions, Facts
+from ttools.interpreter.llvm.builder import SIZES, Builder
+from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ttools.interpreter import interpret
-from ttools.interpreter.emit.module import Instruments, ProbeSite
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.monitor import Count
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import NOWHERE, Region, region_of
+from ttools.interpreter.abi.module import Instruments, ProbeSite
+from ttools.interpreter.abi.region import NOWHERE, Region, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.monitor import Count
 
 GUARDS = Instruments(guards=True)
 FOOTPRINTS = Instruments(footprints=True)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from observing import EVERYTHING, observe, part_of
 
-from ttools.interpreter.emit import lanes_apart
+from ttools.interpreter.emit.instruments import lanes_apart
 
 _ROWS, _COLUMNS, _FURTHEST = 4, 16, 20
 _MIDDLE = (_ROWS + _COLUMNS) * _FURTHEST

@@ -14,10 +14,10 @@ from access_forms import FORMS
 from observing import observe, part_of
 from test_guards import CUTS, check
 
-from ttools.interpreter.backend import variants
+from ttools.interpreter.abi.module import EmittedModule
 from ttools.interpreter.emit import out_of_line
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.module import EmittedModule
+from ttools.interpreter.run import variants
 
 _FORMS = ("scalar_masked", "tail", "gather_masked", "wrapped_back")
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from observing import observe
 
-from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of, view_region
+from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of, view_region
 
 View = tuple[tuple[int, ...], tuple[int, ...]]
 LANES = 32

@@ -14,10 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from observing import Observed, observe
 
-from ttools.interpreter.emit import access
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.emit.tile_footprint import record_tile
-from ttools.interpreter.emit.whole_tile import WholeTile
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.emit.instruments import access
+from ttools.interpreter.emit.instruments.tile_footprint import record_tile
+from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 
 GUARDED = Instruments(guards=True, footprints=True)
 #: Forms whose tiles leave their footprints at once, where nothing is outside.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter import jit
-from ttools.interpreter.emit.module import CallbackKind, EmittedModule, Site
-from ttools.interpreter.launch import Kernel
+from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
+from ttools.interpreter.native import jit
+from ttools.interpreter.runtime.launch import Kernel
 
 # What the emitter puts around a program: take programs by batches until none is left.
 _DRIVER = """

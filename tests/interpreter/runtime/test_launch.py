@@ -12,7 +12,7 @@ import pytest
 from handmade_kernels import ADD, COUNT, LOG, WORK, Counters, kernel
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import LaunchOptions, run
 
 Order = Literal["natural", "reverse", "random"]
 
@@ -125,7 +125,7 @@ def test_no_thread_is_no_option() -> None:
 
 
 def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttools.interpreter.pool import default_threads
+    from ttools.interpreter.runtime.pool import default_threads
 
     monkeypatch.setenv("TTOOLS_THREADS", "3")
     assert default_threads() == 3

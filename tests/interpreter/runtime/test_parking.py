@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core.errors import KernelError, UsageError
-from ttools.interpreter import parking
-from ttools.interpreter.launch import LaunchOptions, LaunchReport, run
+from ttools.interpreter.runtime import parking
+from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport, run
 
 #: What programs are believed to cost: a thread takes one at a time, or many cheap ones at once.
 UNKNOWN, CHEAP = None, 1e-9

@@ -11,9 +11,9 @@ import pytest
 from handmade_kernels import CALL, HERE, SPIN_SITE, kernel
 
 from ttools.core.errors import KernelError
-from ttools.interpreter.emit.module import CallbackKind, Site
-from ttools.interpreter.launch import LaunchOptions, run
-from ttools.interpreter.printing import lines
+from ttools.interpreter.abi.module import CallbackKind, Site
+from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.printing import lines
 
 Operand = tuple[str, tuple[int, ...], bool, bool]
 

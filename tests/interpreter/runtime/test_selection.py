@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.selection import arrange, parse, select
+from ttools.interpreter.runtime.selection import arrange, parse, select
 
 GRID = (5, 4, 3)
 SIZE = 60

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.interpreter import parking
+from ttools.interpreter.runtime import parking
 
 # Tests are imported without packages.
 sys.path.insert(0, str(Path(__file__).parent))

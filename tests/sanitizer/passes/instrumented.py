@@ -20,11 +20,9 @@ import triton
 from triton.compiler import ASTSource
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter import jit, launch
-from ttools.interpreter.emit.effects import memory_effects
+from ttools.interpreter.abi.module import EmitOptions, Facts
+from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import (
     IntegerType,
     Module,
@@ -34,9 +32,12 @@ from ttools.interpreter.ir import (
     Value,
     shape_of,
 )
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.ir.rewriting import Rewriter, add_parameter
+from ttools.interpreter.ir.verification import verify
+from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
-from ttools.interpreter.rewriting import Rewriter, add_parameter
-from ttools.interpreter.verification import verify
+from ttools.interpreter.runtime import launch
 
 _TYPES = {
     torch.float32: "*fp32",

@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter.ir import Module
-from ttools.interpreter.rewriting import Builder
-from ttools.interpreter.verification import verify
+from ttools.interpreter.ir.rewriting import Builder
+from ttools.interpreter.ir.verification import verify
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
 
 B = 16

@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from instrumented import Held, line_of
 
-from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import Module
+from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 from ttools.sanitizer.passes import undefined
 

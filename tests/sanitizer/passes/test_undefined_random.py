@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings, strategies
 
 from ttools.interpreter.ir import Constant, FloatType, Module, TensorType, element_type
-from ttools.interpreter.rewriting import Rewriter, add_operand
+from ttools.interpreter.ir.rewriting import Rewriter, add_operand
 from ttools.sanitizer.passes import undefined
 
 B = 8

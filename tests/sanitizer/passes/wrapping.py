@@ -9,7 +9,7 @@ import torch
 from instrumented import Held
 
 from ttools.interpreter.ir import Module
-from ttools.interpreter.rewriting import Rewriter, set_operand
+from ttools.interpreter.ir.rewriting import Rewriter, set_operand
 from ttools.sanitizer.passes import overflow
 
 B = 8

@@ -16,7 +16,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.workers.recipe import CannotSendError, Recipe, cook, recipe_of
 
 

@@ -159,7 +159,7 @@ def _named(word: str, inspected: _Inspected) -> list[KernelSource]:
 
 
 def _recorded(word: str, inspected: _Inspected) -> list[KernelSource]:
-    from ttools.interpreter.record_kernels import kernels_of_record
+    from ttools.interpreter.records.record_kernels import kernels_of_record
 
     if inspected.signature is not None:
         raise UsageError("--signature is for FILE.py:KERNEL; a record's kernels have their own")

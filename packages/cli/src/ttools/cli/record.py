@@ -18,7 +18,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.interpreter.launch_recorder import LaunchRecorder
+    from ttools.interpreter.records.launch_recorder import LaunchRecorder
     from ttools.sanitizer import Sanitization
 
 _RECORD = "Record"
@@ -98,7 +98,7 @@ def record_command(
         raise UsageError(f"--output {output}: the name of a record ends in {RECORD_SUFFIX}")
     require_folder(output)
     take_over_from_upstream("ttools records")
-    from ttools.interpreter.launch_recorder import record
+    from ttools.interpreter.records.launch_recorder import record
 
     recorder = record(
         output, only=only or None, launches=",".join(launch) if launch else None, data=data.value

@@ -34,7 +34,7 @@ def run_replay(work: Replay, dump: Path | None = None, quiet: bool = False) -> i
     Raises:
         UsageError: the file is no record, or `dump` cannot be written.
     """
-    from ttools.interpreter.replay import replay
+    from ttools.interpreter.records.replay import replay
 
     made = replay(work.path)
     if dump is not None:

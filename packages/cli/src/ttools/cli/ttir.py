@@ -94,7 +94,7 @@ def run_launch(launch: Launch, dump: Path | None = None, quiet: bool = False) ->
     Raises:
         UsageError: An argument does not fit the kernel, or `dump` cannot be written.
     """
-    from ttools.interpreter.ttir_file import run_ttir_file
+    from ttools.interpreter.records.ttir_file import run_ttir_file
 
     outputs = run_ttir_file(launch.path, launch.grid, launch.arguments)
     show_outputs(outputs, dump, quiet)

@@ -91,7 +91,7 @@ def run_work(
         advice: what finds wild accesses, which may kill the process, which then says so; None
             where they are found and suppressed.
     """
-    from ttools.interpreter.crash_note import write_crash_note
+    from ttools.interpreter.runtime.crash_note import write_crash_note
 
     if advice is not None:
         write_crash_note(advice)

@@ -67,7 +67,7 @@ BY_NAME = {variant.name: variant for variant in (BASELINE, *VARIANTS)}
 def usable(variants: Sequence[Variant] = VARIANTS) -> list[Variant]:
     """The variants that this machine can run."""
     from ttools.core.errors import UsageError
-    from ttools.interpreter.jit import host_target
+    from ttools.interpreter.native.jit import host_target
 
     found = []
     for variant in variants:

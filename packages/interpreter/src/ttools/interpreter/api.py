@@ -12,13 +12,13 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.errors import UsageError
-from ttools.interpreter import selection
-from ttools.interpreter.interpretation import Run, enter, leave
-from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.observation import Observer
 from ttools.interpreter.picture.picture import Picture
-from ttools.interpreter.stats import KernelStats
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.interpretation import Run, enter, leave
+from ttools.interpreter.run.observation import Observer
+from ttools.interpreter.run.stats import KernelStats
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.runtime import selection
+from ttools.interpreter.runtime.launch import LaunchOptions
 from ttools.interpreter.watching.comparison import Comparison
 from ttools.interpreter.watching.recording import Recording
 from ttools.interpreter.watching.watch import DEFAULT_LIMIT, Watching

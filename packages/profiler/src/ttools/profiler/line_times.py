@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.backend.variants import Variants
-from ttools.interpreter.line_samples import line_samples
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.run.line_samples import line_samples
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
 from ttools.profiler.counting.rewrite import place_of
 
 #: Seconds for which a launch is made again, about.

@@ -17,11 +17,11 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter import interpret
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.line_samples import LINES
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.snapshot import Snapshot
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.line_samples import LINES
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.profiler import launch_metrics
 from ttools.profiler.call_times import CallTimes
 from ttools.profiler.configuration import config_text
@@ -181,7 +181,7 @@ class CpuSession:
         return {number: each for number, each in found.items() if each.name in chosen}
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Counts a launch, then runs it; see `ttools.interpreter.observation`."""
+        """Counts a launch, then runs it; see `ttools.interpreter.run.observation`."""
         entered = time.perf_counter()
         with self._lock:  # counts are remembered; threads of autograd launch too
             counts = self._count(launch)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ttools.interpreter.region import Region
+from ttools.interpreter.abi.region import Region
 
 #: Freed storages remembered, the latest ones.
 _MOST_FREED = 4096

@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Severity
 from ttools.core.host_line import host_line
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.launch_state import LaunchState
 from ttools.sanitizer.uninitialised import UninitialisedMemory

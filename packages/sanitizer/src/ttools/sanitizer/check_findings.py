@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ttools.core.findings import Finding, Severity
 from ttools.core.location import SourceLocation, users_place
-from ttools.interpreter.monitor import Count
+from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 from ttools.sanitizer.passes.check import Note

@@ -12,12 +12,12 @@ from functools import lru_cache, partial
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.module import Instruments
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.ir import Module
-from ttools.interpreter.launch import LaunchOptions, LaunchReport
-from ttools.interpreter.monitor import Count, Monitor
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import ANYWHERE, Region, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.monitor import Count, Monitor
 from ttools.sanitizer.addresses import AddressBook, Addresses
 from ttools.sanitizer.check_findings import (
     argument_findings,

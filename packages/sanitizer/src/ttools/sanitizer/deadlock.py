@@ -11,10 +11,10 @@ from dataclasses import replace
 from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, Related
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance, synchronises
-from ttools.interpreter.monitor import Monitor
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.parking import LaunchWarning
+from ttools.interpreter.analysis.effects import Provenance, synchronises
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.parking import LaunchWarning
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.pointer_tables import place_of
 from ttools.sanitizer.races import Nested, lock_cycle

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
 from ttools.sanitizer.passes.tracking import CONTROL, Tracking
 from ttools.sanitizer.passes.undefined_lanes import ACCESSES

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.backend.variants import Variants
-from ttools.interpreter.emit.effects import waits
-from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.analysis.effects import waits
+from ttools.interpreter.analysis.unused_loads import commented_places
 from ttools.interpreter.ir import IntegerType, Module, as_signed
-from ttools.interpreter.unused_loads import commented_places
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.run.variants import Variants
 from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
 from ttools.sanitizer.index_loads import IndexLoad, index_loads
 from ttools.sanitizer.known_regions import KnownRegions

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import NOWHERE, Region
+from ttools.interpreter.abi.region import NOWHERE, Region
+from ttools.interpreter.run.observation import ObservedLaunch
 
 #: So many sets of tensors are remembered.
 _MOST_KNOWN = 16

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import Region
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.passes.shadow_memory import ROW
 from ttools.sanitizer.planner import Planner

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ttools.interpreter.facts import storage_extent
-from ttools.interpreter.snapshot import Snapshot
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.uninitialised import Knowledge, UninitialisedMemory
 
 _WORD = 8

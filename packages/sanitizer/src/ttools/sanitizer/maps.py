@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ttools.core.findings import Finding
 from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
-from ttools.interpreter.monitor import Monitor
-from ttools.interpreter.region import Region
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.races import Records
 from ttools.sanitizer.subject import Subject
 

@@ -11,9 +11,9 @@ from typing import Literal
 
 from ttools.core.findings import Argument, Finding, Related, Severity
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.monitor import Count, Witness
-from ttools.interpreter.region import Region
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.runtime.monitor import Count, Witness
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.index_loads import IndexLoad
 from ttools.sanitizer.memory_advice import Outside, advice

@@ -12,8 +12,8 @@ from math import prod
 
 from ttools.core.findings import Argument
 from ttools.core.location import source_lines
-from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.region import Region
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.region import Region
 
 #: The functions that make an access, in `triton.language` or of a descriptor.
 _CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}

@@ -13,10 +13,10 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.backend.variants import Variants
+from ttools.interpreter.abi.region import Region
 from ttools.interpreter.ir import Module
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import Region
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
 from ttools.sanitizer.argument_promises import ArgumentPromise
 from ttools.sanitizer.index_loads import IndexLoad
 from ttools.sanitizer.known_kernel import KnownKernel

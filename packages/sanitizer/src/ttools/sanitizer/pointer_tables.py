@@ -5,7 +5,7 @@ from, so that a finding can name one. Must not know what is wrong with such an a
 from __future__ import annotations
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
 from ttools.sanitizer.passes.tracking import CONTROL, Tracking
 from ttools.sanitizer.passes.undefined_lanes import ACCESSES

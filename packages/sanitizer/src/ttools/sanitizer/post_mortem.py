@@ -15,9 +15,9 @@ from pathlib import Path
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.core.findings import Finding
 from ttools.core.reports.text import finding_text
+from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.stopping import Place, StoppingDebugger
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.launch_state import LaunchState

@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
-from ttools.interpreter.access_log import tiles_of
-from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
-from ttools.interpreter.monitor import Count, Monitor, SiteTable
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
+from ttools.interpreter.runtime.access_log import tiles_of
+from ttools.interpreter.runtime.monitor import Count, Monitor, SiteTable
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import (
     AccessRef,

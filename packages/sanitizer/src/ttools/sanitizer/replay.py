@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.facts import storage_extent
-from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.monitor import Monitor
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import Region
-from ttools.interpreter.snapshot import Snapshot
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.addresses import Addresses
 from ttools.sanitizer.races import Overlaps, Records
 

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import Module
+from ttools.interpreter.ir.inlining import inline_calls
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 

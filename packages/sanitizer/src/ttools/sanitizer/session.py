@@ -15,9 +15,9 @@ from ttools.core.errors import KernelError
 from ttools.core.findings import Finding, LaunchEntry, merge, merge_in_launch
 from ttools.core.host_line import host_line
 from ttools.core.reports.tensor_map import TensorMap
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.checked_launch import CheckedLaunch
@@ -77,7 +77,7 @@ class Session:
             self._watches.close()
 
     def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        """Runs a launch under the checks; see `ttools.interpreter.observation`."""
+        """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
         self._configs.before_execution(launch)
         launch.host_line = launch.host_line or host_line()
         looker = self.post_mortem

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.findings import Argument
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.run.observation import ObservedLaunch
 
 
 @dataclass(frozen=True, slots=True)

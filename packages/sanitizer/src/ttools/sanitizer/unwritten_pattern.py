@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ttools.interpreter.native_fill import fill_words
+from ttools.interpreter.runtime.native_fill import fill_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

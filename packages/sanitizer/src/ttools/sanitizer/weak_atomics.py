@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Constant, Module, Operation, shape_of
 
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")

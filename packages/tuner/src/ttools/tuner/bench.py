@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.launch_state import LaunchState
 from ttools.sanitizer.uninitialised import UninitialisedMemory

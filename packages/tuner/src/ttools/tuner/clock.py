@@ -8,9 +8,9 @@ from __future__ import annotations
 import threading
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.tuner.outputs import require_restorable
@@ -21,7 +21,7 @@ _NO_POINTEES = Pointees()
 
 
 class Clock:
-    """Observes the launches of a run; see `ttools.interpreter.observation`.
+    """Observes the launches of a run; see `ttools.interpreter.run.observation`.
 
     Args:
         counter: counts the launches of the kernel being tried, before they are made.

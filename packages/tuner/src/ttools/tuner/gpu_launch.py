@@ -16,7 +16,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.interpreter.backend.autotuners import tuning_key
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 
 Tune = Callable[[TunedLaunch], Any]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.interpreter import interpret
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import AnyBench, Bench, Checks

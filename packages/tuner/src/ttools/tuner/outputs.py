@@ -9,9 +9,9 @@ from collections.abc import Collection
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.emit.effects import memory_effects
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
+from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.tuner.pointees import Pointees
 
 _UNKNOWN_WRITES = (

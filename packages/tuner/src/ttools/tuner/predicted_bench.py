@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import Bench, Checks, reason_of
 from ttools.tuner.clock import Clock

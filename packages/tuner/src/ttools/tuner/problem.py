@@ -18,8 +18,8 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.json_document import ANY, EACH, conform, parse_json
-from ttools.interpreter.pool import default_threads
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.runtime.pool import default_threads
 from ttools.profiler.devices import Device
 
 #: What files hold of a problem, see `json_document.conform`.

@@ -13,7 +13,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import AnyBench
 from ttools.tuner.experience import experience

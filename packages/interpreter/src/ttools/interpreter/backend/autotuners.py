@@ -12,8 +12,8 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.interpreter.backend.tuned_config import trying, tuning
-from ttools.interpreter.interpretation import Run, active_run
-from ttools.interpreter.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 
 Routed = Callable[[bool], Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from triton.backends.compiler import BaseBackend, GPUTarget
 
-from ttools.interpreter.backend.options import (
+from ttools.interpreter.frontend.options import (
     BACKEND_NAME,
     CPUOptions,
     codegen_implementation,
@@ -85,7 +85,7 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """Registers the stages `ttir` and the one that the launcher takes."""
         from triton import knobs
 
-        from ttools.interpreter.backend.front import Stages, refuse_gluon
+        from ttools.interpreter.frontend.front import Stages, refuse_gluon
 
         refuse_gluon(language)
         ours = Stages()

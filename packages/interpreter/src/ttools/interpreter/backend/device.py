@@ -14,7 +14,7 @@ from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
-from ttools.interpreter.backend.options import BACKEND_NAME
+from ttools.interpreter.frontend.options import BACKEND_NAME
 
 #: Lanes of a warp in formulas; programs are not divided into warps here.
 WARP_SIZE = 32

@@ -49,7 +49,7 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     """
 
     def __init__(self, device: int = 0) -> None:
-        from ttools.interpreter.backend.parsing import parse_one_by_one
+        from ttools.interpreter.frontend.parsing import parse_one_by_one
 
         super().__init__()
         self._device = device
@@ -117,13 +117,13 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
 
     def get_device_interface(self) -> Any:
         """Events and synchronisation with the interface of `torch.cuda`."""
-        from ttools.interpreter.backend.benchmark import CPUDeviceInterface
+        from ttools.interpreter.run.benchmark import CPUDeviceInterface
 
         return CPUDeviceInterface
 
     def get_benchmarker(self) -> Any:
         """What `triton.autotune` times configurations with."""
-        from ttools.interpreter.backend.benchmark import do_bench
+        from ttools.interpreter.run.benchmark import do_bench
 
         return do_bench
 

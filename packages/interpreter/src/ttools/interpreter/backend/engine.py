@@ -9,11 +9,11 @@ from typing import Any
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter.backend.front import refuse_gluon_function
-from ttools.interpreter.backend.notices import announce_eager_kernel
-from ttools.interpreter.backend.recursion import refuse_recursion
 from ttools.interpreter.eager.choice import hand_over, python_only
-from ttools.interpreter.interpretation import selecting_run
+from ttools.interpreter.frontend.front import refuse_gluon_function
+from ttools.interpreter.frontend.recursion import refuse_recursion
+from ttools.interpreter.run.interpretation import selecting_run
+from ttools.interpreter.run.notices import announce_eager_kernel
 
 _NOT_LAUNCHED = "only the eager engine can run it: launch the kernel, or use tl.device_print"
 _OBSERVED = "remove it: what the eager engine runs is not checked"

@@ -20,7 +20,7 @@ from ttools.core import triton_versions
 from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import known_trial, tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
-from ttools.interpreter.interpretation import Run, selecting_run
+from ttools.interpreter.run.interpretation import Run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
 _DEVICE_BESIDE_A_GPU = -1

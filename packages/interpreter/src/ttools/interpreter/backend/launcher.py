@@ -11,17 +11,17 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError, during
 from ttools.core.proton_stand_in import note_launch
-from ttools.interpreter import launch
-from ttools.interpreter.backend.arguments import ArgumentPlan
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.facts import FactFinder
+from ttools.interpreter.abi.module import EmitOptions
 from ttools.interpreter.backend.device import LoadedKernel
-from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.backend.notices import announce_implicit_launch
 from ttools.interpreter.backend.tuned_config import autotuner_config
-from ttools.interpreter.backend.variants import Variants, emit_options
-from ttools.interpreter.emit.module import EmitOptions
-from ttools.interpreter.facts import FactFinder
-from ttools.interpreter.interpretation import Run, active_run
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.notices import announce_implicit_launch
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.runtime import launch
 
 _DEFAULT = launch.LaunchOptions()
 

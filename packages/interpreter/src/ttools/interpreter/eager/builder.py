@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ttools.core.errors import KernelError, TtoolsError
-from ttools.interpreter import printing
+from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.eager import descriptors, mlir
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.frames import location
 from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
 from ttools.interpreter.eager.numpy_ops import OPERATIONS
 from ttools.interpreter.eager.session import Session
-from ttools.interpreter.emit.module import CallbackKind, Site
-from ttools.interpreter.interpretation import active_run, dot_mode
+from ttools.interpreter.run.interpretation import active_run, dot_mode
+from ttools.interpreter.runtime import printing
 
 _NOTHING = frozenset(
     (

@@ -13,7 +13,7 @@ from typing import Any
 
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import CompiledSource
-from ttools.interpreter.backend.front import location_of
+from ttools.interpreter.frontend.front import location_of
 
 _SUSPECT = re.compile(r"\b(breakpoint|pdb|print)\b")
 _DEBUGGERS = ("pdb", "ipdb", "pudb")

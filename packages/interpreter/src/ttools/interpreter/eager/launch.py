@@ -17,16 +17,9 @@ import numpy as np
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
-from ttools.interpreter.address_sources import AddressSources
-from ttools.interpreter.backend.arguments import ArgumentPlan
-from ttools.interpreter.backend.benchmark import is_timed
-from ttools.interpreter.backend.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.backend.notices import announce_implicit_launch
-from ttools.interpreter.backend.options import (
-    CPUOptions,
-    codegen_implementation,
-    parse_options,
-)
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.module import MemoryEffects
+from ttools.interpreter.analysis.address_sources import AddressSources
 from ttools.interpreter.eager import language
 from ttools.interpreter.eager.builder import EagerBuilder
 from ttools.interpreter.eager.combine import eager_semantic_class
@@ -38,10 +31,17 @@ from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Session, current, running
 from ttools.interpreter.eager.turns import Turns
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, lift, tuple_of
-from ttools.interpreter.emit.module import MemoryEffects
-from ttools.interpreter.interpretation import Run, active_run
-from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.selection import arrange
+from ttools.interpreter.frontend.options import (
+    CPUOptions,
+    codegen_implementation,
+    parse_options,
+)
+from ttools.interpreter.run.benchmark import is_timed
+from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.notices import announce_implicit_launch
+from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.selection import arrange
 
 #: Nothing is known of a kernel that was not compiled.
 _ANY_EFFECT = MemoryEffects(frozenset(), False, unknown_writes=True, indirect=True)

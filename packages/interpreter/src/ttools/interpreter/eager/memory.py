@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from ttools.core.buffers import ArrayBuffer
 from ttools.core.errors import KernelError
-from ttools.interpreter.backend.device_copies import has_device_memory
+from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import location
-from ttools.interpreter.facts import storage_extent
+from ttools.interpreter.run.device_copies import has_device_memory
 
 #: So many equal accesses in a row are a wait that nothing will end.
 _PATIENCE = 20_000

@@ -13,15 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ttools.core import triton_versions
-from ttools.interpreter import jit, launch
-from ttools.interpreter.cache import get_or_compile
+from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.eager.elements import Element, Handle, context, split_type
 from ttools.interpreter.eager.elements import element as element_of
 from ttools.interpreter.emit.kernel import emit_kernel
-from ttools.interpreter.emit.module import EmitOptions, Facts
-from ttools.interpreter.interpretation import active_run, dot_mode
-from ttools.interpreter.launch import Kernel
+from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
+from ttools.interpreter.run.interpretation import active_run, dot_mode
+from ttools.interpreter.runtime import launch
+from ttools.interpreter.runtime.cache import get_or_compile
+from ttools.interpreter.runtime.launch import Kernel
 
 _NAMES = {
     "i1": "int1",

@@ -14,12 +14,12 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.triton_versions import jit_function_class
-from ttools.interpreter.backend.options import codegen_implementation, parse_options
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.language import language_modules, wrap
 from ttools.interpreter.eager.launch import new_session
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import is_active, running
+from ttools.interpreter.frontend.options import codegen_implementation, parse_options
 
 Extents = int | Sequence[int]
 

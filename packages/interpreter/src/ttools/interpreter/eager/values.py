@@ -23,10 +23,10 @@ from ttools.core.triton_versions import (
     is_type_mismatch,
     jit_function_class,
 )
-from ttools.interpreter.backend.device_copies import has_device_memory
 from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.session import current
+from ttools.interpreter.run.device_copies import has_device_memory
 
 _OPERATORS = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"),

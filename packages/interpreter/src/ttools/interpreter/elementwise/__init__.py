@@ -20,7 +20,7 @@ from ttools.interpreter.elementwise.libdevice import LIBDEVICE
 from ttools.interpreter.elementwise.mathematics import MATHEMATICS
 from ttools.interpreter.elementwise.ptx import lower_inline_assembly, pack_of
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
-from ttools.interpreter.emit.llvm import Builder, register_type
+from ttools.interpreter.llvm.builder import Builder, register_type
 
 __all__ = [
     "cost",

@@ -14,8 +14,8 @@ from typing import Literal
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.vector import Lanes, Vector
-from ttools.interpreter.emit.llvm import Builder, register_type
 from ttools.interpreter.ir import FloatType, Type
+from ttools.interpreter.llvm.builder import Builder, register_type
 
 Rounding = Literal["rtne", "rtz"]
 

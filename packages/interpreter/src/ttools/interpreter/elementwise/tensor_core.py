@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ttools.interpreter.elementwise.formats import round_any_bf16
 from ttools.interpreter.elementwise.vector import Lanes, Vector
-from ttools.interpreter.emit.llvm import Builder
+from ttools.interpreter.llvm.builder import Builder
 
 #: The bits of an f32 that tf32 lacks.
 _LOST = 0x1FFF

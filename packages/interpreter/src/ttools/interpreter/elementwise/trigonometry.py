@@ -13,7 +13,7 @@ from functools import cache
 
 from ttools.interpreter.elementwise.libm import call_doubles
 from ttools.interpreter.elementwise.vector import Lanes, Vector
-from ttools.interpreter.emit.llvm import float_literal
+from ttools.interpreter.llvm.builder import float_literal
 
 _PI = (3.141592653589793, 1.2246467991473532e-16)
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)

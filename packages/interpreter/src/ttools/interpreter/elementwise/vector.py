@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
-from ttools.interpreter.emit.llvm import Builder, float_literal, register_type, vector_type
+from ttools.interpreter.llvm.builder import Builder, float_literal, register_type, vector_type
 
 #: LLVM type -> bits of one element.
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}

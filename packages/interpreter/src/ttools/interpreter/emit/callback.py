@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import Builder
-from ttools.interpreter.emit.module import CallbackKind
+from ttools.interpreter.llvm.builder import Builder
 
 #: Byte offsets in the launch structure (`ABI_VERSION` covers them).
 NEXT, COUNT, ORDER, GRID, ABORT, PARAMS, CALLBACK, BATCH = 0, 8, 16, 24, 36, 40, 48, 56

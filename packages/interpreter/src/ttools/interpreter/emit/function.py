@@ -16,29 +16,8 @@ from typing import TYPE_CHECKING
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import elementwise
-from ttools.interpreter.emit.chunk import (
-    ANY_DIVISOR,
-    Affine,
-    Axis,
-    Chunk,
-    Coords,
-    Vector,
-    uniform,
-)
-from ttools.interpreter.emit.literals import fold
-from ttools.interpreter.emit.llvm import (
-    Builder,
-    byte_size,
-    register_type,
-    vector_type,
-)
-from ttools.interpreter.emit.loops import Traversal, for_each_chunk, traversal
-from ttools.interpreter.emit.module import EmitOptions, Site
-from ttools.interpreter.emit.plan import Plan
-from ttools.interpreter.emit.slot import Slot
-from ttools.interpreter.emit.slot_access import SlotAccess
-from ttools.interpreter.emit.strides import memory_order, tile_order
-from ttools.interpreter.emit.transpose import can_transpose, fill_transposed
+from ttools.interpreter.abi.module import EmitOptions, Site
+from ttools.interpreter.analysis.strides import memory_order, tile_order
 from ttools.interpreter.ir import (
     Block,
     Operation,
@@ -48,9 +27,30 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
+from ttools.interpreter.llvm.builder import (
+    Builder,
+    byte_size,
+    register_type,
+    vector_type,
+)
+from ttools.interpreter.schedule.plan import Plan
+from ttools.interpreter.tiles.chunk import (
+    ANY_DIVISOR,
+    Affine,
+    Axis,
+    Chunk,
+    Coords,
+    Vector,
+    uniform,
+)
+from ttools.interpreter.tiles.literals import fold
+from ttools.interpreter.tiles.loops import Traversal, for_each_chunk, traversal
+from ttools.interpreter.tiles.slot import Slot
+from ttools.interpreter.tiles.slot_access import SlotAccess
+from ttools.interpreter.tiles.transpose import can_transpose, fill_transposed
 
 if TYPE_CHECKING:
-    from ttools.interpreter.emit.probe import Prober
+    from ttools.interpreter.emit.instruments.probe import Prober
 
 FusedRule = Callable[["Emitter", Operation, int, Coords], Chunk]
 RootRule = Callable[["Emitter", Operation], None]

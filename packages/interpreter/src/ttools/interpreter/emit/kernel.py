@@ -6,39 +6,7 @@ from collections.abc import Sequence
 
 from ttools.core.errors import InvalidKernelError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit import (  # noqa: F401 - they register their rules on import
-    lower_atomic,
-    lower_check,
-    lower_control,
-    lower_count,
-    lower_dot,
-    lower_dot_scaled,
-    lower_exchange,
-    lower_index,
-    lower_memory,
-    lower_network,
-    lower_program,
-    lower_reduce,
-    lower_shape,
-    lower_watch,
-)
-from ttools.interpreter.emit.callback import (
-    ABORT,
-    BATCH,
-    COUNT,
-    GRID,
-    ORDER,
-    PARAMS,
-    field,
-)
-from ttools.interpreter.emit.contraction import contract
-from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.emit.function import Callee, Emitter
-from ttools.interpreter.emit.llvm import Builder, memory_type, register_type
-from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
-from ttools.interpreter.emit.loop_turns import mark_exchanges
-from ttools.interpreter.emit.lower_control import region_blocks
-from ttools.interpreter.emit.module import (
+from ttools.interpreter.abi.module import (
     MONITOR,
     TRANSLATIONS,
     CallbackKind,
@@ -48,10 +16,30 @@ from ttools.interpreter.emit.module import (
     ProbeSite,
     Site,
 )
-from ttools.interpreter.emit.probe import WATCH, Prober, ThreadProbe, is_watched, monitor_of
-from ttools.interpreter.emit.probe_layout import probe_bytes
-from ttools.interpreter.emit.schedule import make_plan
-from ttools.interpreter.emit.slot import Slot
+from ttools.interpreter.abi.probe_layout import probe_bytes
+from ttools.interpreter.analysis.contraction import contract
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.emit import rules  # noqa: F401 - registers them
+from ttools.interpreter.emit.callback import (
+    ABORT,
+    BATCH,
+    COUNT,
+    GRID,
+    ORDER,
+    PARAMS,
+    field,
+)
+from ttools.interpreter.emit.function import Callee, Emitter
+from ttools.interpreter.emit.instruments.loop_turns import mark_exchanges
+from ttools.interpreter.emit.instruments.probe import (
+    WATCH,
+    Prober,
+    ThreadProbe,
+    is_watched,
+    monitor_of,
+)
+from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
+from ttools.interpreter.emit.lower.control import region_blocks
 from ttools.interpreter.ir import (
     FloatType,
     IntegerType,
@@ -62,7 +50,10 @@ from ttools.interpreter.ir import (
     Type,
     Value,
 )
-from ttools.interpreter.jit import QUICK, QUICKEST
+from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
+from ttools.interpreter.native.jit import QUICK, QUICKEST
+from ttools.interpreter.schedule.schedule import make_plan
+from ttools.interpreter.tiles.slot import Slot
 
 #: Kernels of so many loops walk small tiles again and again, as sorts written by hand do: the
 #: shorter list halves the time of compiling them and adds a seventh to the time of running them.

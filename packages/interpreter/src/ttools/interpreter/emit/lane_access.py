@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ttools.interpreter.emit.chunk import Affine, Chunk
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import SIZES, Builder, vector_type
-from ttools.interpreter.emit.lower_shape import mangled
+from ttools.interpreter.emit.lower.shape import mangled
+from ttools.interpreter.llvm.builder import SIZES, Builder, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk
 
 #: Vectors that lanes may be spread over before a gather is shorter.
 _MOST_VECTORS = 4

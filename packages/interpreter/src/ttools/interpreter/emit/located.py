@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.chunk import Affine, Chunk, Coords
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import Builder
 from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
 #: Metadata that every module has; those of functions and places follow.
 _UNIT = """

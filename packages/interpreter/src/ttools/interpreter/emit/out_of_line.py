@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import register_type
-from ttools.interpreter.emit.value_types import value_type
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value_types import value_type
 
 _NAME = re.compile(r"%[\w.]+")
 _DEFINED = re.compile(r"^  (%[\w.]+) = ", re.MULTILINE)

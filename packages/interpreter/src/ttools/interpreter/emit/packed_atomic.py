@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.emit.chunk import Affine, Chunk
+from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import (
+from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
+from ttools.interpreter.llvm.builder import (
     SIZES,
     Builder,
     memory_type,
     register_type,
     vector_type,
 )
-from ttools.interpreter.emit.representation import from_memory, to_memory
-from ttools.interpreter.emit.strides import static_strides
-from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
+from ttools.interpreter.tiles.chunk import Affine, Chunk
+from ttools.interpreter.tiles.representation import from_memory, to_memory
 
 PACK_BYTES = 16
 

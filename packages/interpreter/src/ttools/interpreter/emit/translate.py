@@ -7,12 +7,12 @@ is used; one that belongs to no known storage ends the program with a report ins
 
 from __future__ import annotations
 
+from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.emit.callback import PARAMS, call_back, field
-from ttools.interpreter.emit.chunk import Chunk, Vector
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.llvm import Builder
-from ttools.interpreter.emit.module import CallbackKind, Site
 from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.tiles.chunk import Chunk, Vector
 
 _LOOKUP = """define internal i64 @ttools.translate(ptr %table, i64 %address) #0 {
 entry:

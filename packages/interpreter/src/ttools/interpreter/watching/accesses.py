@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.reports.access_map import KINDS, AccessMap
-from ttools.interpreter.access_log import access_dtype, footprints_of
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.monitor import Count
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.access_log import access_dtype, footprints_of
+from ttools.interpreter.runtime.monitor import Count
 
 #: Launches that are drawn: of one kernel, and of all.
 MOST_OF_A_KERNEL = 3

@@ -19,8 +19,8 @@ from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import is_kernel_frame
 from ttools.interpreter.eager.recorded import listening
 from ttools.interpreter.eager.session import current
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.snapshot import Snapshot
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.interpreter.watching.trace_format import TraceWriter
 
 _Place = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]

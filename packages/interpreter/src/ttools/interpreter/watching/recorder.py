@@ -17,14 +17,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ttools.core.location import source_lines
-from ttools.interpreter.backend.variants import Variants
-from ttools.interpreter.emit.module import Instruments, Site
-from ttools.interpreter.facts import storage_extent
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.abi.module import Instruments, Site
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir import element_type as element_of
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.selection import Grid, arrange
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.interpreter.watching.accesses import AccessBook, LaunchAccesses
 from ttools.interpreter.watching.eager_recorder import EagerRecorder
 from ttools.interpreter.watching.elements import numpy_type

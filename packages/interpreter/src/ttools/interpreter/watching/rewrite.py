@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.emit.probe import WATCH
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.emit.instruments.probe import WATCH
 from ttools.interpreter.ir import Module, Operation, PointerType, element_type
-from ttools.interpreter.rewriting import Rewriter
+from ttools.interpreter.ir.rewriting import Rewriter
 from ttools.interpreter.watching.variables import STORED, Variable
 
 #: Swaps of neighbours are recognised by these having no other users.

@@ -29,7 +29,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import BOOLEAN
+from ttools.interpreter.ir.rewriting import BOOLEAN
 from ttools.interpreter.watching.repeats import Kind, is_certain, is_unrolled, kind_of
 
 #: Names of what has none in the source: what a statement stores.

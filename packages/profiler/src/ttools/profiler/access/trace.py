@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.access_log import Footprints
-from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.monitor import Monitor
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.runtime.access_log import Footprints
+from ttools.interpreter.runtime.monitor import Monitor
 
 #: Programs whose addresses are kept, and elements of an access in all of them.
 _MOST_PROGRAMS = 16

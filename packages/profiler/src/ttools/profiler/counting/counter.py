@@ -10,14 +10,14 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.backend.variants import Variants
-from ttools.interpreter.emit.module import Instruments
-from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.ir import Module
-from ttools.interpreter.monitor import Monitor
-from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.region import ANYWHERE, NOWHERE, region_of
-from ttools.interpreter.snapshot import Snapshot
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.monitor import Monitor
+from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.profiler.access.trace import Traffic, traffic
 from ttools.profiler.counting.counts import LaunchCounts, evaluate
 from ttools.profiler.counting.decisive import Decisive, decisive_of

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.dead_code import remove_dead_code
-from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import IntegerType, Module, Operation, PointerType, Value, element_type
+from ttools.interpreter.ir.dead_code import remove_dead_code
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.interpreter.parser import parse_module
-from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import ACCESSES, CHECK, is_mask
 
 #: Accesses through descriptors and block pointers.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ttools.interpreter.ir import Constant, Value, shape_of
-from ttools.interpreter.rewriting import Builder
+from ttools.interpreter.ir.rewriting import Builder
 
 
 @dataclass(frozen=True)

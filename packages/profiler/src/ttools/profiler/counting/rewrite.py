@@ -13,8 +13,7 @@ from math import prod
 from typing import Literal
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.dead_code import remove_dead_code
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -26,7 +25,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter
+from ttools.interpreter.ir.dead_code import remove_dead_code
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter
 from ttools.profiler.counting.costs import cost
 from ttools.profiler.counting.mask_factors import mask_factors
 

@@ -7,10 +7,10 @@ stays as it is.
 
 from __future__ import annotations
 
-from ttools.interpreter.dead_code import remove_dead_code
 from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, PointerType, Value
 from ttools.interpreter.ir import element_type as element_of
-from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.interpreter.ir.dead_code import remove_dead_code
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.profiler.counting.rewrite import ACCESSES, CHECK, Kind, is_mask
 
 

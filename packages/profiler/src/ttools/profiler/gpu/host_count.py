@@ -11,8 +11,8 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter import interpret
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words

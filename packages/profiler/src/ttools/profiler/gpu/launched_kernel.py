@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from ttools.core.triton_versions import is_descriptor
-from ttools.interpreter.emit.effects import memory_effects
+from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.gpu.launch_code import LaunchCode, key_of, word

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
-from ttools.interpreter.inlining import inline_calls
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 
 #: Operations on memory and what a GPU does for them; the address is the first operand.

@@ -2,6 +2,6 @@
 
 A pass adds ordinary operations for what it must know of a value at run time, its *shadow*, and
 `ttools.check` where that decides whether there is a defect. Values of which enough is known have no
-shadow and cost nothing. Passes run on a module without calls (`ttools.interpreter.inlining`), in
+shadow and cost nothing. Passes run on a module without calls (`ttools.interpreter.ir.inlining`), in
 the order `overflow`, `hints`, `undefined`, `numeric`.
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Value
-from ttools.interpreter.rewriting import Builder
+from ttools.interpreter.ir.rewriting import Builder
 
 OPERATION = "ttools.check"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import (
     Attribute,
     Block,
@@ -25,7 +25,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.hint_places import place_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ttools.interpreter.emit.regularity import Regularity
+from ttools.interpreter.analysis.regularity import Regularity
 from ttools.interpreter.ir import (
     Block,
     Constant,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
-from ttools.interpreter.rewriting import BOOLEAN, Builder, with_element
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
 
 #: The shadows of an operation's operands; None for those that are never marked.
 Parts = Sequence["Value | None"]

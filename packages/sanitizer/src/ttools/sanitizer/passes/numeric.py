@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -23,7 +23,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks

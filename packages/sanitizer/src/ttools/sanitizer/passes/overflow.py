@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
-from ttools.interpreter.rewriting import Rewriter
+from ttools.interpreter.ir.rewriting import Rewriter
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of

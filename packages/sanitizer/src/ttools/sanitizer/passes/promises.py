@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
-from ttools.interpreter.emit.llvm import byte_size
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -30,7 +29,8 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.rewriting import Builder
+from ttools.interpreter.ir.rewriting import Builder
+from ttools.interpreter.llvm.builder import byte_size
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""

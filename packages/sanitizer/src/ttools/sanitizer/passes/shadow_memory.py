@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from ttools.interpreter.emit.llvm import byte_size
-from ttools.interpreter.emit.probe import SHADOW
+from ttools.interpreter.emit.instruments.probe import SHADOW
 from ttools.interpreter.ir import (
     Block,
     IntegerType,
@@ -24,13 +23,14 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import (
+from ttools.interpreter.ir.rewriting import (
     BOOLEAN,
     Builder,
     add_argument,
     add_parameter,
     with_element,
 )
+from ttools.interpreter.llvm.builder import byte_size
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)

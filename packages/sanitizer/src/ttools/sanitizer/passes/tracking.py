@@ -12,9 +12,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from ttools.interpreter.emit.effects import block_argument_sources, region_result_sources
+from ttools.interpreter.analysis.effects import block_argument_sources, region_result_sources
 from ttools.interpreter.ir import Block, Operation, Type, Value
-from ttools.interpreter.rewriting import (
+from ttools.interpreter.ir.rewriting import (
     Builder,
     Rewriter,
     add_argument,

@@ -19,7 +19,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import Builder, with_element
+from ttools.interpreter.ir.rewriting import Builder, with_element
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import width_of
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmarked

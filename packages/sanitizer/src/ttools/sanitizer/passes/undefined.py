@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.effects import Provenance
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, PointerType, Value
-from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.interpreter.ir.rewriting import Builder, Rewriter
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ttools.interpreter.emit.exchange import exchanged
+from ttools.interpreter.analysis.exchange import exchanged
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -22,7 +22,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-from ttools.interpreter.rewriting import BOOLEAN, Builder
+from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (
     MOVES,

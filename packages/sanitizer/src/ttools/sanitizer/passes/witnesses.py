@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.core.location import chain_of
-from ttools.interpreter.emit.event import variable_name
+from ttools.interpreter.emit.instruments.event import variable_name
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
-from ttools.interpreter.rewriting import Builder, with_element
+from ttools.interpreter.ir.rewriting import Builder, with_element
 from ttools.sanitizer.passes.lanes import is_lanewise
 
 _FALLBACK = ("left", "right")

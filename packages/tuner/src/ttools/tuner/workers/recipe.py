@@ -24,7 +24,7 @@ import numpy as np
 
 from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.pointees import pointees_of
 from ttools.tuner.workers.contents import Contents, contents_of
 from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor

@@ -16,7 +16,7 @@ from typing import Any
 from ttools.core import triton_versions
 from ttools.core.device_map import map_devices, reported_device
 from ttools.core.errors import TtoolsError
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.bench import Bench
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.static_cost import StaticFacts

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.remote_bench import RemoteBench
 from ttools.tuner.trial import Candidate

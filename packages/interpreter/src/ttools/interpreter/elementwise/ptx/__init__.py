@@ -32,7 +32,7 @@ from ttools.interpreter.elementwise.ptx.registers import (
 from ttools.interpreter.elementwise.ptx.selection import SELECTION, SPECIAL, WITHOUT_RESULT
 from ttools.interpreter.elementwise.ptx.syntax import Instruction, PtxSyntaxError, parse
 from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Vector
-from ttools.interpreter.emit.llvm import register_type
+from ttools.interpreter.llvm.builder import register_type
 
 _FORMS: dict[str, Form] = {**INTEGER_FORMS, **FLOAT_FORMS}
 _by_form = handler_of(_FORMS)

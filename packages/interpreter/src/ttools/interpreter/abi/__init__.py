@@ -1,0 +1,1 @@
+"""What native code and Python share: interfaces of modules, layouts of records, memory regions."""

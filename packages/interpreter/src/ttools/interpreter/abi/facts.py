@@ -1,0 +1,99 @@
+"""What a launch's arguments decide before code is compiled: which storages it never writes.
+
+A load may be fused or recomputed only when no store of the launch can change what it reads
+(ARCHITECTURE, memory order). Must not know how arguments reach native code nor what is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ttools.interpreter.abi.module import Facts, MemoryEffects
+
+#: First address and the one past the last; None if nobody knows.
+Extent: TypeAlias = "tuple[int, int] | None"
+
+_NOTHING = Facts()
+#: Results of calls move between a few places, so a kernel's launches have a few sets of storages.
+_MOST_KNOWN = 16
+
+
+def storage_extent(argument: Any) -> Extent:
+    """The addresses of the whole storage behind a pointer argument.
+
+    Args:
+        argument: a tensor, a wrapper around one (`triton.reinterpret`), an object that says its
+            extent itself (`storage_extent`), or anything else that Triton takes for a pointer.
+
+    Returns:
+        None for raw addresses and for objects that only have `data_ptr()`.
+    """
+    try:
+        storage = argument.untyped_storage()
+    except AttributeError:
+        return _wrapped_extent(argument)
+    start = storage.data_ptr()
+    return start, start + storage.nbytes()
+
+
+def _wrapped_extent(argument: Any) -> Extent:
+    if argument is None:
+        return 0, 0  # a null pointer: nothing can be read or written through it
+    own = getattr(argument, "storage_extent", None)
+    if callable(own):
+        start, end = own()
+        return int(start), int(end)
+    base = getattr(argument, "base", None)
+    return storage_extent(base) if hasattr(base, "untyped_storage") else None
+
+
+class FactFinder:
+    """Finds the facts of the launches of one kernel.
+
+    Args:
+        effects: which parameters the kernel may write through.
+        pointers: the indices of all its pointer parameters.
+    """
+
+    def __init__(self, effects: MemoryEffects, pointers: frozenset[int]) -> None:
+        self._written = tuple(sorted(effects.written & pointers))
+        # With no candidate every launch has the same facts and no storage is looked at.
+        self._candidates = (
+            () if effects.unknown_writes else tuple(sorted(pointers - effects.written))
+        )
+        self._looked_at = self._written + self._candidates
+        self._interned: dict[frozenset[int], Facts] = {}
+        self._known: dict[tuple[Extent, ...], Facts] = {}
+
+    def facts(self, arguments: Sequence[Any]) -> Facts:
+        """The facts of one launch.
+
+        Args:
+            arguments: the launch's arguments, one for each parameter.
+        """
+        if not self._candidates:
+            return _NOTHING
+        extents = tuple([storage_extent(arguments[index]) for index in self._looked_at])
+        facts = self._known.get(extents)
+        if facts is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            facts = self._known[extents] = self._facts(extents)
+        return facts
+
+    def _facts(self, extents: Sequence[Extent]) -> Facts:
+        """The facts of storages that were written, then of candidates."""
+        written = [extent for extent in extents[: len(self._written)] if extent is not None]
+        if len(written) < len(self._written):
+            return _NOTHING  # one of them may point anywhere
+        others = zip(self._candidates, extents[len(written) :], strict=True)
+        readonly = frozenset(index for index, extent in others if _is_apart(extent, written))
+        return self._interned.setdefault(readonly, Facts(readonly=readonly))
+
+
+def _is_apart(extent: Extent, written: list[tuple[int, int]]) -> bool:
+    if extent is None:
+        return False
+    start, end = extent
+    return all(end <= low or high <= start for low, high in written)

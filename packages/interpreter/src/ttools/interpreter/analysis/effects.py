@@ -1,0 +1,184 @@
+"""Where pointers come from, and through which parameters a kernel writes.
+
+`provenance` maps a pointer value to the kernel parameters it may derive from; `memory_effects`
+folds that over all stores and atomics.  Both are flow-insensitive and may over-approximate.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.abi.module import MemoryEffects
+from ttools.interpreter.ir import (
+    Block,
+    Constant,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+
+#: Operations that write, and the operand that holds the address.
+WRITES = {
+    "tt.store": 0,
+    "tt.atomic_rmw": 0,
+    "tt.atomic_cas": 0,
+    "tt.descriptor_store": 0,
+    "tt.descriptor_scatter": 0,
+    "tt.descriptor_reduce": 0,
+}
+#: Operations no memory access may be moved across.
+BARRIERS = {"ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier"}
+#: Operations whose pointer results come from somewhere other than their pointer operands.
+_UNKNOWN_SOURCES = {"tt.load", "tt.int_to_ptr", "tt.call", "tt.atomic_rmw", "tt.atomic_cas"}
+
+
+class Provenance:
+    """Pointer provenance within one function; `None` in a result set means "anything"."""
+
+    def __init__(self, function: Operation) -> None:
+        self._parameters = {v: i for i, v in enumerate(function.regions[0].entry.arguments)}
+        self._memo: dict[Value, frozenset[int | None]] = {}
+
+    def of(self, value: Value) -> frozenset[int | None]:
+        """Indices of the parameters `value` may point into; contains None if unknown."""
+        known = self._memo.get(value)
+        if known is None:
+            known = self._memo[value] = self._reach(value)
+        return known
+
+    def _reach(self, value: Value) -> frozenset[int | None]:
+        """What can be reached backwards; loops make cycles, so no partial result is kept."""
+        found: set[int | None] = set()
+        seen: set[Value] = {value}
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            if current in self._parameters:
+                found.add(self._parameters[current])
+                continue
+            for source in self._sources(current):
+                if source is None:
+                    found.add(None)
+                elif source not in seen:
+                    seen.add(source)
+                    pending.append(source)
+        return frozenset(found or {None})
+
+    def _sources(self, value: Value) -> list[Value | None]:
+        op = value.defining_op
+        if op is None:
+            assert isinstance(value.owner, Block)
+            return block_argument_sources(value, value.owner)
+        if op.name in _UNKNOWN_SOURCES:
+            return [None]
+        if op.name in ("scf.for", "scf.while", "scf.if"):
+            return list(region_result_sources(op, value.index))
+        pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
+        return list(pointers) or [None]
+
+
+def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
+    """The values that may flow into a block argument; None where that cannot be seen."""
+    region = block.parent
+    op = region.parent if region is not None else None
+    if region is None or op is None:
+        return [None]
+    if op.name == "scf.for":
+        n = value.index - 1
+        return [op.operands[3 + n], block.terminator.operands[n]] if n >= 0 else []
+    if op.name == "scf.while":
+        if block is op.regions[0].entry:
+            return [op.operands[value.index], op.regions[1].entry.terminator.operands[value.index]]
+        return [op.regions[0].entry.terminator.operands[1 + value.index]]
+    if op.name == "tt.func" and block is region.entry:
+        return [None]
+    incoming: list[Value | None] = []
+    for other in region.blocks:
+        for target, forwarded in other.terminator.successors:
+            if target is block:
+                incoming.append(forwarded[value.index])
+    return incoming or [None]
+
+
+def region_result_sources(op: Operation, index: int) -> list[Value]:
+    """The values that may flow into result `index` of a structured control-flow operation."""
+    if op.name == "scf.while":
+        return [op.regions[0].entry.terminator.operands[1 + index]]
+    sources = [r.entry.terminator.operands[index] for r in op.regions if r.blocks]
+    if op.name == "scf.for":
+        sources.append(op.operands[3 + index])
+    return sources
+
+
+def synchronises(op: Operation) -> bool:
+    """Whether other programs can be observed through this operation."""
+    return (
+        op.name in BARRIERS
+        or op.name.startswith("tt.atomic")
+        or (op.name == "tt.load" and bool(op.attributes.get("isVolatile")))
+    )
+
+
+def waits(loop: Operation) -> bool:
+    """Whether a loop looks like waiting for other programs: it observes memory and leaves none.
+
+    A loop that stores, or takes work with a counting atomic, makes progress of its own.
+    """
+    inner = [op for op in loop.walk() if op is not loop]
+    return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
+
+
+def _makes_progress(op: Operation) -> bool:
+    if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
+        return not op.results[0].uses or _counts(op)
+    return op.name in WRITES
+
+
+def _counts(op: Operation) -> bool:
+    """An atomic addition of something other than zero."""
+    if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
+        return False
+    source = op.operands[1].defining_op
+    data = source.attributes.get("value") if source is not None else None
+    return not (isinstance(data, Constant) and not any(data.bits))
+
+
+def makes_pointer(op: Operation) -> bool:
+    """Whether an operation turns memory's contents or integers into pointers."""
+    if op.name not in ("tt.load", "tt.int_to_ptr", "tt.atomic_rmw", "tt.atomic_cas", "tt.bitcast"):
+        return False
+    made = isinstance(element_type(op.results[0].type), PointerType)
+    return made and not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
+
+
+def memory_effects(module: Module) -> MemoryEffects:
+    """What the kernel of `module` may write, over all functions it contains."""
+    written: set[int] = set()
+    unknown = synchronising = indirect = False
+    for function in module.functions.values():
+        provenance = Provenance(function)
+        public = function.attributes["visibility"] == "public"
+        for op in function.walk():
+            synchronising |= synchronises(op)
+            indirect |= makes_pointer(op)
+            address = WRITES.get(op.name)
+            if address is None and op.name == "tt.call":
+                # A callee may write through any pointer it is given.
+                pointers = [v for v in op.operands if _holds_address(v)]
+            else:
+                pointers = [] if address is None else [op.operands[address]]
+            for pointer in pointers if public else []:
+                roots = provenance.of(pointer)
+                unknown |= None in roots
+                written |= {r for r in roots if r is not None}
+            if not public and address is not None:
+                unknown |= not _points_into_arguments(provenance, op.operands[address])
+    return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
+
+
+def _holds_address(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)
+
+
+def _points_into_arguments(provenance: Provenance, pointer: Value) -> bool:
+    return None not in provenance.of(pointer)

@@ -1,0 +1,143 @@
+"""Loads that Triton leaves out because nobody uses their values: found as it compiles, told later.
+
+What Triton's front end writes is compared with what its passes leave. A load that is gone may have
+been merged with an equal one or belong to code that never runs; it is unused only if nothing with
+an effect depends on its value, which is looked up in the module as it was. The places stand in a
+comment behind the final module, so that they outlast Triton's cache. Must not know who asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.core.location import SourceLocation
+from ttools.interpreter.ir import Module, Operation
+from ttools.interpreter.ir.dead_code import operations_without_purpose
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.parser import parse_module
+
+_Place = tuple[str, int, int]
+
+_LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_LOAD = re.compile(rf"= \"?(?:{'|'.join(_LOADS)})\b.* loc\((.*)\)$", re.MULTILINE)
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
+#: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(place)`.
+_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
+
+_COMMENT = "// ttools: unused loads "
+_BRANCHES = ("cf.br", "cf.cond_br")
+#: What computes a value and does nothing else; whatever is not known counts as an effect.
+_PURE_DIALECTS = ("arith.", "math.", "ub.")
+_PURE = frozenset(
+    {
+        *_LOADS,
+        *("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.func"),
+        *("tt.addptr", "tt.advance", "tt.bitcast", "tt.broadcast", "tt.cat", "tt.clampf"),
+        *("tt.dot", "tt.dot_scaled", "tt.expand_dims", "tt.fp_to_fp", "tt.gather"),
+        *("tt.get_num_programs", "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join"),
+        *("tt.make_range", "tt.make_tensor_descriptor", "tt.make_tensor_ptr", "tt.mulhiui"),
+        *("tt.precise_divf", "tt.precise_sqrt", "tt.ptr_to_int", "tt.reduce", "tt.reduce.return"),
+        *("tt.reshape", "tt.scan", "tt.scan.return", "tt.splat", "tt.split", "tt.trans"),
+    }
+)
+
+
+def unused_loads(written: str, final: str) -> list[SourceLocation]:
+    """Where the loads were that Triton left out for their values are not used.
+
+    Args:
+        written: the module as the front end writes it.
+        final: the module after Triton's passes.
+    """
+    if _load_places(written) <= (left := _load_places(final)):
+        return []
+    try:
+        module = parse_module(written)
+    except TtoolsError:  # what the front end writes and its passes take away
+        return []
+    for function in module.functions.values():
+        _drop_unreachable_blocks(function)
+    inline_calls(module)
+    return list(dict.fromkeys(place for place in _unused(module) if _key(place) not in left))
+
+
+def with_comment(final: str, places: list[SourceLocation]) -> str:
+    """The module with the places behind it."""
+    if not places:
+        return final
+    data = [[_as_data(each) for each in (place, *place.callers)] for place in places]
+    return f"{final.rstrip()}\n{_COMMENT}{json.dumps(data)}\n"
+
+
+def commented_places(ttir: str) -> tuple[SourceLocation, ...]:
+    """The places in such a comment; none if there is none."""
+    start = ttir.rfind(_COMMENT)
+    if start < 0:
+        return ()
+    chains: list[list[Any]] = json.loads(ttir[start + len(_COMMENT) :])
+    return tuple(
+        replace(place, callers=tuple(callers))
+        for place, *callers in ([SourceLocation(*data) for data in chain] for chain in chains)
+    )
+
+
+def _as_data(place: SourceLocation) -> list[object]:
+    return [place.file, place.line, place.column]
+
+
+def _key(place: SourceLocation) -> _Place:
+    return place.file, place.line, place.column
+
+
+# --- where loads are ----------------------------------------------------------------------------
+
+
+def _load_places(ttir: str) -> set[_Place]:
+    """Files, lines and columns of the loads in a module's text."""
+    found = _LOAD.findall(ttir)
+    if not found:
+        return set()
+    aliases: dict[str, str] = dict(_ALIAS.findall(ttir))
+    return {place for text in found if (place := _innermost(text, aliases)) is not None}
+
+
+def _innermost(text: str, aliases: dict[str, str]) -> _Place | None:
+    while found := _PLACE.search(text):
+        file, line, column, alias = found.groups()
+        if alias is None:
+            return str(json.loads(f'"{file}"')), int(line), int(column)
+        text = aliases.get(alias, "")
+    return None
+
+
+# --- which of them serve nobody -----------------------------------------------------------------
+
+
+def _drop_unreachable_blocks(function: Operation) -> None:
+    """Takes away the blocks behind a `return`, where nothing branches."""
+    if not any(op.name in _BRANCHES for op in function.walk()):
+        for region in function.regions:
+            del region.blocks[1:]
+
+
+def _unused(module: Module) -> Iterator[SourceLocation]:
+    """The places of which no load is used: a function may be called for one of its values only."""
+    unused = set(operations_without_purpose(module.kernel, _has_effect))
+    loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
+    used = {_key(op.location) for op in loads if op.location and op not in unused}
+    for op in loads:
+        if op.location and op.location.line and _key(op.location) not in used:
+            yield op.location
+
+
+def _has_effect(op: Operation) -> bool:
+    if op.attributes.get("isVolatile", False):
+        return True
+    if op.name in ("tt.elementwise_inline_asm", "tt.extern_elementwise"):
+        return not op.attributes.get("pure", False)
+    return not (op.name in _PURE or op.name.startswith(_PURE_DIALECTS))

@@ -1,0 +1,1 @@
+"""What checks, counts and watches add to emitted code."""

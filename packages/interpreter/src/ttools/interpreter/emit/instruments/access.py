@@ -1,0 +1,388 @@
+"""Instrumented memory accesses: bounds judged, footprints recorded, around what others emit.
+
+The common case costs a compare and a branch per chunk: all its active lanes lie inside the memory
+that the address derives from. Otherwise the runtime judges lane by lane, those outside are reported
+and take no part in the access. Must not know how memory is accessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import (
+    CACHE_BASE,
+    CACHE_BYTES,
+    IS_SCALAR,
+    OPEN_BYTES,
+    PAYLOAD_ADDRESSES,
+    PROBE_OPEN,
+)
+from ttools.interpreter.analysis.strides import memory_order
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.event import (
+    Destination,
+    mask_of,
+    named_operands,
+    payload_bytes,
+    report,
+    variables_of,
+)
+from ttools.interpreter.emit.instruments.footprint import record_chunk, record_lanes
+from ttools.interpreter.emit.instruments.probe import (
+    SHADOW,
+    Prober,
+    bit_lanes,
+    call,
+    lane_bits,
+    load,
+)
+from ttools.interpreter.emit.instruments.synchronisation import access_flags
+from ttools.interpreter.emit.instruments.tile_footprint import record_tile
+from ttools.interpreter.emit.instruments.whole_tile import WholeTile, begins_inside, whole_tile
+from ttools.interpreter.emit.out_of_line import out_of_line
+from ttools.interpreter.ir import (
+    IntegerType,
+    Operation,
+    PointerType,
+    element_type,
+    shape_of,
+)
+from ttools.interpreter.llvm.builder import SIZES, memory_type, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
+
+#: Emits a comparison of memory with what was stored; returns i1 lanes.
+Differs = Callable[[Chunk, "Chunk | None"], str]
+#: Emits the access of some addresses under a mask; returns the loaded register value, or "".
+Perform = Callable[[Chunk, "Chunk | None"], str]
+
+
+def observed(
+    e: Emitter,
+    op: Operation,
+    kind: str,
+    chunk: Chunk,
+    mask: Chunk | None,
+    at: Coords,
+    perform: Perform,
+    result: str,
+    flags: int = 0,
+) -> str:
+    """Emits `perform`, instrumented if the function is.
+
+    Args:
+        op: the operation; its first operand is the address.
+        kind: `load`, `store` or `atomic`.
+        chunk: the addresses.
+        mask: the active lanes; all if None.
+        at: where in the tile the lanes are.
+        perform: see `Perform`.
+        result: LLVM type of what `perform` returns, "" for nothing.
+        flags: of the site.
+    """
+    prober = e.prober
+    if prober is None or not (prober.instruments.guards or prober.instruments.footprints):
+        return perform(chunk, mask)
+    if op.attributes.get(SHADOW):
+        return perform(chunk, mask)
+    if isinstance(mask, Affine) and mask.base == "true" and mask.is_uniform:
+        mask = None
+    access = _Access(e, prober, op, kind, chunk, mask, at, flags)
+    if prober.instruments.guards:
+        return access.guarded(perform, result)
+    access.leave_footprint(chunk)
+    return perform(chunk, mask)
+
+
+def verified(
+    e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
+) -> None:
+    """Reports lanes of a store that do not hold what they stored: others stored there too.
+
+    Args:
+        chunk: the addresses, after all lanes of the tile have been stored.
+        differs: emits, for addresses and a mask, the lanes whose memory holds something else.
+    """
+    assert e.prober is not None
+    access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
+    access.report_lanes(differs)
+
+
+def compared(
+    e: Emitter, op: Operation, chunk: Chunk, mask: Chunk | None, at: Coords, differs: Differs
+) -> None:
+    """Logs the lanes of a store that would change memory, in the place of storing them."""
+    assert e.prober is not None
+    access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
+
+    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+        bits = lane_bits(e.b, differs(chunk, mask), access.width)
+        record_lanes(e, access.site, str(access.number), bits, at, access.store_addresses)
+        return ""
+
+    access.guarded(perform, "")
+
+
+@dataclass
+class _Access:
+    """One chunk about to be accessed."""
+
+    e: Emitter
+    prober: Prober
+    op: Operation
+    kind: str
+    chunk: Chunk
+    mask: Chunk | None
+    at: Coords
+    flags: int
+
+    def __post_init__(self) -> None:
+        pointer = self.op.operands[0]
+        element = element_type(pointer.type)
+        assert isinstance(element, PointerType)
+        self.width = self.chunk.width
+        self.leaves = self.prober.leaves_footprint(pointer)
+        self.site = ProbeSite(
+            kind=self.kind,
+            operation=self.prober.numbers[self.op],
+            location=self.op.location,
+            size=SIZES[memory_type(element.pointee)],
+            shape=shape_of(pointer.type),
+            lanes=tuple(axis.lanes for axis in self.at),
+            width=self.width,
+            parameter=self.prober.root(pointer),
+            choices=self.prober.choices(pointer),
+            leader=self.prober.leader(self.op, self.e.evaluation),
+            order=(memory_order(pointer) or ()) if pointer.is_tensor else (),
+            flags=self.flags,
+            masked=self.mask is not None,
+        )
+        guards = self.prober.instruments.guards
+        self.variables = variables_of(self.e, named_operands(self.op), self.at) if guards else []
+        self.first = PAYLOAD_ADDRESSES + 8 * self.width
+        self.number, self.payload = self._place()
+
+    def _place(self) -> tuple[int, int]:
+        """The number of the site, and where its payload is: those of a copy, if there is one."""
+        known = self.prober.copies
+        shown = tuple((variable.name, variable.value) for variable in self.variables)
+        key = self.site, shown, len(self.e.turns)
+        # What is logged in its order has been given its number already.
+        if key not in known or self.flags & ~IS_SCALAR:
+            number = len(self.prober.sites)
+            self.prober.sites.append(self.site)
+            size = payload_bytes(self.first, self.at, len(self.e.turns), self.variables)
+            known[key] = number, self.e.allocate(size)
+        return known[key]
+
+    def guarded(self, perform: Perform, result: str) -> str:
+        e, b = self.e, self.e.b
+        yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
+        whole = self._tile_inside()
+        if whole is None:
+            self._branch(self._inside(), yes, no)
+        elif whole.exact:
+            self._branch(whole.inside, yes, no)
+        else:
+            some = b.label("beside")
+            self._branch(whole.inside, yes, some)
+            b.start(some)
+            with e.cold():
+                self._branch(self._inside(), yes, no)
+        b.start(yes)
+        with e.cold():
+            chunk = self.chunk
+            if isinstance(chunk, Affine) and chunk.guard is not None:
+                chunk = replace(chunk, guard=None, exact=None, ssa=None)
+            if whole is None or not whole.logged:
+                self.leave_footprint(chunk)
+            first = perform(chunk, self.mask)
+        first_block = b.block
+        b.branch(done)
+        b.start(no)
+        to = self._destination()
+        second = out_of_line(e, lambda: self._judged(perform, to), result)
+        second_block = b.block
+        b.branch(done)
+        b.start(done)
+        if not result:
+            return ""
+        return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
+
+    def _judged(self, perform: Perform, to: Destination) -> str:
+        """Emits the access of those lanes that the runtime lets through."""
+        e, b = self.e, self.e.b
+        bits = self._judge(to)
+        if self.leaves:
+            addresses = partial(self._store_addresses, to)
+            record_lanes(e, self.site, to.site, bits, self.at, addresses)
+        chunk = self.chunk
+        if isinstance(chunk, Affine) and chunk.guard is not None:
+            chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
+        lanes = bit_lanes(b, bits, self.width)
+        allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
+        if self.width == 1:
+            allowed = uniform(IntegerType(1), lanes, 1)
+        return perform(chunk, allowed)
+
+    def report_lanes(self, differs: Differs) -> None:
+        """Reports the lanes that differ, where the common case holds; others were judged before."""
+        b = self.e.b
+        yes, done = b.label("compare"), b.label("compared")
+        b.cond_branch(self._inside(), yes, done)
+        b.start(yes)
+        with self.e.cold():
+            chunk = self.chunk
+            if isinstance(chunk, Affine) and chunk.guard is not None:
+                chunk = replace(chunk, guard=None, exact=None, ssa=None)
+            bits = lane_bits(b, differs(chunk, self.mask), self.width)
+            some = b.emit(f"icmp ne i64 {bits}, 0")
+            bad, good = b.label("overwritten"), b.label("kept")
+            b.cond_branch(some, bad, good)
+            b.start(bad)
+            to = self._destination()
+
+            def tell() -> str:
+                self._store_addresses(to)
+                for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
+                    to.store(b, place, "i64", value)
+                self._report(to, bits)
+                return ""
+
+            out_of_line(self.e, tell, "")
+            b.branch(good)
+            b.start(good)
+        b.branch(done)
+        b.start(done)
+
+    def leave_footprint(self, chunk: Chunk) -> None:
+        if not self.leaves:
+            return
+        bits = None if self.mask is None else self._active_bits()
+        record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self.store_addresses)
+
+    def _branch(self, likely: str, yes: str, no: str) -> None:
+        b = self.e.b
+        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", likely), ("i1", "true")])
+        b.cond_branch(hint, yes, no)
+
+    # ---- the common case
+    def _tile_inside(self) -> WholeTile | None:
+        """What is known, before the loop that the access is in, of all of the tile.
+
+        None where that is nothing, or there is no loop.
+        """
+        e, pointer = self.e, self.op.operands[0]
+        if not e.b.preheaders or self.site.parameter not in self.prober.bounds:
+            return None
+        if prod(self.site.shape) <= self.width or e.is_foreign(pointer):
+            return None
+        # All places that evaluate an access come after the first in the same straight line, see
+        # `schedule`; what is out of line there may use its values.
+        known = self.prober.whole_tiles
+        for body in e.b.bodies:
+            if (self.op, body) in known:
+                return known[self.op, body]
+        with e.b.before(e.b.preheaders[0]):
+            mask, size = mask_of(self.op), self.site.size
+            whole = whole_tile(e, pointer, mask, size, self._bounds())
+            if whole is not None and self.leaves:
+                whole = record_tile(e, self.site, self.number, whole)
+        known[self.op, e.b.bodies[-1]] = whole
+        return whole
+
+    def _inside(self) -> str:
+        """An i1: every active lane is aligned and inside its memory."""
+        inside = self._lanes_inside()
+        guard = self.chunk.guard if isinstance(self.chunk, Affine) else None
+        return inside if guard is None else self.e.b.emit(f"and i1 {inside}, {guard}")
+
+    def _lanes_inside(self) -> str:
+        e, b, chunk, width = self.e, self.e.b, self.chunk, self.width
+        low, bytes_ = self._bounds()
+        if isinstance(chunk, Affine) and not any(n % self.site.size for n in chunk.lanes):
+            first, last = min(chunk.lanes), max(chunk.lanes)
+            start = b.emit(f"add i64 {chunk.base}, {first}") if first else chunk.base
+            return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
+        fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
+        if width == 1:
+            return fits
+        vec = vector_type("i1", width)
+        if self.mask is not None:
+            off = b.emit(f"xor {vec} {e.vector(self.mask)}, {b.splat('true', 'i1', width)}")
+            fits = b.emit(f"or {vec} {fits}, {off}")
+        return b.all_lanes(fits, width)
+
+    def _bounds(self) -> tuple[str, str]:
+        """Address and bytes of what may be accessed without a closer look.
+
+        Where the address comes from is not always known: then it is the memory that the runtime
+        last found the site in.
+        """
+        known = self.prober.bounds.get(self.site.parameter)
+        if known is not None:
+            return known
+        record = PROBE_OPEN + self.number * OPEN_BYTES
+        base = load(self.e.b, "%probe", record + CACHE_BASE, "i64")
+        return base, load(self.e.b, "%probe", record + CACHE_BYTES, "i64")
+
+    def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
+        """Whether start ≥ low, aligned, and so many elements from there end inside."""
+        size = self.site.size
+        room = self._room(bytes_, size.bit_length() - 1, elements)
+        return begins_inside(self.e.b, start, low, room, size, width)
+
+    def _room(self, bytes_: str, shift: int, elements: int) -> str:
+        """Where so many elements may begin, in elements from the lowest."""
+        b, key = self.e.b, ("room", bytes_, shift, elements)
+        if not b.preheaders or self.site.parameter not in self.prober.bounds:
+            return self._emit_room(bytes_, shift, elements)
+        preheader = b.preheaders[0]
+        room = preheader.known.get(key)
+        if room is None:
+            with b.before(preheader):
+                room = preheader.known[key] = self._emit_room(bytes_, shift, elements)
+        return room
+
+    def _emit_room(self, bytes_: str, shift: int, elements: int) -> str:
+        b = self.e.b
+        room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
+        if elements > 1:
+            less = [("i64", room), ("i64", str(elements - 1))]
+            room = b.intrinsic("llvm.usub.sat.i64", "i64", less)
+        return room
+
+    # ---- the closer look
+    def _judge(self, to: Destination) -> str:
+        """The bits of the lanes that may access memory; reports the others."""
+        b = self.e.b
+        self._store_addresses(to)
+        arguments = [("i32", to.site), ("ptr", to.payload), ("i64", self._active_bits())]
+        bits = call(b, "judge", "i64", arguments)
+        failed = load(b, to.payload, 0, "i64")
+        for n in (1, 2):
+            failed = b.emit(f"or i64 {failed}, {load(b, to.payload, 8 * n, 'i64')}")
+        self._report(to, failed)
+        return bits
+
+    def _report(self, to: Destination, failed: str) -> None:
+        report(self.e, self.prober, self.number, to, failed, self.first, self.at, self.variables)
+
+    def _destination(self) -> Destination:
+        return Destination.of(self.e.b, self.number, self.payload)
+
+    def store_addresses(self) -> str:
+        """Stores the lanes' addresses in the payload; returns where."""
+        return self._store_addresses(self._destination())
+
+    def _store_addresses(self, to: Destination) -> str:
+        type, addresses = vector_type("i64", self.width), self.e.vector(self.chunk)
+        return to.store(self.e.b, PAYLOAD_ADDRESSES, type, addresses)
+
+    def _active_bits(self) -> str:
+        if self.mask is None:
+            return str((1 << self.width) - 1)
+        return lane_bits(self.e.b, self.e.vector(self.mask), self.width)

@@ -1,0 +1,84 @@
+"""`ttools.check`: reports the lanes in which a condition holds, with the values that it names.
+
+No operation of Triton's: rewrites of instruments insert it. Its operands are the condition, an i1
+scalar or tensor, and values to show; its attributes are `check`, `kind`, `message`, `argument`,
+`names` and `help`.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import PAYLOAD_ADDRESSES
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.instruments.event import Destination, Variable, payload_bytes, report
+from ttools.interpreter.emit.instruments.probe import lane_bits
+from ttools.interpreter.emit.out_of_line import out_of_line
+from ttools.interpreter.ir import Operation, shape_of
+from ttools.interpreter.tiles.chunk import Affine, Coords
+from ttools.interpreter.tiles.loops import for_each_chunk
+
+
+@root("ttools.check")
+def check(e: Emitter, op: Operation) -> None:
+    condition = op.operands[0]
+    shape = shape_of(condition.type)
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            _check_chunk(e, op, at)
+
+    if shape:
+        for_each_chunk(e.b, e.traversal(shape), body)
+    else:
+        body(())
+
+
+def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
+    prober, b = e.prober, e.b
+    assert prober is not None
+    condition, *values = op.operands
+    chunk = e.operand(condition, at)
+    width = chunk.width
+    if isinstance(chunk, Affine) and chunk.base == "false" and chunk.is_uniform:
+        return
+    names = op.attributes.get("names", ())
+    assert isinstance(names, tuple)
+    variables = [
+        Variable(str(name), value, at if value.is_tensor else ())
+        for name, value in zip(names, values, strict=True)
+    ]
+    # The classes and the active lanes come first, as in every payload; there are no addresses.
+    first = PAYLOAD_ADDRESSES
+    payload = e.allocate(payload_bytes(first, at, len(e.turns), variables))
+    number = len(prober.sites)
+    told = ("check", "kind", "message", "argument", "origins", "help")
+    prober.sites.append(
+        ProbeSite(
+            kind="check",
+            operation=prober.numbers[op],
+            location=op.location,
+            size=0,
+            shape=shape_of(condition.type),
+            lanes=tuple(axis.lanes for axis in at),
+            width=width,
+            parameter=-1,
+            leader=prober.leader(op, e.evaluation),
+            attributes=tuple((k, str(op.attributes[k])) for k in told if k in op.attributes),
+        )
+    )
+    bits = lane_bits(b, e.vector(chunk), width)
+    some = b.emit(f"icmp ne i64 {bits}, 0")
+    yes, no = b.label("check"), b.label("checked")
+    b.cond_branch(some, yes, no)
+    b.start(yes)
+    to = Destination.of(b, number, payload)
+
+    def tell() -> str:
+        for offset in range(0, PAYLOAD_ADDRESSES, 8):
+            to.store(b, offset, "i64", bits if offset == 0 else "0")
+        report(e, prober, number, to, bits, first, at, variables)
+        return ""
+
+    out_of_line(e, tell, "")
+    b.branch(no)
+    b.start(no)

@@ -1,0 +1,67 @@
+"""`ttools.count`: adds the lanes of a tile to a counter of the launch, without a report.
+
+No operation of Triton's: rewrites that count insert it. Its operands are i1 scalars or tensors;
+what is added is the product of how many lanes of each hold, and of its attribute `factor`. Its
+attribute `number` names the counter for whoever reads it.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import COUNTER_BYTES, MONITOR
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.instruments.probe import lane_bits, load
+from ttools.interpreter.ir import Operation, Value, shape_of
+from ttools.interpreter.tiles.chunk import Coords
+from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+
+
+@root("ttools.count")
+def count(e: Emitter, op: Operation) -> None:
+    prober, b = e.prober, e.b
+    assert prober is not None
+    number = len(prober.sites)
+    prober.sites.append(
+        ProbeSite(
+            kind="check",
+            operation=prober.numbers[op],
+            location=op.location,
+            size=0,
+            shape=(),
+            lanes=(),
+            width=1,
+            parameter=-1,
+            leader=number,
+            attributes=(("count", str(op.attributes["number"])),),
+        )
+    )
+    product = str(op.attributes["factor"])
+    for operand in op.operands:
+        lanes = _lanes(e, operand)
+        product = b.emit(f"mul i64 {lanes}, {product}")
+    counters = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR["COUNTERS"], "ptr")
+    cell = b.emit(f"getelementptr inbounds i8, ptr {counters}, i64 {number * COUNTER_BYTES}")
+    b.emit(f"atomicrmw add ptr {cell}, i64 {product} monotonic")
+
+
+def _lanes(e: Emitter, condition: Value) -> str:
+    """How many lanes hold, an i64."""
+    b, shape = e.b, shape_of(condition.type)
+    if not shape:
+        return b.emit(f"zext i1 {e.scalar(condition)} to i64")
+    offset = e.allocate(8)
+    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
+    b.do(f"store i64 0, ptr {cell}, align 8")
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            chunk = e.operand(condition, at)
+            bits = lane_bits(b, e.vector(chunk), chunk.width)
+            some = b.intrinsic("llvm.ctpop.i64", "i64", [("i64", bits)])
+            before = b.emit(f"load i64, ptr {cell}, align 8")
+            b.do(f"store i64 {b.emit(f'add i64 {before}, {some}')}, ptr {cell}, align 8")
+
+    # The longest axis in vectors: tiles of one column are many.
+    order = tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis], axis)))
+    for_each_chunk(b, traversal(shape, e.options.lanes, order), body)
+    return b.emit(f"load i64, ptr {cell}, align 8")

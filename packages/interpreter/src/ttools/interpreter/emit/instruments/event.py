@@ -1,0 +1,310 @@
+"""What an event tells of the lanes that failed a test: where they are, and what led there.
+
+Emitted out of line: coordinates, turns of the enclosing loops and the values of named variables are
+stored in the payload only when a lane has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.abi.module import Shown
+from ttools.interpreter.analysis.loop_names import argument_name
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.probe import Prober, call
+from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Coords, origin
+from ttools.interpreter.tiles.representation import to_memory
+
+#: More variables than this make a report no clearer.
+_MOST_SHOWN = 10
+_DEEPEST = 24
+_WITH_SIGN = (
+    "divsi",
+    "extsi",
+    "maxsi",
+    "minsi",
+    "remsi",
+    "shrsi",
+    "sitofp",
+    "ceildivsi",
+    "floordivsi",
+)
+_WITHOUT_SIGN = ("divui", "extui", "maxui", "minui", "remui", "shrui", "uitofp", "ceildivui")
+#: What an operation says of its operands.
+_SIGN = {
+    **{f"arith.{name}": "signed" for name in _WITH_SIGN},
+    **{f"arith.cmpi s{name}": "signed" for name in ("lt", "le", "gt", "ge")},
+    **{f"arith.{name}": "unsigned" for name in _WITHOUT_SIGN},
+    **{f"arith.cmpi u{name}": "unsigned" for name in ("lt", "le", "gt", "ge")},
+}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A value to show, and the coordinates at which it belongs to the lanes of the event."""
+
+    name: str
+    value: Value
+    at: Coords
+
+    @property
+    def room(self) -> int:
+        """Bytes in the payload, at most."""
+        width = self.at[0].width if self.at else 1
+        return (SIZES[memory_type(element_type(self.value.type))] * width + 7) // 8 * 8
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where the events of a site go.
+
+    By names, not numbers: code that is the same for several sites is then emitted once, see
+    `out_of_line`.
+
+    Attributes:
+        site: the number of the site, an i32.
+        payload: address of the payload.
+    """
+
+    site: str
+    payload: str
+
+    @classmethod
+    def of(cls, b: Builder, number: int, payload: int) -> Destination:
+        """Names, where the builder stands, a site's number and its payload's place in the arena."""
+        address = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
+        return cls(b.emit(f"or i32 {number}, 0"), address)
+
+    def store(self, b: Builder, offset: int, type: str, value: str) -> str:
+        """Stores a value in the payload; returns where."""
+        cell = b.emit(f"getelementptr inbounds i8, ptr {self.payload}, i64 {offset}")
+        b.do(f"store {type} {value}, ptr {cell}, align 8")
+        return cell
+
+
+def payload_bytes(first: int, at: Coords, loops: int, variables: Sequence[Variable]) -> int:
+    """Room for a payload whose variable part begins at `first`."""
+    return first + 8 * (len(at) + loops) + sum(v.room for v in variables)
+
+
+def report(
+    e: Emitter,
+    prober: Prober,
+    number: int,
+    to: Destination,
+    failed: str,
+    first: int,
+    at: Coords,
+    variables: Sequence[Variable],
+) -> None:
+    """Reports if any bit of `failed` is set.
+
+    Args:
+        number: of the site.
+        to: the same site, and its payload.
+        failed: an i64.
+        first: where in the payload coordinates, turns and variables go.
+        at: the lanes' coordinates.
+        variables: what to show.
+    """
+    b = e.b
+    some = b.emit(f"icmp ne i64 {failed}, 0")
+    yes, no = b.label("failed"), b.label("fine")
+    b.cond_branch(some, yes, no)
+    b.start(yes)
+    with e.cold():
+        offset = first
+        for axis in at:
+            wide = b.emit(f"zext i32 {axis.base} to i64")
+            to.store(b, offset, "i64", wide)
+            offset += 8
+        for turn in turns(e):
+            to.store(b, offset, "i64", turn)
+            offset += 8
+        shown = []
+        for variable in variables:
+            shown.append(_store_variable(e, variable, to, offset))
+            offset += variable.room
+    site = replace(
+        prober.sites[number],
+        loops=len(e.turns),
+        shown=tuple(shown),
+        payload=payload_bytes(first, at, len(e.turns), variables),
+    )
+    if prober.sites[number].payload and prober.sites[number] != site:
+        # A copy that tells something else: its events are those of a site of its own.
+        number = len(prober.sites)
+        prober.sites.append(site)
+        to = replace(to, site=str(number))
+    prober.sites[number] = site
+    call(b, "report", "void", [("i32", to.site), ("ptr", to.payload)])
+    b.branch(no)
+    b.start(no)
+
+
+def turns(e: Emitter) -> Iterator[str]:
+    """How often each enclosing loop has gone round before."""
+    b = e.b
+    for type, counter, lower, step in e.turns:
+        way = b.emit(f"sub {type} {counter}, {lower}")
+        turn = b.emit(f"sdiv {type} {way}, {step}") if step != "1" else way
+        yield e.convert_int(turn, type, "i64")
+
+
+def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int) -> Shown:
+    element = element_type(variable.value.type)
+    chunk = e.operand(variable.value, variable.at)
+    width, ssa = chunk.width, ""
+    if isinstance(chunk, Affine) and chunk.is_uniform:
+        width, ssa = 1, chunk.base
+    else:
+        ssa = e.vector(chunk)
+    raw = to_memory(e.b, ssa, element, width)
+    to.store(e.b, offset, vector_type(memory_type(element), width), raw)
+    return Shown(variable.name, str(element), offset, width, is_unsigned(variable.value))
+
+
+def is_unsigned(value: Value) -> bool:
+    """Whether an integer has no sign, by what is done with it: its type does not say.
+
+    Zeros before a narrow number widen it, so at least one of its uses must say so, and none that it
+    has a sign.
+    """
+    told = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
+    return "unsigned" in told and "signed" not in told
+
+
+def _predicated(op: Operation) -> str:
+    return f"{op.name} {op.attributes['predicate']}" if op.name == "arith.cmpi" else op.name
+
+
+# ---- which variables
+
+
+def variables_of(e: Emitter, roots: Sequence[Value], at: Coords) -> list[Variable]:
+    """The named values that `roots` were computed from, nearest first.
+
+    Kernel parameters are named `%n`; loads are shown but not looked behind.
+    """
+    found: dict[str, Variable] = {}
+    seen: set[Value] = set()
+    pending = [(value, at) for value in roots]
+    for _ in range(_DEEPEST):
+        following = []
+        for value, where in pending:
+            if value in seen:
+                continue
+            seen.add(value)
+            name = _name(e, value)
+            # Triton names all parts of an expression after its variable: the last is the whole.
+            if name and (name not in found or _place(e, found[name].value) < _place(e, value)):
+                found[name] = Variable(name, value, where)
+            following += _operands(value, where)
+        pending = following
+    shown = (v for v in found.values() if e.is_at_hand(v.value, v.at) or _is_cheap(e, v.value))
+    return list(shown)[:_MOST_SHOWN]
+
+
+def _place(e: Emitter, value: Value) -> int:
+    """Where in the program a value is defined; parameters and block arguments come first."""
+    op = value.defining_op
+    return -1 if op is None or e.prober is None else e.prober.numbers[op]
+
+
+def _name(e: Emitter, value: Value) -> str:
+    if isinstance(element_type(value.type), PointerType):
+        return ""
+    if value.defining_op is None:
+        index = e.parameters.get(value)
+        if index is None:
+            return argument_name(value)
+        # A descriptor is several parameters, which only the compiler tells apart.
+        given = value.location.name if value.location is not None else None
+        return given if given and "." in given else f"%{index}"
+    return variable_name(value)
+
+
+def variable_name(value: Value) -> str:
+    """The Python variable that holds a value; `""` for one that only goes into it."""
+    place = value.location
+    if place is None or not place.name or any(_is_part_of(value, user) for user, _ in value.uses):
+        return ""
+    return place.name
+
+
+def _is_part_of(value: Value, user: Operation) -> bool:
+    """Whether a value is only part of what the statement of its user assigns.
+
+    Triton names all that an assignment computes after its target; a part is used by the rest of the
+    expression. Its column differs between versions of Triton: where the expression begins, or where
+    its operator stands.
+    """
+    part, whole = value.location, user.location
+    return (
+        part is not None
+        and whole is not None
+        and (part.file, part.name, part.callers) == (whole.file, whole.name, whole.callers)
+        and whole.line <= part.line
+    )
+
+
+def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
+    """Whether evaluating the value again touches no memory of the user's."""
+    op = value.defining_op
+    if not value.is_tensor:
+        return value in e.scalars
+    if e.plan.is_stored(value):
+        return True
+    if op is None or depth > _DEEPEST or op.name == "tt.load":
+        return value in e.deltas
+    return all(_is_cheap(e, v, depth + 1) for v in op.operands if v.is_tensor)
+
+
+def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
+    """The operands a value was computed from, each with the coordinates of the same lanes."""
+    op = value.defining_op
+    if op is None or op.name in ("tt.load", "tt.make_range", "arith.constant") or op.regions:
+        return []
+    first = op.operands[0] if op.operands else None
+    if op.name == "tt.splat" and first is not None:
+        return [(first, ())]
+    if op.name == "tt.expand_dims" and first is not None:
+        axis = op.attributes["axis"]
+        assert isinstance(axis, int)
+        return [(first, (at[:axis] + at[axis + 1 :]) or origin(0, at[0].width))]
+    if op.name == "tt.reshape" and first is not None:
+        return _unfolded(first, shape_of(op.result.type), at)
+    if op.name == "tt.broadcast" and first is not None:
+        (still,) = origin(1, at[0].width)
+        extents = zip(shape_of(first.type), at, strict=True)
+        return [(first, tuple(still if extent == 1 else axis for extent, axis in extents))]
+    if op.name == "tt.addptr" or elementwise.is_elementwise(op.name):
+        return [(v, at if v.is_tensor else ()) for v in op.operands]
+    return []
+
+
+def _unfolded(value: Value, shape: Sequence[int], at: Coords) -> list[tuple[Value, Coords]]:
+    """A value that was only given axes of extent 1, with the coordinates of the same lanes."""
+    kept = [axis for axis, extent in enumerate(shape) if extent > 1]
+    if list(shape_of(value.type)) != [shape[axis] for axis in kept]:
+        return []
+    return [(value, tuple(at[axis] for axis in kept) or origin(0, at[0].width))]
+
+
+_MASKS = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
+
+
+def mask_of(op: Operation) -> Value | None:
+    """The mask of a memory access, if it has one."""
+    place = _MASKS.get(op.name, len(op.operands))
+    return op.operands[place] if place < len(op.operands) else None
+
+
+def named_operands(op: Operation) -> list[Value]:
+    """What the report of a memory access explains: its address and mask."""
+    mask = mask_of(op)
+    return [op.operands[0]] if mask is None else [op.operands[0], mask]

@@ -1,0 +1,110 @@
+"""Footprints: which bytes each program touches, logged as runs of adjacent ones.
+
+The common case, a chunk that begins where the site's last one ended and has the lanes that follow,
+costs two compares and a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import OPEN_BYTES, OPEN_ORIGIN, PROBE_OPEN
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.probe import call, load
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
+
+#: Stores the lanes' addresses where the runtime can read them; returns where.
+StoreAddresses = Callable[[], str]
+
+
+def record_chunk(
+    e: Emitter,
+    site: ProbeSite,
+    number: int,
+    chunk: Chunk,
+    bits: str | None,
+    at: Coords,
+    addresses: StoreAddresses,
+) -> None:
+    """Records what the active lanes of a chunk touch.
+
+    Args:
+        number: of the site.
+        chunk: their addresses.
+        bits: the active lanes, an i64; all if None.
+        at: the lanes' coordinates.
+        addresses: see `StoreAddresses`.
+    """
+    b, width = e.b, site.width
+    everything = (1 << width) - 1
+    in_order = site.positions() == tuple(range(width))
+    adjacent = isinstance(chunk, Affine) and chunk.lanes == tuple(
+        lane * site.size for lane in range(width)
+    )
+    if not (isinstance(chunk, Affine) and adjacent and in_order):
+        lanes = str(everything) if bits is None else bits
+        record_lanes(e, site, str(number), lanes, at, addresses)
+        return
+    if bits is None:
+        _record_run(e, site, number, chunk.base, at)
+        return
+    whole = b.emit(f"icmp eq i64 {bits}, {everything}")
+    full, part, done = b.label("full"), b.label("part"), b.label("noted")
+    b.cond_branch(whole, full, part)
+    b.start(full)
+    _record_run(e, site, number, chunk.base, at)
+    b.branch(done)
+    b.start(part)
+    record_lanes(e, site, str(number), bits, at, addresses)
+    b.branch(done)
+    b.start(done)
+
+
+def _record_run(e: Emitter, site: ProbeSite, number: int, base: str, at: Coords) -> None:
+    b, total = e.b, site.width * site.size
+    record = PROBE_OPEN + number * OPEN_BYTES
+    cell = b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {record + 8}")
+    end = b.emit(f"load i64, ptr {cell}, align 8")
+    goes_on = b.emit(f"icmp eq i64 {end}, {base}")
+    first = _first_position(e, site, at)
+    if site.shape:
+        origin = load(b, "%probe", record + OPEN_ORIGIN, "i64")
+        before = e.imul("i64", e.convert_int(first, "i32", "i64"), str(site.size))
+        apart = b.emit(f"sub i64 {base}, {before}")
+        own = b.emit(f"and i64 {apart}, {site.size * prod(site.shape) - 1}")
+        goes_on = b.emit(f"and i1 {goes_on}, {b.emit(f'icmp eq i64 {own}, {origin}')}")
+    more, other, done = b.label("more"), b.label("other"), b.label("noted")
+    b.cond_branch(goes_on, more, other)
+    b.start(more)
+    b.do(f"store i64 {b.emit(f'add i64 {base}, {total}')}, ptr {cell}, align 8")
+    b.branch(done)
+    b.start(other)
+    arguments = [("i32", str(number)), ("i64", base), ("i64", str(total)), ("i32", first)]
+    call(b, "footprint", "void", arguments)
+    b.branch(done)
+    b.start(done)
+
+
+def record_lanes(
+    e: Emitter, site: ProbeSite, number: str, bits: str, at: Coords, addresses: StoreAddresses
+) -> None:
+    """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
+    b = e.b
+    some = b.emit(f"icmp ne i64 {bits}, 0")
+    yes, done = b.label("lanes"), b.label("noted")
+    b.cond_branch(some, yes, done)
+    b.start(yes)
+    arguments = [("i32", number), ("ptr", addresses()), ("i64", bits)]
+    call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_position(e, site, at))])
+    b.branch(done)
+    b.start(done)
+
+
+def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> str:
+    """Where in the walk of the tile the base coordinates are."""
+    index = "0"
+    for axis in site.walk:
+        index = e.iadd("i32", e.imul("i32", index, str(site.shape[axis])), at[axis].base)
+    return index

@@ -1,0 +1,110 @@
+"""Whether the lanes of a tile lie apart in memory, tested once where strides are numbers.
+
+Rows in steps of at least their own length share no byte, whichever of the two axes is the row. Must
+not know what is looked for where lanes may share some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.tile_hull import Hull
+from ttools.interpreter.emit.out_of_line import out_of_line
+from ttools.interpreter.ir import Operation, PointerType, element_type, shape_of
+from ttools.interpreter.llvm.builder import SIZES, memory_type
+
+
+def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
+    """Emits what looks for lanes of an access that share memory, run only where some may.
+
+    Args:
+        op: the access, emitted before in the same function.
+        look: emits it.
+    """
+    prober, b, pointer = e.prober, e.b, op.operands[0]
+    assert prober is not None
+    element = element_type(pointer.type)
+    assert isinstance(element, PointerType)
+    whole = prober.whole_tiles.get((op, b.bodies[-1]))
+    size = SIZES[memory_type(element.pointee)]
+    apart = None if whole is None else _apart(e, whole.hull, shape_of(pointer.type), size)
+    if apart is None:
+        look()
+        return
+
+    def body() -> str:
+        look()
+        return ""
+
+    beside, done = b.label("beside"), b.label("apart")
+    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", apart), ("i1", "true")])
+    b.cond_branch(hint, done, beside)
+    b.start(beside)
+    out_of_line(e, body, "")
+    b.branch(done)
+    b.start(done)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis of a tile of addresses.
+
+    Attributes:
+        step: bytes between neighbours, positive, an i64.
+        span: bytes from the first active coordinate to the last.
+    """
+
+    step: str
+    span: str
+
+
+def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> str | None:
+    """Emits an i1 that is set only if no two active lanes touch the same byte.
+
+    Args:
+        hull: of the tile of addresses.
+        shape: of the tile.
+        size: bytes of an element.
+
+    Returns:
+        None where no such test is known: more than two axes, or neighbours that do share bytes.
+    """
+    moving = [axis for axis, extent in enumerate(shape) if extent > 1]
+    if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):
+        return None
+    axes = [_axis(e, hull, axis, shape[axis]) for axis in moving]
+    tests = [_at_least(e, axis.step, str(size)) for axis in axes]
+    if len(axes) == 2:
+        outer = [
+            _at_least(e, rows.step, e.iadd("i64", run.span, str(size)))
+            for run, rows in (axes, axes[::-1])
+        ]
+        ways = [e.b.emit(f"and i1 {one}, {two}") for one, two in zip(tests, outer, strict=True)]
+        tests = [e.b.emit(f"or i1 {ways[0]}, {ways[1]}")]
+    found = hull.guard or "true"
+    for test in tests:
+        found = e.b.emit(f"and i1 {found}, {test}")
+    return found
+
+
+def _axis(e: Emitter, hull: Hull, axis: int, extent: int) -> _Axis:
+    step = hull.form.steps[axis]
+    if step.startswith("%"):
+        step = _greater(e, step, e.isub("i64", "0", step))
+    else:
+        step = str(abs(int(step)))
+    first, end = hull.box.firsts.get(axis, "0"), hull.box.ends.get(axis, str(extent))
+    last = e.iadd("i64", e.isub("i64", end, first), "-1")
+    # Where a mask leaves nothing, the ends may lie anywhere.
+    last = _greater(e, last, "0") if last.startswith("%") else last
+    return _Axis(step, e.imul("i64", step, last))
+
+
+def _greater(e: Emitter, a: str, b: str) -> str:
+    return e.b.intrinsic("llvm.smax.i64", "i64", [("i64", a), ("i64", b)])
+
+
+def _at_least(e: Emitter, number: str, least: str) -> str:
+    return e.b.emit(f"icmp sge i64 {number}, {least}")

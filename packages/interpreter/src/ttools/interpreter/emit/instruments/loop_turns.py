@@ -1,0 +1,86 @@
+"""Loops whose turns the log of accesses tells apart: those that may read what they wrote before.
+
+There the order of the operations in the kernel is not the order of what they do. Must not know what
+comes of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
+from ttools.interpreter.emit.instruments.synchronisation import access_flags
+from ttools.interpreter.ir import Operation
+
+_WRITES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
+_LOOPS = frozenset({"scf.for", "scf.while"})
+#: Where threads give each other values a GPU lets them wait for each other, as a rule.
+_EXCHANGES = re.compile(
+    r"tt\.(reduce|scan|dot|dot_scaled|histogram|gather|trans|reshape|cat|join|split|call)"
+)
+#: Turns between two exchanges, less one, of those that the log can count.
+_STRETCH = 0xFFFF
+
+
+def mark_exchanges(e: Emitter, function: Operation) -> None:
+    """Has every exchange of a function set apart what comes before it, if its turns are told apart.
+
+    An exchange is passed where it stands in the kernel. A load is made there or later, so that more
+    of them may seem to lie before it than do.
+    """
+    walked = list(function.walk())
+    if any(op.name in _LOOPS and _are_told(e, op) for op in walked):
+        for op in walked:
+            if _EXCHANGES.fullmatch(op.name):
+                e.afterwards[op] = lambda: _pass(e, _STRETCH)
+
+
+def end_turn(e: Emitter, loop: Operation) -> None:
+    """Emits, where a turn of a loop ends, what sets the accesses of the next one apart."""
+    if _are_told(e, loop):
+        _pass(e, 0)
+
+
+def _pass(e: Emitter, fill: int) -> None:
+    call(e.b, "pass_turn", "void", [("i32", str(fill))])
+
+
+def _are_told(e: Emitter, loop: Operation) -> bool:
+    prober = e.prober
+    if prober is None or not prober.instruments.footprints or prober.instruments.synchronised:
+        return False
+    return _reloads(prober, loop)
+
+
+def _reloads(prober: Prober, loop: Operation) -> bool:
+    """Whether a load may meet a later store of the turn before, and nothing holds threads up.
+
+    That is, whatever exchanges values in the loop lies between the two.
+    """
+    walked = list(loop.walk())
+    exchanges = [n for n, op in enumerate(walked) if _EXCHANGES.fullmatch(op.name)]
+    first, last = (exchanges[0], exchanges[-1]) if exchanges else (len(walked), -1)
+    loaded: list[Operation] = []
+    found = False
+    for n, op in enumerate(walked):
+        if op.name in _WRITES and access_flags(op) & IMPLIES_BARRIER:
+            return False
+        if op.attributes.get(SHADOW):
+            continue
+        if op.name == "tt.load" and n < first:
+            loaded.append(op)
+        elif op.name in _WRITES and n > last:
+            found = found or _meets(prober, op, loaded)
+    return found
+
+
+def _meets(prober: Prober, store: Operation, loads: Sequence[Operation]) -> bool:
+    pointer = store.operands[0]
+    return any(
+        prober.may_share(pointer, load.operands[0])
+        for load in loads
+        if pointer.is_tensor or load.operands[0].is_tensor
+    )

@@ -1,0 +1,132 @@
+"""Between which coordinates a mask lets lanes through, as far as comparisons with numbers tell.
+
+The box that is found may be larger than what the mask lets through, and never smaller. Must not
+know what the lanes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ttools.interpreter.emit.instruments.linear_form import Form, Linear
+from ttools.interpreter.ir import Constant, Operation, Value, shape_of
+
+_DEPTH = 32
+#: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and
+#: how far from `-base` the end lies.
+_RISING = {"slt": ("end", 0), "sle": ("end", 1), "sgt": ("first", 1), "sge": ("first", 0)}
+#: The same of `base - coordinate` and `base`.
+_FALLING = {"slt": ("first", 1), "sle": ("first", 0), "sgt": ("end", 0), "sge": ("end", 1)}
+
+
+@dataclass
+class MaskBox:
+    """The box of a mask, as i64 values emitted where the builder stands.
+
+    Attributes:
+        linear: gets the guards that the box depends on.
+        shape: of the tile.
+        firsts: lowest coordinates by axis, where a mask tells them; not below 0.
+        ends: the coordinates past the highest; not beyond the extent.
+        conditions: i1 values without any of which no lane is active.
+        exact: the mask lets everything in the box through.
+    """
+
+    linear: Linear
+    shape: tuple[int, ...]
+    firsts: dict[int, str] = field(default_factory=dict)
+    ends: dict[int, str] = field(default_factory=dict)
+    conditions: list[str] = field(default_factory=list)
+    exact: bool = True
+
+    def restrict(self, mask: Value) -> None:
+        """Takes a mask into account."""
+        self._visit(mask, tuple(range(len(self.shape))), 0)
+
+    def idle(self) -> str | None:
+        """An i1: no lane is active; None if that is not known of any."""
+        b, found = self.linear.e.b, None
+        for axis in sorted({*self.firsts, *self.ends}):
+            first = self.firsts.get(axis, "0")
+            end = self.ends.get(axis, str(self.shape[axis]))
+            none = b.emit(f"icmp sge i64 {first}, {end}")
+            found = none if found is None else b.emit(f"or i1 {found}, {none}")
+        for condition in self.conditions:
+            none = b.emit(f"xor i1 {condition}, true")
+            found = none if found is None else b.emit(f"or i1 {found}, {none}")
+        return found
+
+    def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
+        op = mask.defining_op
+        name = "" if op is None or depth > _DEPTH else op.name
+        if op is not None and name == "arith.andi":
+            for operand in op.operands:
+                self._visit(operand, axes, depth + 1)
+        elif op is not None and name in ("tt.broadcast", "tt.expand_dims", "tt.trans"):
+            self._visit(op.operands[0], _axes_below(op, axes), depth + 1)
+        elif op is not None and name == "arith.constant" and _is_true(op):
+            pass  # atomics have a mask that lets everything through
+        elif op is not None and name == "tt.splat":
+            self._uniform(op.operands[0])
+        elif op is None or name != "arith.cmpi" or not self._compare(op, axes):
+            self.exact = False
+
+    def _uniform(self, scalar: Value) -> None:
+        known = self.linear.e.scalars.get(scalar, "")
+        if known.startswith("%"):
+            self.conditions.append(known)
+        else:
+            self.exact = False
+
+    def _compare(self, op: Operation, axes: Sequence[int | None]) -> bool:
+        """Takes a comparison into account; returns whether it could be."""
+        linear, predicate = self.linear, str(op.attributes["predicate"])
+        if predicate not in _RISING:
+            return False
+        guards = list(linear.guards)
+        forms = [linear.form(operand) for operand in op.operands]
+        if forms[0] is None or forms[1] is None:
+            linear.guards[:] = guards  # nothing depends on them
+            return False
+        for form, operand in zip(forms, op.operands, strict=True):
+            linear.limit_wide(form, operand)  # type: ignore[arg-type]
+        gap = linear.difference(forms[0], forms[1])
+        moving = [n for n, step in enumerate(gap.steps) if step != "0"]
+        if not moving:
+            condition = linear.e.b.emit(f"icmp {predicate} i64 {gap.base}, 0")
+            self.conditions.append(condition)
+            return True
+        axis = axes[moving[0]]
+        if len(moving) > 1 or axis is None or gap.steps[moving[0]] not in ("1", "-1"):
+            return False
+        self._bound(axis, gap, gap.steps[moving[0]], predicate)
+        return True
+
+    def _bound(self, axis: int, gap: Form, step: str, predicate: str) -> None:
+        e = self.linear.e
+        which, more = (_RISING if step == "1" else _FALLING)[predicate]
+        place = e.isub("i64", "0", gap.base) if step == "1" else gap.base
+        place = e.iadd("i64", place, str(more))
+        if which == "end":
+            known = self.ends.get(axis, str(self.shape[axis]))
+            self.ends[axis] = self.linear.least(place, known)
+        else:
+            self.firsts[axis] = self.linear.greatest(place, self.firsts.get(axis, "0"))
+
+
+def _is_true(constant: Operation) -> bool:
+    data = constant.attributes["value"]
+    return isinstance(data, Constant) and data.is_splat and bool(data.bits[0])
+
+
+def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...]:
+    """The axes of the tile along which the dimensions of an operand lie."""
+    if op.name == "tt.expand_dims":
+        gone = op.attributes["axis"]
+        return tuple(axis for n, axis in enumerate(axes) if n != gone)
+    if op.name == "tt.trans":
+        order = [int(k) for k in op.attributes["order"]]  # type: ignore[union-attr, arg-type]
+        return tuple(axes[order.index(n)] for n in range(len(order)))
+    extents = zip(shape_of(op.operands[0].type), axes, strict=True)
+    return tuple(None if extent == 1 else axis for extent, axis in extents)

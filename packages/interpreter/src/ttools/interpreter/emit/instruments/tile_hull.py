@@ -1,0 +1,71 @@
+"""Whether a whole tile of addresses lies inside its memory, tested once before a loop over chunks.
+
+If each address is a sum of the tile's coordinates with factors that are the same in all of the
+tile, the lowest and the highest belong to corners: of the tile, or of the box that a mask leaves of
+it. Must not know what is accessed, nor what happens where the test fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.linear_form import Form, Linear
+from ttools.interpreter.emit.instruments.mask_box import MaskBox
+from ttools.interpreter.ir import Value, shape_of
+
+
+@dataclass(frozen=True)
+class Hull:
+    """The addresses of a tile's active lanes lie between `start` and `start + span`.
+
+    Attributes:
+        start: an i64.
+        span: bytes from there to the highest address, an i64.
+        guard: an i1 without which nothing is known; None where nothing can wrap.
+        idle: an i1: no lane is active, and the addresses are of no meaning; None if that is not
+            known of any.
+        exact: active lanes touch both ends, unless the tile may wrap; else a mask may leave less
+            than what was understood of it.
+        form: of the addresses.
+        box: which coordinates the mask leaves, at most.
+    """
+
+    start: str
+    span: str
+    guard: str | None
+    idle: str | None
+    exact: bool
+    form: Form
+    box: MaskBox
+
+
+def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
+    """Emits what tells the hull of a tile of pointers; None where the hull is not known.
+
+    The builder stands where everything is defined that the tile is computed from.
+    """
+    linear, shape = Linear(e), shape_of(pointer.type)
+    form = linear.form(pointer)
+    if form is None:
+        return None
+    box = MaskBox(linear, shape)
+    if mask is not None:
+        box.restrict(mask)
+    start, span = form.base, "0"
+    for axis, (step, extent) in enumerate(zip(form.steps, shape, strict=True)):
+        if step == "0":
+            continue
+        end = box.ends.get(axis, str(extent))
+        low = e.imul("i64", step, box.firsts.get(axis, "0"))
+        high = e.imul("i64", step, e.iadd("i64", end, "-1"))
+        if step.startswith("%"):
+            low, high = linear.least(low, high), linear.greatest(low, high)
+        elif int(step) < 0:
+            low, high = high, low
+        start = e.iadd("i64", start, low)
+        span = e.iadd("i64", span, e.isub("i64", high, low))
+    guard = None
+    for each in dict.fromkeys(linear.guards):
+        guard = each if guard is None else e.b.emit(f"and i1 {guard}, {each}")
+    return Hull(start, span, guard, box.idle(), box.exact, form, box)

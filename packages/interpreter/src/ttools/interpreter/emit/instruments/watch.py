@@ -1,0 +1,71 @@
+"""`ttools.watch`: hands the value of a variable, all lanes of it, to whoever watches the program.
+
+No operation of Triton's: `watching.rewrite` inserts it behind a definition. Its operands are the
+value and, for a load that leaves lanes undefined, the mask; its attribute `told` is handed on. The
+value is evaluated once more at this place, so that what the kernel itself does stays as it was.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter.abi.module import CallbackKind, Site
+from ttools.interpreter.emit.callback import call_back
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.instruments.event import turns
+from ttools.interpreter.emit.instruments.probe import WATCH, is_watched
+from ttools.interpreter.ir import Operation, Value, element_type, shape_of
+from ttools.interpreter.tiles.chunk import origin, uniform
+from ttools.interpreter.tiles.slot import Slot
+
+
+@root(WATCH)
+def watch(e: Emitter, op: Operation) -> None:
+    assert e.prober is not None
+    if not e.prober.watches:
+        return
+    b = e.b
+    watched = is_watched(b, "%program")
+    yes, no = b.label("watch"), b.label("watched")
+    b.cond_branch(watched, yes, no)
+    b.start(yes)
+    with e.cold(), e.fresh_memo():
+        _hand_over(e, op)
+    b.branch(no)
+    b.start(no)
+
+
+def _hand_over(e: Emitter, op: Operation) -> None:
+    b = e.b
+    slots = [_whole(e, operand) for operand in op.operands]
+    addresses = [
+        b.emit(f"getelementptr inbounds i8, ptr {slot.base}, i64 {slot.offset}") for slot in slots
+    ]
+    payload = e.allocate(8 * (len(slots) + 1 + len(e.turns)))
+    words = [*(("ptr", address) for address in addresses), ("i64", str(len(e.turns)))]
+    words += [("i64", turn) for turn in turns(e)]
+    for n, (type, word) in enumerate(words):
+        cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload + 8 * n}")
+        b.do(f"store {type} {word}, ptr {cell}, align 8")
+    described = tuple(
+        (str(element_type(operand.type)), shape_of(operand.type), False, True)
+        for operand in op.operands
+    )
+    site = e.add_site(Site(CallbackKind.WATCH, op.location, str(op.attributes["told"]), described))
+    call_back(
+        e,
+        CallbackKind.WATCH,
+        site,
+        b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}"),
+    )
+
+
+def _whole(e: Emitter, value: Value) -> Slot:
+    """A slot with the value as it is now, in memory representation."""
+    if not value.is_tensor:
+        slot = e.new_slot((1,), value.type)
+        e.write_slot(slot, origin(1), uniform(value.type, e.scalar(value), 1))
+        return slot
+    if e.plan.is_stored(value) and not e.slot(value).widened:
+        return e.slot(value)
+    slot = e.new_slot(shape_of(value.type), element_type(value.type))
+    e.fill(slot, lambda at: e.evaluate(value, at))
+    return slot

@@ -1,0 +1,74 @@
+"""Tests addresses against the bounds of memory: those of a whole tile, or where a run begins.
+
+Must not know what is accessed, nor what happens where a test fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.instruments.tile_hull import Hull, tile_hull
+from ttools.interpreter.ir import Value
+from ttools.interpreter.llvm.builder import Builder, vector_type
+
+
+@dataclass(frozen=True)
+class WholeTile:
+    """What is known of all lanes of an access.
+
+    Attributes:
+        inside: an i1: all active lanes are inside their memory.
+        exact: where they are not, some active lane is outside, or the tile may wrap: there are few
+            such tiles, whose chunks need no quick look.
+        hull: of the active lanes.
+        logged: a tile that is inside has left its footprint already.
+    """
+
+    inside: str
+    exact: bool
+    hull: Hull
+    logged: bool = False
+
+
+def whole_tile(
+    e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[str, str]
+) -> WholeTile | None:
+    """Emits the test of a tile of pointers where the builder stands; None if there can be none.
+
+    Args:
+        size: bytes of an element.
+        bounds: address and bytes of what may be accessed.
+    """
+    b, hull = e.b, tile_hull(e, pointer, mask)
+    if hull is None:
+        return None
+    low, bytes_ = bounds
+    shift = size.bit_length() - 1
+    room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
+    last = b.emit(f"lshr i64 {hull.span}, {shift}") if shift else hull.span
+    room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
+    inside = begins_inside(b, hull.start, low, room, size)
+    if hull.idle is not None:
+        inside = b.emit(f"or i1 {inside}, {hull.idle}")
+    if hull.guard is not None:
+        inside = b.emit(f"and i1 {inside}, {hull.guard}")
+    return WholeTile(inside, hull.exact, hull)
+
+
+def begins_inside(b: Builder, start: str, low: str, room: str, size: int, width: int = 1) -> str:
+    """Whether addresses are not below `low`, aligned, and fewer elements from there than `room`.
+
+    Args:
+        start: i64 lanes.
+        size: bytes of an element.
+        width: how many lanes.
+    """
+    vec, shift = vector_type("i64", width), size.bit_length() - 1
+    index = b.emit(f"sub {vec} {start}, {b.splat(low, 'i64', width)}")
+    if shift:
+        # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
+        suffix = "i64" if width == 1 else f"v{width}i64"
+        by = b.splat(str(64 - shift), "i64", width)
+        index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
+    return b.emit(f"icmp ult {vec} {index}, {b.splat(room, 'i64', width)}")

@@ -1,0 +1,1 @@
+"""Lowering of operations, one file per family; each registers its rules when it is imported."""

@@ -1,0 +1,275 @@
+"""Atomics: one lane at a time, in ascending order, each an atomic instruction of the host.
+
+Lanes on adjacent elements are changed together (`packed_atomic`), unless the order of the changes
+is being logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.abi.probe_layout import READS_AND_WRITES, RELEASES
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.instruments.access import observed
+from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
+from ttools.interpreter.emit.lane_access import guarded
+from ttools.interpreter.emit.lower.memory import zero_literal
+from ttools.interpreter.emit.packed_atomic import (
+    PACK_BYTES,
+    is_run,
+    pack_width,
+    swap_until_unchanged,
+    together,
+)
+from ttools.interpreter.emit.translate import translated
+from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
+from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+from ttools.interpreter.tiles.representation import from_memory, to_memory
+
+#: Emits the atomic of one address: of the address, the operands and the element type.
+_OneLane = Callable[[str, list[str], Type], str]
+
+_ORDERINGS = {
+    "relaxed": "monotonic",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+_RMW = {
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "add": "add",
+    "max": "max",
+    "min": "min",
+    "umax": "umax",
+    "umin": "umin",
+    "exch": "xchg",
+    "fadd": "fadd",
+}
+
+
+@root("tt.atomic_rmw")
+def atomic_rmw(e: Emitter, op: Operation) -> None:
+    kind = _RMW[str(op.attributes["atomic_rmw_op"])]
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        return _rmw(e, kind, ordering, address, operands[0], element)
+
+    mask = op.operands[2] if len(op.operands) > 2 else None
+    logged = e.prober is not None and e.prober.instruments.synchronised
+    if not logged and pack_width(op) > 1:
+        _each_pack(e, op, mask, kind, ordering, one)
+    else:
+        _each_lane(e, op, op.operands[1:2], mask, one)
+
+
+@root("tt.atomic_cas")
+def atomic_cas(e: Emitter, op: Operation) -> None:
+    ordering = _ORDERINGS[str(op.attributes["sem"])]
+
+    def one(address: str, operands: list[str], element: Type) -> str:
+        compare, value = (to_memory(e.b, v, element, 1) for v in operands)
+        old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
+        return from_memory(e.b, old, element, 1)
+
+    _each_lane(e, op, op.operands[1:3], None, one)
+
+
+def _flags_of_swap(e: Emitter, op: Operation, old: str, expected: str, element: Type) -> str:
+    """A compare-and-swap that fails only reads."""
+    b, stored = e.b, memory_type(element)
+    bits = f"i{SIZES[stored] * 8}"
+    seen, wanted = (b.bitcast(to_memory(b, v, element, 1), stored, bits) for v in (old, expected))
+    swapped = b.emit(f"icmp eq {bits} {seen}, {wanted}")
+    flags = access_flags(op)
+    failed = flags & ~(RELEASES | READS_AND_WRITES)
+    return b.emit(f"select i1 {swapped}, i32 {flags}, i32 {failed}")
+
+
+def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
+    b = e.b
+    bits = f"i{SIZES[stored] * 8}"
+    compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
+    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+    pair = b.emit(f"cmpxchg ptr {address}, {bits} {compare}, {bits} {value} {ordering} {failure}")
+    old = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    return b.bitcast(old, bits, stored)
+
+
+def _rmw(e: Emitter, kind: str, ordering: str, address: str, value: str, element: Type) -> str:
+    stored = memory_type(element)
+    if kind == "fadd" and stored == "i16":
+        return _add_narrow_float(e, ordering, address, value, element)
+    raw = to_memory(e.b, value, element, 1)
+    old = e.b.emit(f"atomicrmw {kind} ptr {address}, {stored} {raw} {ordering}")
+    return from_memory(e.b, old, element, 1)
+
+
+def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, element: Type) -> str:
+    """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
+    b = e.b
+    addend = elementwise.widen_to_f32(b, value, element, 1)
+
+    def change(seen: str) -> str:
+        wide = elementwise.widen_to_f32(b, from_memory(b, seen, element, 1), element, 1)
+        total = b.emit(f"fadd float {wide}, {addend}")
+        return to_memory(b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
+
+    old = swap_until_unchanged(b, address, "i16", 2, ordering, change)
+    return from_memory(b, old, element, 1)
+
+
+def _each_pack(
+    e: Emitter,
+    op: Operation,
+    mask: Value | None,
+    kind: str,
+    ordering: str,
+    one: _OneLane,
+) -> None:
+    """Runs an atomic on lanes believed to be adjacent, as many at a time as may change at once."""
+    pointer, value = op.operands[:2]
+    element = element_type(op.result.type)
+    slot = e.slot(op.result)
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            chosen = None if mask is None else e.operand(mask, at)
+            active = None if chosen is None else e.vector(chosen)
+            chunk = translated(e, op, pointer, e.operand(pointer, at), active)
+            data = e.vector(e.operand(value, at))
+
+            def perform(chunk: Chunk, allowed: Chunk | None) -> str:
+                active = None if allowed is None else e.vector(allowed)
+                addresses = e.vector(chunk)
+
+                def apart() -> str:
+                    return _unrolled(e, active, addresses, data, element, chunk.width, one)
+
+                # Where lanes were judged, few of them are left.
+                judged = allowed is not None and allowed is not chosen
+                if judged or not is_run(chunk, element):
+                    return apart()
+                assert isinstance(chunk, Affine)
+                base, run = chunk.base, replace(chunk, guard=_may_pack(e, chunk, active))
+                return guarded(
+                    e,
+                    run,
+                    vector_type(register_type(element), chunk.width),
+                    lambda: together(e, kind, ordering, base, active, data, element),
+                    apart,
+                )
+
+            result = vector_type(register_type(element), chunk.width)
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, result, access_flags(op))
+            e.write_slot(slot, at, Vector(element, chunk.width, old))
+
+    for_each_chunk(e.b, traversal(shape_of(pointer.type), pack_width(op)), body)
+
+
+def _may_pack(e: Emitter, chunk: Affine, active: str | None) -> str:
+    """An i1: the lanes are one aligned run of which something is to be changed."""
+    b, width = e.b, chunk.width
+    low = b.emit(f"and i64 {chunk.base}, {PACK_BYTES - 1}")
+    may = b.emit(f"icmp eq i64 {low}, 0")
+    if chunk.guard is not None:
+        may = b.emit(f"and i1 {may}, {chunk.guard}")
+    if active is None:
+        return may
+    return b.emit(f"and i1 {may}, {b.any_lane(active, width)}")
+
+
+def _unrolled(
+    e: Emitter,
+    active: str | None,
+    addresses: str,
+    data: str,
+    element: Type,
+    width: int,
+    one: _OneLane,
+) -> str:
+    """Runs an atomic on each active lane of a vector, in ascending order."""
+    b, type = e.b, register_type(element)
+    result = "poison"
+    for lane in range(width):
+        address = b.shuffle(addresses, "i64", width, [lane])
+        chosen = None if active is None else b.shuffle(active, "i1", width, [lane])
+        value = b.shuffle(data, type, width, [lane])
+        old = _conditional(e, chosen, address, [value], element, one)
+        vec = vector_type(type, width)
+        result = b.emit(f"insertelement {vec} {result}, {type} {old}, i64 {lane}")
+    return result
+
+
+def _each_lane(
+    e: Emitter,
+    op: Operation,
+    operands: Sequence[Value],
+    mask: Value | None,
+    one: _OneLane,
+) -> None:
+    """Runs an atomic on every element whose mask is set, keeping the old values."""
+    b = e.b
+    pointer = op.operands[0]
+    element = element_type(op.result.type)
+    slot = e.slot(op.result) if op.result.is_tensor else None
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            chosen = None if mask is None else e.operand(mask, at)
+            active = None if chosen is None else e.vector(chosen)
+            chunk = translated(e, op, pointer, e.operand(pointer, at), active)
+            values = [e.vector(e.operand(v, at)) for v in operands]
+            number = 0 if e.prober is None else len(e.prober.sites)
+
+            def perform(chunk: Chunk, mask: Chunk | None) -> str:
+                def logged(address: str, operands: list[str], element: Type) -> str:
+                    with ordered(e, op, number, chunk) as flags:
+                        old = one(address, operands, element)
+                        if op.name == "tt.atomic_cas" and e.prober is not None:
+                            flags.append(_flags_of_swap(e, op, old, operands[0], element))
+                    return old
+
+                active = None if mask is None else e.vector(mask)
+                return _conditional(e, active, e.vector(chunk), values, element, logged)
+
+            type = register_type(element)
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, type, access_flags(op))
+            if slot is not None:
+                e.write_slot(slot, at, Vector(element, 1, old))
+            else:
+                e.set_scalar(op.result, old)
+
+    shape = shape_of(pointer.type)
+    if shape:
+        for_each_chunk(b, traversal(shape, 1), body)
+    else:
+        body(())
+
+
+def _conditional(
+    e: Emitter,
+    active: str | None,
+    address: str,
+    values: list[str],
+    element: Type,
+    one: _OneLane,
+) -> str:
+    b = e.b
+    if active is None or active == "true":
+        return one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    type = register_type(element)
+    before, then, done = b.block, b.label("atomic"), b.label("masked")
+    b.cond_branch(active, then, done)
+    b.start(then)
+    old = one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    after = b.block
+    b.branch(done)
+    b.start(done)
+    return b.emit(f"phi {type} [{old}, %{after}], [{zero_literal(type)}, %{before}]")

@@ -1,0 +1,310 @@
+"""Matrix products: a register-blocked kernel over tiles held as f32, f64, i16 or i32.
+
+Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
+in f32, as tensor cores do; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
+type) gets one internal function; its accumulators stay in registers over the whole of K.  Products
+of i8 are taken two along K at once where the CPU has an instruction for pairs of i16; the right
+operand is put into that order first.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.lower.dot_precision import Product, products_of
+from ttools.interpreter.emit.lower.shape import mangled
+from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, vector_type
+from ttools.interpreter.tiles.chunk import Chunk, Coords, Vector, origin, uniform
+from ttools.interpreter.tiles.loops import Loop, for_each_chunk, traversal
+from ttools.interpreter.tiles.representation import widened_type
+from ttools.interpreter.tiles.slot import Slot
+
+
+@root("tt.dot")
+def dot(e: Emitter, op: Operation) -> None:
+    a, b, c = op.operands
+    left, right = widened_slot(e, a), widened_slot(e, b)
+    products = products_of(op, e.options)
+    if len(products) > 1:
+        _sum_products(e, op, left, right, products)
+        return
+    for left_part, right_part in products:
+        left, right = _part(e, left, left_part), _part(e, right, right_part)
+    accumulate(e, op, left, right, c)
+
+
+def _sum_products(
+    e: Emitter, op: Operation, left: Slot, right: Slot, products: Sequence[Product]
+) -> None:
+    """Fills the slot of `op`'s result with c + the products of parts of the operands."""
+    total = e.new_slot(e.slot(op.result).shape, FloatType("f32"))
+    e.fill(total, lambda at: uniform(total.element, "0.0", at[0].width))
+    lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
+    rights = {name: _part(e, right, name) for name in dict.fromkeys(p[1] for p in products)}
+    for left_part, right_part in products[:-1]:
+        multiply(e, lefts[left_part], rights[right_part], total)
+
+    def without_nan(at: Coords) -> Chunk:
+        chunk = e.read_slot(total, at)
+        ssa = zero_for_nan(e.b, e.vector(chunk), chunk.width)
+        return Vector(chunk.element, chunk.width, ssa)
+
+    def plus_accumulator(at: Coords) -> Chunk:
+        chunk = e.read_slot(total, at)
+        vec = vector_type("float", chunk.width)
+        c = e.vector(e.evaluate(op.operands[2], at))
+        return Vector(chunk.element, chunk.width, e.b.emit(f"fadd {vec} {e.vector(chunk)}, {c}"))
+
+    e.fill(total, without_nan)
+    multiply(e, lefts[products[-1][0]], rights[products[-1][1]], total)
+    e.fill(e.slot(op.result), plus_accumulator)
+
+
+def _part(e: Emitter, slot: Slot, name: str) -> Slot:
+    """A copy of an f32 operand that holds one of its parts."""
+    part = e.new_slot(slot.shape, slot.element)
+
+    def read(at: Coords) -> Chunk:
+        chunk = e.read_slot(slot, at)
+        ssa = part_of_f32(e.b, e.vector(chunk), name, chunk.width)
+        return Vector(chunk.element, chunk.width, ssa)
+
+    e.fill(part, read)
+    return part
+
+
+def accumulate(e: Emitter, op: Operation, left: Slot, right: Slot, c: Value) -> None:
+    """Fills the slot of `op`'s result with c + left @ right."""
+    result = e.slot(op.result)
+    element = element_type(op.result.type)
+    accumulator = result
+    if result.stored_type != widened_type(element):
+        accumulator = e.new_slot(result.shape, element, widened=True)
+    if not _same_slot(e, c, accumulator):
+        e.fill(accumulator, lambda at: e.evaluate(c, at))
+    multiply(e, left, right, accumulator)
+    if accumulator is not result:
+        e.copy_slot(accumulator, result)
+
+
+def _same_slot(e: Emitter, value: Value, slot: Slot) -> bool:
+    return e.plan.is_stored(value) and e.slot(value) == slot
+
+
+def widened_slot(e: Emitter, value: Value) -> Slot:
+    """The operand's tile in the type the product is computed in."""
+    slot = e.slot(value)
+    if slot.stored_type == widened_type(slot.element):
+        return slot
+    wide = e.new_slot(slot.shape, slot.element, widened=True)
+    e.fill(wide, lambda at: e.read_slot(slot, at))
+    return wide
+
+
+def multiply(e: Emitter, left: Slot, right: Slot, accumulator: Slot) -> None:
+    """Accumulator += left @ right, over a leading batch axis if there is one."""
+    *batch, m, k = left.shape
+    n = right.shape[-1]
+    lanes = e.options.lanes
+    if left.stored_type == "i16" and k % 2 == 0 and min(n, lanes) in _PAIR_PRODUCTS:
+        right = _in_pairs(e, right)
+        name = product_function(e.b, m, n, k // 2, "i32", lanes, pairs=True)
+    else:
+        if left.stored_type == "i16":
+            left, right = (_as_i32(e, slot) for slot in (left, right))
+        name = product_function(e.b, m, n, k, accumulator.stored_type, lanes)
+
+    def one(at: Coords) -> None:
+        where = (*at[:-2], *origin(2)) if batch else origin(2)
+        pointers = [e.slot_address(s, where) for s in (left, right, accumulator)]
+        e.b.do(f"call void {name}({', '.join(f'ptr {p}' for p in pointers)})")
+
+    for_each_matrix(e, batch, one)
+
+
+def for_each_matrix(e: Emitter, batch: Sequence[int], body: Callable[[Coords], None]) -> None:
+    """Emits `body` once, in a loop over the leading axis if there is one."""
+    if batch:
+        for_each_chunk(e.b, traversal((*batch, 1, 1), 1), body)
+    else:
+        body(())
+
+
+#: Instructions that multiply pairs of i16 and add the two products, by lanes of i32.
+_PAIR_PRODUCTS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+if platform.machine() not in ("x86_64", "AMD64"):
+    _PAIR_PRODUCTS.clear()
+
+
+def _as_i32(e: Emitter, slot: Slot) -> Slot:
+    wide = e.new_slot(slot.shape, IntegerType(32))
+
+    def read(at: Coords) -> Chunk:
+        chunk = e.read_slot(slot, at)
+        source, target = (vector_type(t, chunk.width) for t in ("i8", "i32"))
+        ssa = e.b.emit(f"sext {source} {e.vector(chunk)} to {target}")
+        return Vector(IntegerType(32), chunk.width, ssa)
+
+    e.fill(wide, read)
+    return wide
+
+
+def _in_pairs(e: Emitter, slot: Slot) -> Slot:
+    """A copy of [k][n] i16 as [k / 2][n] i32, each of two neighbours along k."""
+    *batch, k, n = slot.shape
+    pairs = e.new_slot((*batch, k // 2, n), IntegerType(32))
+    name = _pairing_function(e.b, k, n, e.options.lanes)
+
+    def one(at: Coords) -> None:
+        where = (*at[:-2], *origin(2)) if batch else origin(2)
+        source, target = (e.slot_address(s, where) for s in (slot, pairs))
+        e.b.do(f"call void {name}(ptr {source}, ptr {target})")
+
+    for_each_matrix(e, batch, one)
+    return pairs
+
+
+def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
+    """Defines `void f(ptr from, ptr to)` that interleaves rows 2i and 2i + 1 of i16."""
+    name = b.shared_name(f"ttools.pairs.{k}x{n}")
+    if name in b.definitions:
+        return f"@{name}"
+    width = min(n, lanes)
+    vec = vector_type("i16", width)
+    order = ", ".join(f"i32 {place}" for lane in range(width) for place in (lane, lane + width))
+    with b.function_body() as lines:
+        b.start("entry")
+        row, column = _OptionalLoop(b, k // 2, 1), _OptionalLoop(b, n, width)
+        above = b.emit(f"mul nuw nsw i32 {row.index}, {2 * n}")
+        first = b.emit(f"add nuw nsw i32 {above}, {column.index}")
+        halves = []
+        for start in (first, b.emit(f"add nuw nsw i32 {first}, {n}")):
+            p = b.emit(f"getelementptr inbounds i16, ptr %from, i32 {start}")
+            halves.append(b.emit(f"load {vec}, ptr {p}, align 2"))
+        both = b.emit(
+            f"shufflevector {vec} {halves[0]}, {vec} {halves[1]}, <{2 * width} x i32> <{order}>"
+        )
+        # Pair by pair the rows lie one behind the other, as before.
+        begin = b.emit(f"mul nuw nsw i32 {row.index}, {n}")
+        target = b.emit(f"add nuw nsw i32 {begin}, {column.index}")
+        p = b.emit(f"getelementptr inbounds i32, ptr %to, i32 {target}")
+        b.do(f"store {vector_type('i16', 2 * width)} {both}, ptr {p}, align 4")
+        for loop in (column, row):
+            if loop.loop is not None:
+                loop.loop.close()
+        b.do("ret void")
+        body = "\n".join(lines)
+    arguments = "ptr noalias readonly %from, ptr noalias %to"
+    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+
+
+def product_function(
+    b: Builder, m: int, n: int, k: int, type: str, lanes: int, *, pairs: bool = False
+) -> str:
+    """Defines `void f(ptr a, ptr b, ptr c)` computing c[m][n] += a[m][k] b[k][n], row-major.
+
+    Args:
+        pairs: each i32 of a and b is two i16, whose products are both added.
+    """
+    name = b.shared_name(f"ttools.dot.{m}x{n}x{k}.{'pairs' if pairs else type}")
+    if name in b.definitions:
+        return f"@{name}"
+    width = min(n, lanes // (2 if SIZES[type] == 8 else 1))
+    columns = min(n // width, 2)
+    # 16 accumulators of 32 registers on AVX-512, 8 of 16 elsewhere.
+    rows = min(m, (16 if lanes >= 16 else 8) // columns)
+    with b.function_body() as lines:
+        b.start("entry")
+        outer = _OptionalLoop(b, n, width * columns)
+        inner = _OptionalLoop(b, m, rows)
+        multiply_add = _add_pair_products if pairs else _multiply_add
+        _block(b, (m, n, k), (rows, columns, width), type, inner, outer, multiply_add)
+        for loop in (inner, outer):
+            if loop.loop is not None:
+                loop.loop.close()
+        b.do("ret void")
+        body = "\n".join(lines)
+    arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
+    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+
+
+class _OptionalLoop:
+    """A loop over at least two steps, or nothing at all."""
+
+    def __init__(self, b: Builder, extent: int, step: int) -> None:
+        self.loop = Loop(b, extent, step) if extent > step else None
+        self.index = self.loop.index if self.loop is not None else "0"
+
+
+def _block(
+    b: Builder,
+    extents: tuple[int, int, int],
+    tile: tuple[int, int, int],
+    type: str,
+    row: _OptionalLoop,
+    column: _OptionalLoop,
+    multiply_add: Callable[[Builder, str, str, str, str, int], str],
+) -> None:
+    """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
+    _, n, k = extents
+    rows, columns, width = tile
+    vec = vector_type(type, width)
+    align = f"align {SIZES[type]}"
+    places = [(i, j) for i in range(rows) for j in range(columns)]
+
+    def element(base: str, r: str, c: str, stride: int) -> str:
+        scaled = b.emit(f"mul nuw nsw i32 {r}, {stride}")
+        linear = b.emit(f"add nuw nsw i32 {scaled}, {c}")
+        wide = b.emit(f"zext i32 {linear} to i64")
+        return b.emit(f"getelementptr inbounds {type}, ptr {base}, i64 {wide}")
+
+    def offset(pointer: str, count: int) -> str:
+        if not count:
+            return pointer
+        return b.emit(f"getelementptr inbounds {type}, ptr {pointer}, i64 {count}")
+
+    c0 = element("%c", row.index, column.index, n)
+    a0 = element("%a", row.index, "0", k)
+    b0 = element("%b", "0", column.index, n)
+    cells = [offset(c0, i * n + j * width) for i, j in places]
+    sums = [b.emit(f"load {vec}, ptr {p}, {align}") for p in cells]
+    loop = Loop(b, k, 1, [(vec, s) for s in sums])
+    step = b.emit(f"zext i32 {loop.index} to i64")
+    line = b.emit(f"mul nuw nsw i64 {step}, {n}")
+    bp = b.emit(f"getelementptr inbounds {type}, ptr {b0}, i64 {line}")
+    ap = b.emit(f"getelementptr inbounds {type}, ptr {a0}, i64 {step}")
+    rights = [b.emit(f"load {vec}, ptr {offset(bp, j * width)}, {align}") for j in range(columns)]
+    new = []
+    for i in range(rows):
+        scalar = b.emit(f"load {type}, ptr {offset(ap, i * k)}, {align}")
+        left = b.splat(scalar, type, width)
+        for j in range(columns):
+            total = loop.carried[i * columns + j]
+            new.append(multiply_add(b, left, rights[j], total, type, width))
+    loop.close(new)
+    for pointer, value in zip(cells, loop.results, strict=True):
+        b.do(f"store {vec} {value}, ptr {pointer}, {align}")
+
+
+def _multiply_add(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+    vec = vector_type(type, width)
+    if type in ("float", "double"):
+        suffix = f"v{width}{mangled(type)}" if width > 1 else mangled(type)
+        return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
+    product = b.emit(f"mul {vec} {x}, {y}")
+    return b.emit(f"add {vec} {total}, {product}")
+
+
+def _add_pair_products(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+    vec, halves = vector_type(type, width), vector_type("i16", 2 * width)
+    pairs = [(halves, b.bitcast(value, vec, halves)) for value in (x, y)]
+    products = b.intrinsic(_PAIR_PRODUCTS[width], vec, pairs)
+    return b.emit(f"add {vec} {total}, {products}")

@@ -1,0 +1,185 @@
+"""Products of block-scaled operands (the OCP microscaling formats mxfp4, mxfp6, mxfp8, and nvfp4).
+
+Each element is decoded to f32 and multiplied by its block's scale while the operand is widened,
+which is exact; what follows is an ordinary f32 product. Formats: OCP Microscaling Formats (MX)
+Specification 1.0, sections 5.3 and 5.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.lower.dot import accumulate
+from ttools.interpreter.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
+from ttools.interpreter.llvm.builder import vector_type
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
+from ttools.interpreter.tiles.slot import Slot
+
+_F32 = FloatType("f32")
+#: Element formats by Triton's names; the packed one is decoded here.
+_FORMATS = {
+    "e4m3": FloatType("f8E4M3FN"),
+    "e5m2": FloatType("f8E5M2"),
+    "bf16": FloatType("bf16"),
+    "fp16": FloatType("f16"),
+}
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One operand: its tile, scales, format, and the axes of rows or columns and of K."""
+
+    values: Value
+    scales: Value | None
+    format: str
+    packed_axis: int | None
+    k_axis: int
+
+
+@root("tt.dot_scaled")
+def dot_scaled(e: Emitter, op: Operation) -> None:
+    """`c + (a * scales) @ (b * scales)`."""
+    a, b, c, a_scale, b_scale = _operands(op)
+    assert a is not None
+    assert b is not None
+    assert c is not None
+    rank = len(shape_of(a.type))
+    left_format, right_format = str(op.attributes["a_elem_type"]), str(op.attributes["b_elem_type"])
+    left = _Side(
+        a,
+        a_scale,
+        left_format,
+        _packed(op, "lhs_k_pack", left_format, rank - 1, rank - 2),
+        rank - 1,
+    )
+    right = _Side(
+        b,
+        b_scale,
+        right_format,
+        _packed(op, "rhs_k_pack", right_format, rank - 2, rank - 1),
+        rank - 2,
+    )
+    accumulate(e, op, _decoded(e, op, left), _decoded(e, op, right), c)
+
+
+def _operands(op: Operation) -> list[Value | None]:
+    sizes = op.attributes["operandSegmentSizes"]
+    assert isinstance(sizes, tuple)
+    given = iter(op.operands)
+    return [next(given) if size else None for size in sizes]
+
+
+def _packed(op: Operation, name: str, format: str, k_axis: int, other: int) -> int | None:
+    """The axis along which two e2m1 values share a byte."""
+    if format != "e2m1":
+        return None
+    return k_axis if op.attributes.get(name, True) else other
+
+
+def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
+    """The operand as a tile of f32, scaled."""
+    shape = list(shape_of(side.values.type))
+    if side.packed_axis is not None:
+        shape[side.packed_axis] *= 2
+    elif side.format not in _FORMATS:
+        raise UnsupportedError(f"tl.dot_scaled of format {side.format}", op.location)
+    slot = e.new_slot(tuple(shape), _F32)
+
+    def chunk(at: Coords) -> Chunk:
+        value = _element(e, side, at)
+        scale = _scale(e, side, at, shape[side.k_axis])
+        if scale is not None:
+            vec = vector_type("float", at[0].width)
+            value = e.b.emit(f"fmul {vec} {value}, {scale}")
+        return Vector(_F32, at[0].width, value)
+
+    e.fill(slot, chunk)
+    return slot
+
+
+def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
+    """The coordinate divided by a power of two; base and lanes share no bits."""
+    if not bits:
+        return axis
+    lanes = tuple(lane >> bits for lane in axis.lanes)
+    if axis.base == "0" or not axis.base.startswith("%"):
+        return Axis(str(int(axis.base) >> bits), lanes, ANY_DIVISOR)
+    base = e.b.emit(f"lshr i32 {axis.base}, {bits}")
+    return Axis(base, lanes, max(1, axis.divisor >> bits))
+
+
+def _element(e: Emitter, side: _Side, at: Coords) -> str:
+    width = at[0].width
+    if side.packed_axis is None:
+        chunk = e.read_slot(e.slot(side.values), at)
+        element: Type = chunk.element
+        if isinstance(element, IntegerType):  # bytes that hold an fp8 format
+            element = _FORMATS[side.format]
+        return elementwise.widen_to_f32(e.b, e.vector(chunk), element, width)
+    axis = at[side.packed_axis]
+    where = tuple(_shifted(e, a, 1) if k == side.packed_axis else a for k, a in enumerate(at))
+    return _nibble(e, e.vector(e.read_slot(e.slot(side.values), where)), axis)
+
+
+def _nibble(e: Emitter, bytes_: str, axis: Axis) -> str:
+    """Decodes e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
+    b, width = e.b, axis.width
+    vec = vector_type("i32", width)
+
+    def const(value: int) -> str:
+        return b.splat(str(value), "i32", width)
+
+    wide = b.emit(f"zext {vector_type('i8', width)} {bytes_} to {vec}")
+    low_bits = b.constant_vector([str((lane & 1) * 4) for lane in axis.lanes], "i32")
+    shift = low_bits
+    if axis.divisor < 2:  # the base decides which nibble
+        odd = b.emit(f"and i32 {axis.base}, 1")
+        moved = b.emit(f"shl i32 {odd}, 2")
+        shift = b.emit(f"add {vec} {b.splat(moved, 'i32', width)}, {low_bits}")
+    code = b.emit(f"lshr {vec} {wide}, {shift}")
+    sign = b.emit(f"shl {vec} {b.emit(f'and {vec} {code}, {const(8)}')}, {const(28)}")
+    mantissa = b.emit(f"and {vec} {code}, {const(1)}")
+    exponent = b.emit(f"and {vec} {b.emit(f'lshr {vec} {code}, {const(1)}')}, {const(3)}")
+    biased = b.emit(f"add {vec} {exponent}, {const(126)}")
+    high = b.emit(f"shl {vec} {biased}, {const(23)}")
+    normal = b.emit(f"or {vec} {high}, {b.emit(f'shl {vec} {mantissa}, {const(22)}')}")
+    half = b.emit(f"mul {vec} {mantissa}, {const(0x3F000000)}")  # 0 or the bits of 0.5
+    subnormal = b.emit(f"icmp eq {vec} {exponent}, {const(0)}")
+    mask = vector_type("i1", width)
+    bits = b.emit(f"select {mask} {subnormal}, {vec} {half}, {vec} {normal}")
+    signed = b.emit(f"or {vec} {bits}, {sign}")
+    return b.bitcast(signed, vec, vector_type("float", width))
+
+
+def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> str | None:
+    """The scale of each lane's block, or None without scales; scales are rows by K blocks."""
+    if side.scales is None:
+        return None
+    slot = e.slot(side.scales)
+    block = k // slot.shape[-1]
+    other = at[-2] if side.k_axis == len(at) - 1 else at[-1]
+    where = (*at[:-2], other, _shifted(e, at[side.k_axis], block.bit_length() - 1))
+    chunk = e.read_slot(slot, where)
+    if isinstance(chunk.element, FloatType):  # nvfp4 scales are e4m3
+        return elementwise.widen_to_f32(e.b, e.vector(chunk), chunk.element, chunk.width)
+    return _power_of_two(e, e.vector(chunk), chunk.width)
+
+
+def _power_of_two(e: Emitter, bytes_: str, width: int) -> str:
+    """Decodes e8m0: 2**(x - 127), 255 is NaN; 2**-127 is an f32 denormal."""
+    b, vec = e.b, vector_type("i32", width)
+
+    def const(value: int) -> str:
+        return b.splat(str(value), "i32", width)
+
+    wide = b.emit(f"zext {vector_type('i8', width)} {bytes_} to {vec}")
+    bits = b.emit(f"shl {vec} {wide}, {const(23)}")
+    mask = vector_type("i1", width)
+    smallest = b.emit(f"icmp eq {vec} {wide}, {const(0)}")
+    bits = b.emit(f"select {mask} {smallest}, {vec} {const(0x00400000)}, {vec} {bits}")
+    largest = b.emit(f"icmp eq {vec} {wide}, {const(255)}")
+    bits = b.emit(f"select {mask} {largest}, {vec} {const(0x7FC00000)}, {vec} {bits}")
+    return b.bitcast(bits, vec, vector_type("float", width))

@@ -1,0 +1,61 @@
+"""Emits neighbours along an axis of extent 2: shuffles, or reads at the opposite coordinate.
+
+What swaps them is recognised in `exchange`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
+from ttools.interpreter.ir import Operation
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
+
+
+@fused(EXCHANGE)
+def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
+    """The neighbours of a chunk along an axis of extent 2.
+
+    Neighbours in the same chunk are a shuffle of it, which mostly is at hand: what swaps elements
+    compares them, too.
+    """
+    source, axis = e.plan.exchanges[op]
+    # One bit is the base's or the lanes', never both: where lanes differ, the base is zero.
+    moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
+    if not moving:
+        partners = _partners(tuple(a.lanes for a in at), axis)
+        own = e.evaluate(source, at) if partners is not None else None
+        if isinstance(own, Vector) and partners is not None:
+            type = register_type(own.element)
+            return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
+    flipped = e.b.emit(f"xor i32 {at[axis].base}, 1") if moving else None
+    return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
+
+
+@lru_cache(maxsize=256)
+def _partners(lanes: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, ...] | None:
+    """The lane of each lane's neighbour along `axis`; None if some are in another chunk.
+
+    Args:
+        lanes: of each axis of a chunk, its lanes' offsets.
+        axis: of extent 2, and not moved by a loop.
+    """
+    elements = list(zip(*lanes, strict=True))
+    where = {element: lane for lane, element in enumerate(elements)}
+    found = [where.get((*x[:axis], 1 - x[axis], *x[axis + 1 :])) for x in elements]
+    inside = tuple(lane for lane in found if lane is not None)
+    return inside if len(inside) == len(found) else None
+
+
+def opposite(axis: Axis, flipped: str | None) -> Axis:
+    """The other coordinate along an axis of extent 2.
+
+    Args:
+        axis: whose lanes differ, or lie together at a base.
+        flipped: the other base, if it is that which moves.
+    """
+    if flipped is not None:
+        return Axis(flipped, axis.lanes, 1)
+    base = int(axis.base) if axis.base.isdigit() else 0
+    return Axis("0", tuple(1 - base - lane for lane in axis.lanes), ANY_DIVISOR)

@@ -1,0 +1,287 @@
+"""Integer and pointer arithmetic that keeps affine chunks affine.
+
+An index such as `pid * 1024 + tl.arange(0, 1024)` must stay "scalar base plus lane offsets" all
+the way to the load, where unit stride then means one vector access.  The one step that can break
+the form is an extension to a wider type, where a narrow sum may have wrapped: it is proven
+impossible by divisibility, or carries a guard that is checked at the access.  Rules fall back to
+plain vectors whenever the form would not be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.function import Emitter, fused
+from ttools.interpreter.ir import (
+    IntegerType,
+    Operation,
+    PointerType,
+    element_type,
+)
+from ttools.interpreter.llvm.builder import byte_size, register_type, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
+from ttools.interpreter.tiles.integers import wrap_signed
+
+Closure = Callable[[], str]
+
+
+def _is_index(chunk: Chunk) -> bool:
+    return isinstance(chunk, Affine) and isinstance(chunk.element, IntegerType | PointerType)
+
+
+def both_guards(e: Emitter, a: str | None, b: str | None) -> str | None:
+    if a is None or b is None:
+        return a or b
+    return e.b.emit(f"and i1 {a}, {b}")
+
+
+def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affine:
+    """A ± b as one affine form; exact in modular arithmetic."""
+    type = register_type(a.element)
+    sign = 1 if name == "add" else -1
+    bits = int(type[1:])
+    base = (e.iadd if name == "add" else e.isub)(type, a.base, b.base)
+    lanes = tuple(wrap_signed(x + sign * y, bits) for x, y in zip(a.lanes, b.lanes, strict=True))
+    guard = both_guards(e, a.guard, b.guard)
+    exact: Closure | None = None
+    if guard is not None:
+
+        def exact() -> str:
+            return e.b.emit(f"{name} {vector_type(type, a.width)} {e.vector(a)}, {e.vector(b)}")
+
+    divisor = max(e.divisor(base), min(a.divisor, b.divisor))
+    return Affine(a.element, base, lanes, divisor, guard, exact)
+
+
+def _fallback(e: Emitter, op: Operation, at: Coords) -> Chunk:
+    return e.lower_elementwise(op, at)[0]
+
+
+@fused("arith.addi", "arith.subi")
+def add(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    a, b = (e.operand(v, at) for v in op.operands)
+    if isinstance(a, Affine) and isinstance(b, Affine) and a.element != IntegerType(1):
+        return combine(e, op, "add" if op.name == "arith.addi" else "sub", a, b)
+    return _fallback(e, op, at)
+
+
+@fused("arith.muli")
+def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    a, b = (e.operand(v, at) for v in op.operands)
+    if not (isinstance(a, Affine) and isinstance(b, Affine)) or a.element == IntegerType(1):
+        return _fallback(e, op, at)
+    if not a.is_uniform:
+        a, b = b, a
+    if not a.is_uniform or (any(b.lanes) and a.base.startswith("%")):
+        return _fallback(e, op, at)
+    type = register_type(a.element)
+    base = e.imul(type, a.base, b.base)
+    factor = int(a.base) if not a.base.startswith("%") else 0
+    lanes = tuple(wrap_signed(n * factor, int(type[1:])) for n in b.lanes)
+    divisor = max(e.divisor(base), min(1 << 62, a.divisor * b.divisor))
+    exact: Closure | None = None
+    if b.guard is not None:
+
+        def exact() -> str:
+            return e.b.emit(f"mul {vector_type(type, b.width)} {e.vector(a)}, {e.vector(b)}")
+
+    return Affine(b.element, base, lanes, divisor, b.guard, exact)
+
+
+@fused("arith.shli")
+def shift_left(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    a, b = (e.operand(v, at) for v in op.operands)
+    if isinstance(a, Affine) and isinstance(b, Affine) and b.is_uniform and a.guard is None:
+        type = register_type(a.element)
+        bits = int(type[1:])
+        if b.base.isdigit() and int(b.base) < bits:
+            factor = 1 << int(b.base)
+            base = e.imul(type, a.base, str(wrap_signed(factor, bits)))
+            lanes = tuple(wrap_signed(n * factor, bits) for n in a.lanes)
+            return Affine(a.element, base, lanes, min(1 << 62, a.divisor * factor))
+    return _fallback(e, op, at)
+
+
+@fused("arith.extsi", "arith.extui")
+def extend(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    chunk = e.operand(op.operands[0], at)
+    if not isinstance(chunk, Affine) or chunk.element == IntegerType(1):
+        return _fallback(e, op, at)
+    target = element_type(op.result.type)
+    assert isinstance(target, IntegerType)
+    return extended(e, chunk, target, signed=op.name == "arith.extsi")
+
+
+def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:
+    """The chunk in a wider type, with a guard unless no lane can have wrapped."""
+    source_type, target_type = register_type(chunk.element), register_type(target)
+    if source_type == target_type:
+        return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
+    base = e.convert_int(chunk.base, source_type, target_type, signed=signed)
+    low, high = min(chunk.lanes), max(chunk.lanes)
+    guard, exact = chunk.guard, chunk.exact
+    if not (low >= 0 and high < chunk.divisor) or guard is not None:
+        if not (low >= 0 and high < chunk.divisor):
+            guard = both_guards(e, guard, _no_wrap(e, chunk, source_type, signed=signed))
+        name = "sext" if signed else "zext"
+        width = chunk.width
+
+        def exact() -> str:
+            return e.b.emit(
+                f"{name} {vector_type(source_type, width)} {e.vector(chunk)} "
+                f"to {vector_type(target_type, width)}"
+            )
+
+    return Affine(target, base, chunk.lanes, chunk.divisor, guard, exact)
+
+
+def _no_wrap(e: Emitter, chunk: Affine, type: str, *, signed: bool) -> str | None:
+    """An i1: base + lane stays in range for every lane; None if that is known."""
+    bits = int(type[1:])
+    low, high = min(0, min(chunk.lanes)), max(0, max(chunk.lanes))
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    if not chunk.base.startswith("%"):
+        value = int(chunk.base) if signed else int(chunk.base) % (1 << bits)
+        return None if least <= value + low and value + high <= most else "false"
+    guard: str | None = None
+    pred = "s" if signed else "u"
+    if high:
+        top = most - high if signed else wrap_signed(most - high, bits)
+        guard = e.b.emit(f"icmp {pred}le {type} {chunk.base}, {top}")
+    if low:
+        bottom = e.b.emit(f"icmp {pred}ge {type} {chunk.base}, {least - low}")
+        guard = both_guards(e, guard, bottom)
+    return guard
+
+
+@fused("arith.trunci")
+def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    chunk = e.operand(op.operands[0], at)
+    target = element_type(op.result.type)
+    if not isinstance(chunk, Affine) or chunk.guard is not None or target == IntegerType(1):
+        return _fallback(e, op, at)
+    source_type, target_type = register_type(chunk.element), register_type(target)
+    bits = int(target_type[1:])
+    base = e.convert_int(chunk.base, source_type, target_type)
+    return Affine(target, base, tuple(wrap_signed(n, bits) for n in chunk.lanes), chunk.divisor)
+
+
+@fused("arith.remsi", "arith.remui", "arith.divsi", "arith.divui")
+def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Divides a run by one number.
+
+    Unless the run crosses a multiple of it, which a guard asks, the remainder stays contiguous and
+    the quotient is the same in all lanes.
+    """
+    a, n = (e.operand(v, at) for v in op.operands)
+    if not (isinstance(a, Affine) and isinstance(n, Affine) and n.is_uniform):
+        return _fallback(e, op, at)
+    if not any(a.lanes):
+        return _divided_once(e, op, a, n)
+    if not _stays_in_one_multiple(a, n):
+        return _fallback(e, op, at)
+    type = register_type(a.element)
+    (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
+    if op.name in ("arith.remsi", "arith.remui"):
+        return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
+    rest = e.isub(type, a.base, e.imul(type, base, n.base))
+    return _divided(e, op, a, n, rest=rest, base=base, lanes=(0,) * a.width)
+
+
+def _divided_once(e: Emitter, op: Operation, a: Affine, n: Affine) -> Affine:
+    """One number by another, the same in all lanes if `a`'s guard holds."""
+    (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
+    exact = None if a.guard is None else _exact_division(e, op, a, n)
+    return Affine(a.element, base, a.lanes, guard=a.guard, exact=exact)
+
+
+def _exact_division(e: Emitter, op: Operation, a: Affine, n: Affine) -> Closure:
+    return lambda: elementwise.lower(e.b, op, a.width, [e.vector(a), e.vector(n)])[0]
+
+
+def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
+    """Whether a run divided by one number may, for all that is known, be worth a guard."""
+    if n.base.lstrip("-").isdigit() and int(n.base) <= max(a.lanes):
+        return False  # nearly every run crosses one
+    return a.guard is None and min(a.lanes) >= 0 and max(a.lanes) < a.divisor
+
+
+def _divided(
+    e: Emitter, op: Operation, a: Affine, n: Affine, *, rest: str, base: str, lanes: tuple[int, ...]
+) -> Affine:
+    """`base + lanes` if the first lane's remainder `rest` leaves room for the other lanes."""
+    type = register_type(a.element)
+    last = e.b.emit(f"add {type} {rest}, {max(a.lanes)}")
+    sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
+    inside = e.b.emit(f"icmp {sign}lt {type} {last}, {n.base}")
+    positive = e.b.emit(f"icmp sge {type} {a.base}, 0")
+    guard = both_guards(e, inside, positive)
+    divisor = min(a.divisor, n.divisor) if any(lanes) else 1
+    return Affine(a.element, base, lanes, divisor, guard, _exact_division(e, op, a, n))
+
+
+@fused("tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast")
+def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Addresses are i64 in registers: between them and i64 nothing changes but the name."""
+    chunk = e.operand(op.operands[0], at)
+    target = element_type(op.result.type)
+    if register_type(chunk.element) != "i64" or register_type(target) != "i64":
+        return _fallback(e, op, at)
+    if isinstance(chunk, Vector):
+        return Vector(target, chunk.width, chunk.ssa)
+    return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
+
+
+@fused("tt.addptr")
+def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Pointer plus element offset; addresses are bytes in an i64."""
+    pointer, offset = (e.operand(v, at) for v in op.operands)
+    element = pointer.element
+    assert isinstance(element, PointerType)
+    size = byte_size(element.pointee)
+    if isinstance(offset, Affine):
+        offset = extended(e, offset, IntegerType(64))
+        scaled = _scaled(e, offset, size)
+        if isinstance(pointer, Affine):
+            return combine(e, op, "add", pointer, scaled)
+        bytes_ = e.vector(scaled)
+    else:
+        wide = _wide(e, offset)
+        vec = vector_type("i64", offset.width)
+        bytes_ = e.b.emit(f"mul {vec} {wide}, {e.b.splat(str(size), 'i64', offset.width)}")
+    vec = vector_type("i64", pointer.width)
+    ssa = e.b.emit(f"add {vec} {e.vector(pointer)}, {bytes_}")
+    return Vector(element, pointer.width, ssa)
+
+
+def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
+    if size == 1:
+        return offset
+    exact: Closure | None = None
+    if offset.exact is not None:
+        inner = offset.exact
+
+        def exact() -> str:
+            vec = vector_type("i64", offset.width)
+            return e.b.emit(f"mul {vec} {inner()}, {e.b.splat(str(size), 'i64', offset.width)}")
+
+    return Affine(
+        offset.element,
+        e.imul("i64", offset.base, str(size)),
+        tuple(n * size for n in offset.lanes),
+        min(1 << 62, offset.divisor * size),
+        offset.guard,
+        exact,
+    )
+
+
+def _wide(e: Emitter, offset: Vector) -> str:
+    """A vector of offsets as i64, sign-extended as `tt.addptr` does."""
+    source = register_type(offset.element)
+    if source == "i64":
+        return offset.ssa
+    return e.b.emit(
+        f"sext {vector_type(source, offset.width)} {offset.ssa} to "
+        f"{vector_type('i64', offset.width)}"
+    )

@@ -1,0 +1,269 @@
+"""Loads, stores and barriers.
+
+Masked-off lanes touch nothing and load `other`, or zero: never an undefined value.  One address
+for all lanes is read once; how lanes at different ones move is `lane_access`'s affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+
+from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.emit.instruments.access import Differs, compared, observed, verified
+from ttools.interpreter.emit.instruments.lanes_apart import unless_apart
+from ttools.interpreter.emit.instruments.probe import call
+from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
+from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
+from ttools.interpreter.emit.translate import translated
+from ttools.interpreter.ir import Operation, Type, element_type, shape_of
+from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
+from ttools.interpreter.tiles.loops import for_each_chunk
+from ttools.interpreter.tiles.representation import from_memory, to_memory
+
+#: Emits one step of a store for a chunk: its coordinates, addresses, data and mask.
+_StoreStep = Callable[[Emitter, Operation, Coords, Chunk, Chunk, "Chunk | None"], None]
+
+
+# ---- loads
+
+
+@root("tt.load")
+def load_root(e: Emitter, op: Operation) -> None:
+    if not op.result.is_tensor:
+        chunk = load(e, op, 0, ())
+        e.set_scalar(op.result, e.vector(chunk))
+    elif e.plan.is_stored(op.result):
+        e.materialise(op.result)
+
+
+@fused("tt.load")
+def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    pointer = e.operand(op.operands[0], at)
+    mask = e.operand(op.operands[1], at) if len(op.operands) > 1 else None
+    other = e.operand(op.operands[2], at) if len(op.operands) > 2 else None
+    pointer = translated(e, op, op.operands[0], pointer, None if mask is None else e.vector(mask))
+    element = element_type(op.result.type)
+    volatile = bool(op.attributes.get("isVolatile"))
+    if e.prober is None:
+        return load_chunk(e, pointer, element, mask, other, volatile=volatile)
+
+    def perform(pointer: Chunk, mask: Chunk | None) -> str:
+        with ordered(e, op, number, pointer) if volatile else nullcontext():
+            return e.vector(load_chunk(e, pointer, element, mask, other, volatile=volatile))
+
+    number, width = len(e.prober.sites), pointer.width
+    result = vector_type(register_type(element), width)
+    ssa = observed(e, op, "load", pointer, mask, at, perform, result, access_flags(op))
+    return uniform(element, ssa, 1) if width == 1 else Vector(element, width, ssa)
+
+
+def load_chunk(
+    e: Emitter,
+    pointer: Chunk,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    *,
+    volatile: bool = False,
+) -> Chunk:
+    """Loads the elements of one chunk."""
+    width = pointer.width
+    stored = memory_type(element)
+    if isinstance(mask, Affine) and mask.base == "true":
+        mask = None
+    if width == 1:
+        pointer = uniform(pointer.element, e.vector(pointer), 1)
+    if isinstance(pointer, Affine) and pointer.is_uniform:
+        return _load_uniform(e, pointer, element, mask, other, volatile)
+    if isinstance(pointer, Affine) and not any(pointer.lanes):
+        return _load_maybe_uniform(e, pointer, element, mask, other, volatile)
+    mask_ssa = None if mask is None else e.vector(mask)
+    other_ssa = None
+    if mask is not None and other is not None:
+        other_ssa = to_memory(e.b, e.vector(other), element, width)
+    raw = load_lanes(e, pointer, stored, mask_ssa, other_ssa)
+    return Vector(element, width, from_memory(e.b, raw, element, width))
+
+
+def _load_uniform(
+    e: Emitter,
+    pointer: Affine,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    volatile: bool,
+) -> Chunk:
+    """One address for all lanes: a scalar load, executed only if some lane wants it."""
+    b, width, stored = e.b, pointer.width, memory_type(element)
+    keyword = "load volatile" if volatile else "load"
+
+    def read() -> str:
+        address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
+        raw = b.emit(f"{keyword} {stored}, ptr {address}, align {SIZES[stored]}")
+        return from_memory(e.b, raw, element, 1)
+
+    if mask is None:
+        return uniform(element, read(), width)
+    vec = vector_type(register_type(element), width)
+    if isinstance(mask, Affine) and mask.is_uniform:
+        any_lane = mask.base
+    else:
+        any_lane = b.any_lane(e.vector(mask), width)
+    zero = zero_literal(register_type(element))
+    scalar_type = register_type(element)
+    fallback = e.vector(other) if other is not None else b.splat(zero, scalar_type, width)
+    mask_ssa = e.vector(mask)
+    yes, done, before = b.label("some"), b.label("loaded"), b.block
+    b.cond_branch(any_lane, yes, done)
+    b.start(yes)
+    value = read()
+    after = b.block
+    b.branch(done)
+    b.start(done)
+    scalar = b.emit(f"phi {scalar_type} [{value}, %{after}], [{zero}, %{before}]")
+    splat = b.splat(scalar, scalar_type, width)
+    ssa = b.emit(f"select {vector_type('i1', width)} {mask_ssa}, {vec} {splat}, {vec} {fallback}")
+    if width == 1:
+        return uniform(element, ssa, 1)
+    return Vector(element, width, ssa)
+
+
+def _load_maybe_uniform(
+    e: Emitter,
+    pointer: Affine,
+    element: Type,
+    mask: Chunk | None,
+    other: Chunk | None,
+    volatile: bool,
+) -> Chunk:
+    """A load from an address that is the same in all lanes if its guard holds."""
+    width = pointer.width
+    # Both ways need them, and what is computed inside one of the ways is not seen in the other.
+    for chunk in (mask, other):
+        if chunk is not None:
+            e.vector(chunk)
+
+    def once() -> str:
+        single = replace(pointer, guard=None, exact=None, ssa=None)
+        return e.vector(_load_uniform(e, single, element, mask, other, volatile))
+
+    def each() -> str:
+        lanes = Vector(pointer.element, width, e.vector(pointer))
+        return e.vector(load_chunk(e, lanes, element, mask, other, volatile=volatile))
+
+    ssa = guarded(e, pointer, vector_type(register_type(element), width), once, each)
+    return Vector(element, width, ssa)
+
+
+def zero_literal(type: str) -> str:
+    return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+
+
+# ---- stores
+
+
+@root("tt.store")
+def store_root(e: Emitter, op: Operation) -> None:
+    _for_each_chunk_of(e, op, _store)
+    tile = bool(shape_of(op.operands[0].type))
+    if tile and e.prober is not None and e.prober.verifies(op):
+        e.evaluation += 1  # what is loaded to be stored is loaded again, and counts once
+        unless_apart(e, op, lambda: _for_each_chunk_of(e, op, _verify))
+
+
+def _for_each_chunk_of(e: Emitter, op: Operation, emit: _StoreStep) -> None:
+    pointer, value, *rest = op.operands
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            mask = e.operand(rest[0], at) if rest else None
+            chunk, data = e.operand(pointer, at), e.operand(value, at)
+            emit(e, op, at, chunk, data, mask)
+
+    if shape_of(pointer.type):
+        for_each_chunk(e.b, e.memory_traversal(pointer), body)
+    else:
+        body(())
+
+
+def _store(
+    e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
+) -> None:
+    chunk = translated(e, op, op.operands[0], chunk, None if mask is None else e.vector(mask))
+    if e.prober is not None:
+        e.vector(data)  # once for all the ways in which it may be stored
+        if e.prober.instruments.compares:
+            compared(e, op, chunk, mask, at, _difference(e, data))
+            return
+
+    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+        store_chunk(e, chunk, data, mask)
+        return ""
+
+    observed(e, op, "store", chunk, mask, at, perform, "")
+
+
+def _verify(
+    e: Emitter, op: Operation, at: Coords, chunk: Chunk, data: Chunk, mask: Chunk | None
+) -> None:
+    """Reports lanes whose element another lane of the same store has overwritten."""
+    verified(e, op, chunk, mask, at, _difference(e, data))
+
+
+def _difference(e: Emitter, data: Chunk) -> Differs:
+    """Compares what is stored with what memory holds, bit by bit."""
+    b, element, width = e.b, data.element, data.width
+    stored = memory_type(element)
+    bits = vector_type(f"i{8 * SIZES[stored]}", width)
+
+    def differs(chunk: Chunk, mask: Chunk | None) -> str:
+        held = e.vector(load_chunk(e, chunk, element, mask, None))
+        values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
+        now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
+        other = b.emit(f"icmp ne {bits} {now}, {meant}")
+        if mask is None:
+            return other
+        return b.emit(f"and {vector_type('i1', width)} {other}, {e.vector(mask)}")
+
+    return differs
+
+
+def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
+    """Stores one chunk; lanes are written in ascending order where they collide."""
+    width = pointer.width
+    element = value.element
+    stored = memory_type(element)
+    if isinstance(mask, Affine) and mask.base == "true":
+        mask = None
+    raw = to_memory(e.b, e.vector(value), element, width)
+    mask_ssa = None if mask is None else e.vector(mask)
+    if width == 1:
+        _store_scalar(e, pointer, raw, stored, mask_ssa)
+        return
+    store_lanes(e, pointer, raw, stored, mask_ssa)
+
+
+def _store_scalar(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
+    b = e.b
+    address = e.vector(pointer)
+    done = ""
+    if mask is not None:
+        then, done = b.label("store"), b.label("stored")
+        b.cond_branch(mask, then, done)
+        b.start(then)
+    p = b.emit(f"inttoptr i64 {address} to ptr")
+    b.do(f"store {stored} {raw}, ptr {p}, align {SIZES[stored]}")
+    if mask is not None:
+        b.branch(done)
+        b.start(done)
+
+
+@root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")
+def barrier(e: Emitter, op: Operation) -> None:
+    """A program is one thread here: only the order seen by other programs matters."""
+    e.b.do("fence acq_rel")
+    if e.prober is not None and e.prober.instruments.footprints:
+        call(e.b, "pass_barrier", "void")

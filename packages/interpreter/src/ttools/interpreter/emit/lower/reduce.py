@@ -1,0 +1,313 @@
+"""Reductions and scans with any combine region.
+
+A chunk's lanes may cover several rows, so both work by lane bits: the axis is walked by a loop
+carrying one vector of partial results, then the lanes that lie along the axis are combined by
+shuffles.  Triton requires combine functions to be associative; partial results are combined in an
+order of our own, as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.lower.regions import accumulator_type, apply_region
+from ttools.interpreter.ir import (
+    FloatType,
+    IntegerType,
+    Operation,
+    Type,
+    element_type,
+    shape_of,
+)
+from ttools.interpreter.llvm.builder import register_type, vector_type
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords, Vector
+from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops
+from ttools.interpreter.tiles.representation import narrow, widen
+
+#: Independent partial results in a reduction loop, to hide the latency of its combine.
+_PARTIALS = 4
+
+
+def identity(op: Operation, element: Type) -> str | None:
+    """The literal that a one-operation combine leaves unchanged, or None if it has none."""
+    block = op.regions[0].entry
+    if len(block.operations) != 2 or len(block.arguments) != 2:
+        return None
+    (name, operands) = (block.operations[0].name, block.operations[0].operands)
+    if {id(v) for v in operands} != {id(v) for v in block.arguments}:
+        return None
+    if isinstance(element, FloatType):
+        table = _FLOAT_IDENTITIES.get(register_type(element), {})
+        return table.get(name)
+    if isinstance(element, IntegerType) and element.width > 1:
+        bits = element.width
+        return {
+            "arith.addi": "0",
+            "arith.ori": "0",
+            "arith.xori": "0",
+            "arith.maxui": "0",
+            "arith.andi": "-1",
+            "arith.minui": "-1",
+            "arith.muli": "1",
+            "arith.maxsi": str(-(1 << (bits - 1))),
+            "arith.minsi": str((1 << (bits - 1)) - 1),
+        }.get(name)
+    return None
+
+
+# -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
+_FLOAT_IDENTITIES = {
+    "float": {
+        "arith.addf": "-0.0",
+        "arith.mulf": "1.0",
+        "arith.maxnumf": "0x7FF8000000000000",
+        "arith.minnumf": "0x7FF8000000000000",
+        "arith.maximumf": "0xFFF0000000000000",
+        "arith.minimumf": "0x7FF0000000000000",
+    },
+}
+_FLOAT_IDENTITIES["double"] = _FLOAT_IDENTITIES["float"]
+
+
+@root("tt.reduce")
+def reduce(e: Emitter, op: Operation) -> None:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    walk = e.traversal(shape_of(op.operands[0].type))
+    axes, loops = open_loops(e.b, walk, [k for k in walk.order if k != axis])
+    partial = _reduce_along(e, op, walk, axis, axes)
+    results = _reduce_lanes(e, op, walk, axis, partial)
+    _store_results(e, op, walk, axis, axes, results)
+    for loop in reversed(loops):
+        loop.close()
+
+
+def _coords(walk: Traversal, axis: int, base: str, axes: dict[int, str]) -> Coords:
+    return tuple(walk.axis(k, base if k == axis else axes[k]) for k in range(len(walk.shape)))
+
+
+def _elements(op: Operation) -> list[Type]:
+    """The types of the partial results."""
+    return [accumulator_type(op, element_type(v.type)) for v in op.operands]
+
+
+def _inputs(e: Emitter, op: Operation, at: Coords) -> list[str]:
+    """A chunk of each operand, as partial results."""
+    with e.fresh_memo():
+        chunks = [e.operand(v, at) for v in op.operands]
+        return [
+            e.vector(chunk)
+            if chunk.element == wanted
+            else widen(e.b, e.vector(chunk), chunk.element, chunk.width)
+            for chunk, wanted in zip(chunks, _elements(op), strict=True)
+        ]
+
+
+def _outputs(e: Emitter, op: Operation, values: Sequence[str], width: int) -> list[Vector]:
+    """Partial results as chunks of the results, rounded where they were kept wider."""
+    chunks = []
+    for result, value, kept in zip(op.results, values, _elements(op), strict=True):
+        element = element_type(result.type)
+        ssa = value if kept == element else narrow(e.b, value, element, width)
+        chunks.append(Vector(element, width, ssa))
+    return chunks
+
+
+def _reduce_along(
+    e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str]
+) -> list[str]:
+    """Combines all chunks along the axis into one vector per operand."""
+    step = walk.lanes_along[axis]
+    steps = walk.shape[axis] // step
+    elements = _elements(op)
+    types = [vector_type(register_type(t), walk.width) for t in elements]
+
+    def chunk(base: str) -> list[str]:
+        return _inputs(e, op, _coords(walk, axis, base, axes))
+
+    if steps == 1:
+        return chunk("0")
+    neutral = identity(op, elements[0]) if len(elements) == 1 else None
+    if neutral is None:
+        first = chunk("0")
+        loop = Loop(e.b, walk.shape[axis], step, list(zip(types, first, strict=True)), start=step)
+        new = apply_region(e, op, [*loop.carried, *chunk(loop.index)], walk.width)
+        loop.close(new)
+        return loop.results
+    count = min(_PARTIALS, steps)
+    start = e.b.splat(neutral, register_type(elements[0]), walk.width)
+    loop = Loop(e.b, walk.shape[axis], step * count, [(types[0], start)] * count)
+    partials = []
+    for n in range(count):
+        base = e.iadd("i32", loop.index, str(n * step))
+        partials.append(apply_region(e, op, [loop.carried[n], *chunk(base)], walk.width)[0])
+    loop.close(partials)
+    partials = loop.results
+    while len(partials) > 1:
+        pairs = zip(partials[::2], partials[1::2], strict=True)
+        partials = [apply_region(e, op, [x, y], walk.width)[0] for x, y in pairs]
+    return partials
+
+
+def _reduce_lanes(
+    e: Emitter, op: Operation, walk: Traversal, axis: int, values: list[str]
+) -> list[str]:
+    """Combines the lanes that lie along the axis, then drops all but the first of each group."""
+    stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
+    types = [register_type(t) for t in _elements(op)]
+    width = walk.width
+    kept = list(range(width))
+    position = {lane: walk.axis_lanes(axis)[lane] for lane in kept}
+    while lanes > 1:
+        half = lanes // 2
+        low = [n for n, lane in enumerate(kept) if position[lane] < half]
+        high = [kept.index(kept[n] + half * stride) for n in low]
+        first = [e.b.shuffle(v, t, len(kept), low) for v, t in zip(values, types, strict=True)]
+        second = [e.b.shuffle(v, t, len(kept), high) for v, t in zip(values, types, strict=True)]
+        kept = [kept[n] for n in low]
+        values = apply_region(e, op, [*first, *second], len(kept))
+        lanes = half
+    return values
+
+
+def _store_results(
+    e: Emitter,
+    op: Operation,
+    walk: Traversal,
+    axis: int,
+    axes: dict[int, str],
+    values: Sequence[str],
+) -> None:
+    kept = [lane for lane in range(walk.width) if walk.axis_lanes(axis)[lane] == 0]
+    where = []
+    for k in range(len(walk.shape)):
+        if k == axis:
+            continue
+        lanes = tuple(walk.axis_lanes(k)[lane] for lane in kept)
+        divisor = ANY_DIVISOR if axes[k] == "0" else walk.lanes_along[k]
+        where.append(Axis(axes[k], lanes, divisor))
+    for result, chunk in zip(op.results, _outputs(e, op, values, len(kept)), strict=True):
+        if result.is_tensor:
+            e.write_slot(e.slot(result), tuple(where), chunk)
+        else:
+            e.set_scalar(result, chunk.ssa)
+
+
+@root("tt.scan")
+def scan(e: Emitter, op: Operation) -> None:
+    axis, reverse = op.attributes["axis"], bool(op.attributes.get("reverse"))
+    assert isinstance(axis, int)
+    walk = e.traversal(shape_of(op.operands[0].type))
+    axes, loops = open_loops(e.b, walk, [k for k in walk.order if k != axis])
+    _scan_along(e, op, walk, axis, axes, reverse=reverse)
+    for loop in reversed(loops):
+        loop.close()
+
+
+def _scan_along(
+    e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str], *, reverse: bool
+) -> None:
+    step, extent = walk.lanes_along[axis], walk.shape[axis]
+    types = [register_type(t) for t in _elements(op)]
+    vectors = [vector_type(t, walk.width) for t in types]
+    loop = None
+    base = "0"
+    if extent > step:
+        loop = Loop(
+            e.b,
+            extent,
+            step,
+            [(v, "zeroinitializer") if walk.width > 1 else (v, _zero(v)) for v in vectors],
+        )
+        base = loop.index
+        if reverse:
+            base = e.isub("i32", str(extent - step), loop.index)
+            e.divisors[base] = step
+    at = _coords(walk, axis, base, axes)
+    values = _inputs(e, op, at)
+    values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
+    if loop is not None:
+        first = e.b.emit(f"icmp eq i32 {loop.index}, 0")
+        joined = apply_region(e, op, [*loop.carried, *values], walk.width)
+        values = [
+            e.b.emit(f"select i1 {first}, {v} {x}, {v} {y}")
+            for v, x, y in zip(vectors, values, joined, strict=True)
+        ]
+    for result, chunk in zip(op.results, _outputs(e, op, values, walk.width), strict=True):
+        e.write_slot(e.slot(result), at, chunk)
+    if loop is not None:
+        loop.close(
+            [
+                _spread_last(e, walk, axis, v, t, reverse=reverse)
+                for v, t in zip(values, types, strict=True)
+            ]
+        )
+
+
+def _zero(type: str) -> str:
+    return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+
+
+def _scan_lanes(
+    e: Emitter,
+    op: Operation,
+    walk: Traversal,
+    axis: int,
+    values: list[str],
+    types: list[str],
+    *,
+    reverse: bool,
+) -> list[str]:
+    """Inclusive scan among the lanes that lie along the axis, in log2 steps."""
+    lanes, stride, width = walk.lanes_along[axis], walk.lane_stride(axis), walk.width
+    position = walk.axis_lanes(axis)
+    distance = 1
+    while distance < lanes:
+        sign = 1 if reverse else -1
+        inside = [(p + distance < lanes) if reverse else (p >= distance) for p in position]
+        source = [lane + sign * distance * stride if ok else lane for lane, ok in enumerate(inside)]
+        shifted = [e.b.shuffle(v, t, width, source) for v, t in zip(values, types, strict=True)]
+        joined = apply_region(e, op, [*shifted, *values], width)
+        mask = e.b.constant_vector(["true" if ok else "false" for ok in inside], "i1")
+        values = [
+            e.b.emit(
+                f"select <{width} x i1> {mask}, {vector_type(t, width)} {new}, "
+                f"{vector_type(t, width)} {old}"
+            )
+            for t, new, old in zip(types, joined, values, strict=True)
+        ]
+        distance *= 2
+    return values
+
+
+def _spread_last(
+    e: Emitter, walk: Traversal, axis: int, value: str, type: str, *, reverse: bool
+) -> str:
+    """Every lane's copy of the last scanned element of its row."""
+    lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
+    position = walk.axis_lanes(axis)
+    last = 0 if reverse else lanes - 1
+    source = [lane + (last - position[lane]) * stride for lane in range(walk.width)]
+    return e.b.shuffle(value, type, walk.width, source)
+
+
+@root("tt.map_elementwise")
+def map_elementwise(e: Emitter, op: Operation) -> None:
+    """A scalar function applied to every element, `pack` consecutive ones at a time."""
+    pack = op.attributes.get("pack", 1)
+    if pack != 1:
+        raise UnsupportedError("tl.map_elementwise with pack > 1", op.location)
+    walk = e.traversal(shape_of(op.operands[0].type))
+
+    def body(at: Coords) -> None:
+        with e.fresh_memo():
+            arguments = [e.vector(e.operand(v, at)) for v in op.operands]
+        for result, value in zip(
+            op.results, apply_region(e, op, arguments, walk.width), strict=True
+        ):
+            chunk = Vector(element_type(result.type), walk.width, value)
+            e.write_slot(e.slot(result), at, chunk)
+
+    for_each_chunk(e.b, walk, body)

@@ -1,0 +1,135 @@
+"""Applies the region of a reduction, a scan or a map to vectors of its arguments.
+
+Straight-line elementwise regions are emitted on whole vectors.  A region with control flow
+becomes one function on scalars, called once per lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.emit.function import FUSED, Emitter
+from ttools.interpreter.ir import FloatType, Operation, Type, Value, element_type
+from ttools.interpreter.llvm.builder import register_type, vector_type
+from ttools.interpreter.schedule.plan import Plan
+from ttools.interpreter.tiles.chunk import origin
+
+_F32 = FloatType("f32")
+#: Combines that lose bits at every step in a narrow float, and their LLVM instruction.
+_ROUNDING = {"arith.addf": "fadd", "arith.mulf": "fmul"}
+
+
+def accumulator_type(op: Operation, element: Type) -> Type:
+    """The type partial results of a reduction or scan are kept in.
+
+    Sums and products of f16 and bf16 are kept in f32 and rounded once: we combine in long chains
+    where a GPU combines in trees, and would lose far more than it does.
+    """
+    block = op.regions[0].entry
+    simple = len(block.operations) == 2 and block.operations[0].name in _ROUNDING
+    narrow = element in (FloatType("f16"), FloatType("bf16"))
+    return _F32 if simple and narrow and len(block.arguments) == 2 else element
+
+
+def apply_region(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+    """Emits the region of `op` on vectors of `width` lanes; returns what it yields."""
+    body = op.regions[0].entry.operations[:-1]
+    if body and accumulator_type(op, element_type(body[0].results[0].type)) != element_type(
+        body[0].results[0].type
+    ):
+        first, second = arguments
+        name = _ROUNDING[body[0].name]
+        return [e.b.emit(f"{name} {vector_type('float', width)} {first}, {second}")]
+    if len(op.regions[0].blocks) == 1 and all(_is_straight(inner) for inner in body):
+        return _on_vectors(e, op, arguments, width)
+    return _per_lane(e, op, arguments, width)
+
+
+def _is_straight(op: Operation) -> bool:
+    return op.name == "arith.constant" or elementwise.is_elementwise(op.name)
+
+
+def _on_vectors(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+    block = op.regions[0].entry
+    values = dict(zip(block.arguments, arguments, strict=True))
+
+    def operand(value: Value) -> str:
+        if value in values:
+            return values[value]
+        return e.b.splat(e.scalar(value), register_type(value.type), width)
+
+    for inner in block.operations[:-1]:
+        if inner.name == "arith.constant":
+            results = [e.vector(FUSED[inner.name](e, inner, 0, origin(1, width)))]
+        else:
+            results = elementwise.lower(e.b, inner, width, [operand(v) for v in inner.operands])
+        values.update(zip(inner.results, results, strict=True))
+    return [operand(v) for v in block.terminator.operands]
+
+
+def _per_lane(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+    block = op.regions[0].entry
+    yielded = block.terminator.operands
+    captured = _captured(op)
+    name, result = _scalar_function(e, op, captured)
+    outside = [f"{register_type(v.type)} {e.scalar(v)}" for v in captured]
+    types = [register_type(v.type) for v in block.arguments]
+    vectors = ["poison"] * len(yielded)
+    for lane in range(width):
+        inputs = [
+            f"{t} {e.b.shuffle(a, t, width, [lane]) if width > 1 else a}"
+            for t, a in zip(types, arguments, strict=True)
+        ]
+        answer = e.b.emit(f"call {result} {name}({', '.join([*inputs, *outside])})")
+        for n, value in enumerate(yielded):
+            type = register_type(value.type)
+            item = e.b.emit(f"extractvalue {result} {answer}, {n}")
+            if width == 1:
+                vectors[n] = item
+            else:
+                vectors[n] = e.b.emit(
+                    f"insertelement {vector_type(type, width)} {vectors[n]}, {type} {item}, "
+                    f"i64 {lane}"
+                )
+    return vectors
+
+
+def _captured(op: Operation) -> list[Value]:
+    """Scalars the region uses but does not define, in order of first use."""
+    inside = {v for inner in op.walk() if inner is not op for v in inner.results}
+    for inner in op.walk():
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+    used = [v for inner in op.walk() if inner is not op for v in inner.operands]
+    return list(dict.fromkeys(v for v in used if v not in inside))
+
+
+def _scalar_function(e: Emitter, op: Operation, captured: Sequence[Value]) -> tuple[str, str]:
+    """Defines the region as a function on scalars; returns its name and result type."""
+    block = op.regions[0].entry
+    result = "{ " + ", ".join(register_type(v.type) for v in block.terminator.operands) + " }"
+    if op in e.region_functions:
+        return e.region_functions[op], result
+    name = f"ttools.region.{len(e.b.definitions)}"
+    inner = Emitter(e.b, Plan(), e.options, e.sites)
+    parameters = [*block.arguments, *captured]
+    for n, value in enumerate(parameters):
+        inner.set_scalar(value, f"%arg{n}")
+    signature = ", ".join(f"{register_type(v.type)} %arg{n}" for n, v in enumerate(parameters))
+    with e.b.function_body() as lines:
+        e.b.start("entry")
+        for operation in block.operations[:-1]:
+            inner.operation(operation)
+        answer = "poison"
+        for n, value in enumerate(block.terminator.operands):
+            answer = e.b.emit(
+                f"insertvalue {result} {answer}, "
+                f"{register_type(value.type)} {inner.scalar(value)}, {n}"
+            )
+        e.b.do(f"ret {result} {answer}")
+        body = "\n".join(lines)
+    text = f"define internal {result} @{name}({signature}) #0 {{\n{body}\n}}"
+    e.region_functions[op] = e.b.define(name, text)
+    return e.region_functions[op], result

@@ -1,0 +1,319 @@
+"""Constants, ranges and the operations that only rename coordinates.
+
+None of them touches data: each rule says at which coordinates of the operand a chunk of the
+result lies.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+
+from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.ir import (
+    Constant,
+    FloatType,
+    IntegerType,
+    Operation,
+    TensorType,
+    Type,
+    as_signed,
+    element_type,
+    shape_of,
+)
+from ttools.interpreter.llvm.builder import (
+    float_literal,
+    memory_type,
+    register_type,
+    vector_type,
+)
+from ttools.interpreter.tiles.chunk import (
+    ANY_DIVISOR,
+    Affine,
+    Axis,
+    Chunk,
+    Coords,
+    Vector,
+    origin,
+    uniform,
+)
+from ttools.interpreter.tiles.integers import divisor_of_literal
+from ttools.interpreter.tiles.slot import Slot
+
+
+def literal(type: Type, bits: int) -> str:
+    """The LLVM literal of a register value given its bit pattern."""
+    if isinstance(type, IntegerType):
+        return str(as_signed(bits, type.width)) if type.width > 1 else ("true", "false")[bits == 0]
+    if isinstance(type, FloatType):
+        match type.name:
+            case "f16":
+                return f"0xH{bits:04X}"
+            case "bf16":
+                return _float_bits(bits << 16)
+            case "f32":
+                return _float_bits(bits)
+            case "f64":
+                return f"0x{bits:016X}"
+    return str(as_signed(bits, 64) if bits >> 63 else bits)
+
+
+def _float_bits(bits: int) -> str:
+    value = struct.unpack("<f", struct.pack("<I", bits))[0]
+    if value != value:  # keep the payload: double's NaN holds the float's in its high bits
+        wide = (bits >> 31) << 63 | 0x7FF << 52 | (bits & 0x7FFFFF) << 29
+        return f"0x{wide:016X}"
+    return float_literal(value, "float")
+
+
+@fused("arith.constant")
+def constant(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    data = op.attributes["value"]
+    assert isinstance(data, Constant)
+    element = element_type(op.result.type)
+    if data.is_splat:
+        text = literal(element, data.bits[0])
+        divisor = divisor_of_literal(int(text)) if text.lstrip("-").isdigit() else 1
+        return uniform(element, text, at[0].width if at else 1, divisor)
+    return e.read_slot(_constant_slot(e, op, data), at)
+
+
+def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
+    """A slot in a global constant, in memory representation."""
+    assert isinstance(op.result.type, TensorType)
+    shape, element = op.result.type.shape, op.result.type.element
+    stored = memory_type(element)
+    if stored in ("float", "double"):
+        items = [f"{stored} {literal(element, bits)}" for bits in data.bits]
+    else:
+        items = [f"{stored} {bits}" for bits in data.bits]
+    name = f"ttools.constant.{len(e.b.definitions)}"
+    text = f"@{name} = internal constant [{len(items)} x {stored}] [{', '.join(items)}], align 64"
+    existing = next((k for k, v in e.b.definitions.items() if v.endswith(text.split("=")[1])), None)
+    base = f"@{existing}" if existing else e.b.define(name, text)
+    return Slot(base, 0, shape, element)
+
+
+@fused("ub.poison")
+def poison(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    # A value nobody may rely on; zero keeps the run deterministic.
+    element = element_type(op.result.type)
+    zero = "0.0" if register_type(element) in ("half", "float", "double") else "0"
+    return uniform(
+        element, zero if element != IntegerType(1) else "false", at[0].width if at else 1
+    )
+
+
+@fused("tt.make_range")
+def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    (axis,) = at
+    start = op.attributes["start"]
+    assert isinstance(start, int)
+    base = e.iadd("i32", axis.base, str(start))
+    divisor = min(axis.divisor, divisor_of_literal(start))
+    return Affine(IntegerType(32), base, axis.lanes, divisor)
+
+
+@fused("tt.splat")
+def splat(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    (source,) = op.operands
+    ssa = e.scalar(source)
+    return uniform(source.type, ssa, at[0].width if at else 1, e.divisor(ssa))
+
+
+@fused("tt.expand_dims")
+def expand_dims(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    rest = at[:axis] + at[axis + 1 :]
+    return e.evaluate(op.operands[0], rest or origin(0, at[0].width))
+
+
+@fused("tt.broadcast")
+def broadcast(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    shape = shape_of(op.operands[0].type)
+    (still,) = origin(1, at[0].width)
+    where = tuple(still if extent == 1 else axis for extent, axis in zip(shape, at, strict=True))
+    return e.evaluate(op.operands[0], where)
+
+
+@fused("tt.trans")
+def trans(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    order = op.attributes["order"]
+    assert isinstance(order, tuple)
+    where: list[Axis] = [at[0]] * len(at)
+    for result_axis, source_axis in enumerate(order):
+        where[int(source_axis)] = at[result_axis]  # type: ignore[arg-type]
+    return e.evaluate(op.operands[0], tuple(where))
+
+
+@fused("tt.reshape", "ttg.convert_layout")
+def reshape(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    source = op.operands[0]
+    where = reshape_coords(e, at, shape_of(op.result.type), shape_of(source.type))
+    return e.evaluate(source, where)
+
+
+def reshape_coords(
+    e: Emitter, at: Coords, shape: tuple[int, ...], source: tuple[int, ...]
+) -> Coords:
+    """Coordinates in `source` of the elements at `at` in `shape`, row-major order kept."""
+    width = at[0].width if at else 1
+    (still,) = origin(1, width)
+    long = [a for a, extent in zip(at, shape, strict=True) if extent > 1]
+    if [n for n in shape if n > 1] == [n for n in source if n > 1]:
+        remaining = iter(long)
+        return tuple(next(remaining) if extent > 1 else still for extent in source)
+    base, lanes, bits = "0", [0] * width, 0
+    for k, (axis, extent) in enumerate(zip(at, shape, strict=True)):
+        stride = prod(shape[k + 1 :])
+        base = e.iadd("i32", base, e.imul("i32", axis.base, str(stride)))
+        lanes = [n + lane * stride for n, lane in zip(lanes, axis.lanes, strict=True)]
+        bits |= _bits_of_base(axis, extent) * stride
+    where = []
+    for k, extent in enumerate(source):
+        stride = prod(source[k + 1 :])
+        where.append(_digit(e, base, tuple(lanes), bits, stride, extent))
+    return tuple(where)
+
+
+def _bits_of_base(axis: Axis, extent: int) -> int:
+    """The bits that may be set in the base of a coordinate; those of its lanes are others."""
+    if axis.base.isdigit():
+        return int(axis.base)
+    held = 0
+    for lane in axis.lanes:
+        held |= lane
+    return (extent - 1) & ~held & -min(axis.divisor, extent)
+
+
+def _digit(
+    e: Emitter, base: str, lanes: tuple[int, ...], bits: int, stride: int, extent: int
+) -> Axis:
+    """Coordinate `linear // stride % extent`; base and lanes share no bits, so it splits.
+
+    Args:
+        bits: which may be set in the base.
+    """
+    ours = tuple(n // stride % extent for n in lanes)
+    own = bits // stride & (extent - 1)
+    if not own:
+        return Axis("0", ours, ANY_DIVISOR)
+    shifted = base if stride == 1 else e.b.emit(f"lshr i32 {base}, {stride.bit_length() - 1}")
+    masked = e.b.emit(f"and i32 {shifted}, {extent - 1}")
+    return Axis(masked, ours, own & -own)
+
+
+@fused("tt.join")
+def join(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    *front, last = at
+    where = tuple(front)
+    if last.base == "0" and len(set(last.lanes)) == 1:
+        return e.operand(op.operands[last.lanes[0]], where)
+    chosen = last_axis_mask(e, last)
+    left, right = (e.operand(v, where) for v in op.operands)
+    return select(e, chosen, right, left)
+
+
+def last_axis_mask(e: Emitter, axis: Axis) -> str:
+    """An i1 vector: which lanes have coordinate 1 along an axis of extent 2."""
+    width = axis.width
+    if axis.base == "0":
+        return e.b.constant_vector(["true" if n else "false" for n in axis.lanes], "i1")
+    chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
+    vec = vector_type("i32", width)
+    return e.b.emit(f"icmp ne {vec} {e.vector(chunk)}, {e.b.splat('0', 'i32', width)}")
+
+
+def select(e: Emitter, mask: str, when: Chunk, otherwise: Chunk) -> Vector:
+    """A lane-wise choice between two chunks of one type."""
+    width = when.width
+    vec = vector_type(register_type(when.element), width)
+    a, b = e.vector(when), e.vector(otherwise)
+    ssa = e.b.emit(f"select {vector_type('i1', width)} {mask}, {vec} {a}, {vec} {b}")
+    return Vector(when.element, width, ssa)
+
+
+@fused("tt.split")
+def split(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    width = at[0].width if at else 1
+    half = Axis("0", (index,) * width, ANY_DIVISOR)
+    return e.evaluate(op.operands[0], (*at, half))
+
+
+@fused("tt.gather")
+def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
+    """Elements of a stored tile, at run-time positions along one axis."""
+    source, indices = op.operands
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    slot, width = e.slot(source), at[0].width
+    positions = e.evaluate(indices, at)
+    itype = register_type(positions.element)
+    extent = slot.shape[axis]
+    vec = vector_type(itype, width)
+    # An index out of range is undefined; wrapping it keeps the read inside the tile.
+    safe = e.b.emit(f"and {vec} {e.vector(positions)}, {e.b.splat(str(extent - 1), itype, width)}")
+    if itype != "i32":
+        op_name = "trunc" if int(itype[1:]) > 32 else "zext"
+        safe = e.b.emit(f"{op_name} {vec} {safe} to {vector_type('i32', width)}")
+    where = tuple(
+        Axis("0", (0,) * width, ANY_DIVISOR) if k == axis else a for k, a in enumerate(at)
+    )
+    linear: Chunk = uniform(IntegerType(32), "0", width)
+    for a, stride in zip(where, slot.strides, strict=True):
+        base = e.imul("i32", a.base, str(stride))
+        lanes = tuple(n * stride for n in a.lanes)
+        assert isinstance(linear, Affine)
+        linear = Affine(
+            IntegerType(32),
+            e.iadd("i32", linear.base, base),
+            tuple(x + y for x, y in zip(linear.lanes, lanes, strict=True)),
+        )
+    ivec = vector_type("i32", width)
+    step = e.b.splat(str(slot.strides[axis]), "i32", width)
+    scaled = e.b.emit(f"mul {ivec} {safe}, {step}")
+    offsets = e.b.emit(f"add {ivec} {scaled}, {e.vector(linear)}")
+    return gather_from_slot(e, slot, offsets, width)
+
+
+def gather_from_slot(e: Emitter, slot: Slot, offsets: str, width: int) -> Vector:
+    """Reads a slot at a vector of i32 element offsets that are known to be inside it."""
+    b, stored = e.b, slot.stored_type
+    base = slot.base
+    if slot.offset:
+        base = b.emit(f"getelementptr inbounds i8, ptr {base}, i64 {slot.offset}")
+    wide = b.emit(f"zext {vector_type('i32', width)} {offsets} to {vector_type('i64', width)}")
+    if width == 1:
+        p = b.emit(f"getelementptr {stored}, ptr {base}, i64 {wide}")
+        raw = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
+    else:
+        pointers = b.emit(f"getelementptr {stored}, ptr {base}, <{width} x i64> {wide}")
+        vec = vector_type(stored, width)
+        ones = b.splat("true", "i1", width)
+        raw = b.intrinsic(
+            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
+            vec,
+            [
+                (f"<{width} x ptr> align {slot.stored_bytes}", pointers),
+                (f"<{width} x i1>", ones),
+                (vec, "zeroinitializer"),
+            ],
+        )
+    return Vector(slot.element, width, slot.from_stored(e.b, raw, width))
+
+
+def mangled(type: str) -> str:
+    """A scalar type's name in an intrinsic's suffix."""
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(type, type)
+
+
+@root("tt.cat")
+def cat(e: Emitter, op: Operation) -> None:
+    """Concatenation along axis 0: each operand fills its part of the slot."""
+    slot = e.slot(op.result)
+    offset = slot.offset
+    for operand in op.operands:
+        part = Slot(slot.base, offset, shape_of(operand.type), slot.element, slot.widened)
+        e.fill(part, lambda at, v=operand: e.evaluate(v, at))  # type: ignore[misc]
+        offset += part.nbytes

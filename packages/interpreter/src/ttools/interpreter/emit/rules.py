@@ -1,0 +1,16 @@
+"""The emitter's rules: importing this registers all of them, as each file does its own."""
+
+import ttools.interpreter.emit.instruments.check
+import ttools.interpreter.emit.instruments.count
+import ttools.interpreter.emit.instruments.watch
+import ttools.interpreter.emit.lower.atomic
+import ttools.interpreter.emit.lower.control
+import ttools.interpreter.emit.lower.dot
+import ttools.interpreter.emit.lower.dot_scaled
+import ttools.interpreter.emit.lower.exchange
+import ttools.interpreter.emit.lower.index
+import ttools.interpreter.emit.lower.memory
+import ttools.interpreter.emit.lower.network
+import ttools.interpreter.emit.lower.program
+import ttools.interpreter.emit.lower.reduce
+import ttools.interpreter.emit.lower.shape  # noqa: F401

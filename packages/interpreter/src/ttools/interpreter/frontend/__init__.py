@@ -1,0 +1,1 @@
+"""What is asked of Triton's front end, and what it refuses."""

@@ -1,0 +1,130 @@
+"""The front end's last steps: Triton's own TTIR passes, and what is refused before and after.
+
+Must not know how TTIR is lowered. The list of passes is the installed nvidia backend's; loop
+invariant code motion is never added, for it turns an invariant load into a masked load without
+`other`, whose masked-off lanes are undefined.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ttools.core.errors import UnsupportedError, UsageError
+from ttools.core.location import SourceLocation
+from ttools.core.triton_versions import run_ttir_passes, source_file
+from ttools.interpreter.analysis.unused_loads import unused_loads, with_comment
+
+#: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
+REPORTED_SHARED_BYTES = 1024
+
+_KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", re.MULTILINE)
+
+
+def make_ttir(module: Any) -> Any:
+    """Triton's clean-up, descriptors and block pointers rewritten."""
+    run_ttir_passes(module)
+    return module
+
+
+class Stages:
+    """The stages of one compilation, the second of which tells what the first has left out."""
+
+    def __init__(self) -> None:
+        self._written: str | None = None
+
+    def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
+        """Triton's clean-up, descriptors and block pointers rewritten."""
+        self._written = str(module)
+        return make_ttir(module)
+
+    def last(self, module: Any, metadata: dict[str, Any], options: Any) -> bytes:
+        """The module's text, and the metadata that Triton reads of every kernel."""
+        text = final_text(module, metadata, options)
+        if self._written is None:  # the module is of a file
+            return text.encode()
+        return with_comment(text, unused_loads(self._written, text)).encode()
+
+
+def final_text(module: Any, metadata: dict[str, Any], options: Any) -> str:
+    """The module's text; fills in the metadata that Triton reads of every kernel."""
+    text = str(module)
+    if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
+        run_ttir_passes(module)
+        text = str(module)
+    metadata.update(
+        name=kernel_name(text),
+        shared=REPORTED_SHARED_BYTES,
+        tmem_size=0,
+        global_scratch_size=0,
+        global_scratch_align=1,
+        profile_scratch_size=0,
+        profile_scratch_align=1,
+        tensordesc_meta=[],
+    )
+    return text
+
+
+def kernel_name(ttir: str) -> str:
+    """The symbol of the public function of a module.
+
+    Raises:
+        UsageError: the module has none.
+    """
+    found = _KERNEL_NAME.search(ttir)
+    if found is None:
+        raise UsageError("the module has no public function (`tt.func public`) to launch")
+    return found[1] or found[2]
+
+
+def names_kernel(ttir: str) -> bool:
+    """Whether a module has a public function, as text that is not in the generic form."""
+    return _KERNEL_NAME.search(ttir) is not None
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuses what every Triton backend refuses.
+
+    Raises:
+        UsageError: `num_warps` is not a power of two.
+    """
+    warps = options.get("num_warps", 4)
+    if not isinstance(warps, int) or warps <= 0 or warps & (warps - 1):
+        raise UsageError(f"num_warps={warps!r}: must be a power of 2")
+
+
+def refuse_gluon(language: Any) -> None:
+    """Refuses Gluon kernels, whose layouts and barriers have no meaning here.
+
+    Raises:
+        UnsupportedError: the kernel's language is not Triton.
+    """
+    if getattr(language, "name", "TRITON") != "TRITON":
+        raise _gluon()
+
+
+def refuse_gluon_function(function: Any) -> None:
+    """Refuses a Gluon kernel that is not compiled.
+
+    Raises:
+        UnsupportedError: the function is Gluon's.
+    """
+    if function.is_gluon():
+        raise _gluon()
+
+
+def _gluon() -> UnsupportedError:
+    return UnsupportedError(
+        "a Gluon kernel",
+        help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
+    )
+
+
+def location_of(function: Any, node: Any) -> SourceLocation:
+    """Where `node` of a jit function's dedented source, which starts at its `def`, was written."""
+    lines = "".join(function.raw_src).splitlines()
+    start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
+    indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
+    line = function.starting_line_number + start + node.lineno - 1
+    return SourceLocation(source_file(function), line, node.col_offset + indent + 1)

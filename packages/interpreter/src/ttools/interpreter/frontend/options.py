@@ -1,0 +1,112 @@
+"""The launch options of the Triton plugin and what the front end asks of it.
+
+Imported by `import triton`, so its top imports only the standard library. Must not know which
+engine runs a kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+#: The name of this backend, its target and its driver.
+BACKEND_NAME = "cpu"
+
+_FP8_TYPES = ("fp8e4b15", "fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+
+
+@dataclass(frozen=True)
+class CPUOptions:
+    """The launch options: every one that Triton's nvidia and amd backends take in 3.6 to 3.9.
+
+    Kernels and autotune configurations written for a GPU pass them all; those that steer a GPU's
+    code generation change nothing here.
+
+    Attributes:
+        source_files: the files of the kernel and of the functions it calls. Triton's key lacks
+            them, and the TTIR in its cache carries locations in the file it was made from.
+    """
+
+    num_warps: int = 4
+    num_ctas: int = 1
+    num_stages: int = 3
+    warp_size: int = 32
+    cluster_dims: tuple[int, ...] = (1, 1, 1)
+    maxnreg: int | None = None
+    ptx_version: int | None = None
+    ptx_options: str | None = None
+    ir_override: str | None = None
+    enable_fp_fusion: bool = True
+    sched4reg: bool = False
+    enable_reflect_ftz: bool = True
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    clc: bool = False
+    min_shared_mem: int | None = None
+    supported_fp8_dtypes: tuple[str, ...] = _FP8_TYPES
+    deprecated_fp8_dtypes: tuple[str, ...] = ()
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    allow_fp8e4nv: bool = True
+    allow_fp8e4b15: bool = True
+    default_dot_input_precision: str = "tf32"
+    allowed_dot_input_precisions: tuple[str, ...] = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: tuple[tuple[str, str], ...] = ()
+    debug: bool = False
+    sanitize_overflow: bool = True
+    arch: str | None = None
+    backend_name: str = BACKEND_NAME
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+    waves_per_eu: int = 0
+    matrix_instr_nonkdim: int = 0
+    kpack: int = 1
+    allow_flush_denorm: bool = False
+    schedule_hint: str = ""
+    instruction_sched_variant: str = ""
+    llvm_fn_attrs: str = ""
+    wgp_cu_mode: str = "wgp"
+    source_files: tuple[str, ...] = ()
+
+    def hash(self) -> str:
+        """Part of the key of Triton's own cache."""
+        key = "_".join(f"{name}-{value}" for name, value in sorted(self.__dict__.items()))
+        return hashlib.sha256(key.encode()).hexdigest()
+
+
+def parse_options(given: Mapping[str, Any], source_files: tuple[str, ...] = ()) -> CPUOptions:
+    """Launch options from the keyword arguments that are not the kernel's.
+
+    Args:
+        given: values by name; those of other names and None are left out.
+        source_files: see `CPUOptions`.
+
+    Raises:
+        UsageError: an option has a value that no backend takes.
+    """
+    from ttools.core.triton_versions import fp_fusion
+    from ttools.interpreter.frontend.front import check_options
+
+    values = {f.name: given[f.name] for f in fields(CPUOptions) if given.get(f.name) is not None}
+    values["enable_fp_fusion"] = fp_fusion(values.get("enable_fp_fusion"))
+    values["extern_libs"] = tuple(dict(values.get("extern_libs", ())).items())
+    if source_files:
+        values["source_files"] = source_files
+    check_options(values)
+    # Options that went through JSON (`preload`, the cache) have lists for tuples.
+    tuples: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+    return CPUOptions(**tuples)
+
+
+def codegen_implementation() -> dict[str, Any]:
+    """What the front end leaves to the backend."""
+    from ttools.interpreter.frontend.fp8e4b15 import convert_fp8e4b15
+
+    return {
+        "convert_custom_types": convert_fp8e4b15,
+        "min_dot_size": lambda lhs, rhs: (1, 1, 1),
+    }

@@ -1,0 +1,156 @@
+"""Finds and removes what a function computes for nobody, through loops and branches.
+
+A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
+caller keeps, and all that decides whether and with which values that runs. Must not know why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.ir.rewriting import Builder, set_operand
+
+_LOOPS = {"scf.for", "scf.while"}
+_STRUCTURED = {*_LOOPS, "scf.if"}
+#: Of `scf.for`: lower bound, upper bound, step; the initial values follow.
+_BOUNDS = 3
+_ENDS = {"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "tt.return", "ub.unreachable"}
+
+
+def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
+    """Removes operations that nothing kept depends on; rewrites the function in place.
+
+    Values that loops and branches pass on for nobody become undefined ones, so that the form of
+    those stays as it is.
+
+    Args:
+        function: a `tt.func`.
+        keep: whether an operation has a purpose of its own.
+    """
+    live = _Liveness(function, keep)
+    for region in function.regions:
+        for block in region.blocks:
+            _sweep(block, live)
+
+
+def operations_without_purpose(
+    function: Operation, keep: Callable[[Operation], bool]
+) -> list[Operation]:
+    """Operations that nothing kept depends on, in program order; see `remove_dead_code`."""
+    live = _Liveness(function, keep)
+    return [op for op in function.walk() if op not in live.operations]
+
+
+class _Liveness:
+    """Which operations and values of a function have a purpose."""
+
+    def __init__(self, function: Operation, keep: Callable[[Operation], bool]) -> None:
+        self.operations: set[Operation] = set()
+        self.values: set[Value] = set()
+        self._pending: list[Value] = []
+        for op in function.walk():
+            if keep(op) or op.name in ("cf.cond_br", "cf.br"):
+                self._run(op)
+        while self._pending:
+            self._reach(self._pending.pop())
+
+    def _need(self, value: Value) -> None:
+        if value not in self.values:
+            self.values.add(value)
+            self._pending.append(value)
+
+    def _run(self, op: Operation) -> None:
+        """An operation runs, so all around it does."""
+        current: Operation | None = op
+        while current is not None and current not in self.operations:
+            self.operations.add(current)
+            self._decide(current)
+            parent = current.parent
+            current = parent.parent.parent if parent is not None and parent.parent else None
+
+    def _decide(self, op: Operation) -> None:
+        """What has to be known to run it."""
+        if op.name == "scf.for":
+            needed = op.operands[:_BOUNDS]
+        elif op.name == "scf.if":
+            needed = op.operands[:1]
+        elif op.name == "scf.while":
+            needed = op.regions[0].entry.terminator.operands[:1]
+        elif op.name == "tt.func":
+            needed = []
+        else:
+            needed = list(op.operands)
+            for region in op.regions:  # a reduction's own function
+                for block in region.blocks:
+                    self.operations.update(block.operations)
+                    for inner in block.operations:
+                        needed += inner.operands
+        for value in needed:
+            self._need(value)
+
+    def _reach(self, value: Value) -> None:
+        """What a needed value comes from."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            if owner.name in _STRUCTURED:
+                for source in _passed(owner, value.index):
+                    self._need(source)
+            self._run(owner)
+            return
+        around = owner.parent.parent if owner.parent is not None else None
+        if around is not None and around.name in _LOOPS:
+            carried = value.index - (1 if around.name == "scf.for" else 0)
+            if carried >= 0:
+                for source in _entering(around, owner, carried):
+                    self._need(source)
+            self._run(around)
+
+
+def _passed(op: Operation, index: int) -> Iterator[Value]:
+    """What a result of a structured operation may be."""
+    if op.name == "scf.while":
+        yield op.regions[0].entry.terminator.operands[1 + index]
+        return
+    for region in op.regions:
+        if region.blocks:
+            yield region.entry.terminator.operands[index]
+    if op.name == "scf.for":
+        yield op.operands[_BOUNDS + index]
+
+
+def _entering(op: Operation, block: Block, index: int) -> Iterator[Value]:
+    """What an argument that a loop carries may be."""
+    if op.name == "scf.for":
+        yield op.operands[_BOUNDS + index]
+        yield block.terminator.operands[index]
+    elif block is op.regions[0].entry:
+        yield op.operands[index]
+        yield op.regions[1].entry.terminator.operands[index]
+    else:
+        yield op.regions[0].entry.terminator.operands[1 + index]
+
+
+def _sweep(block: Block, live: _Liveness) -> None:
+    kept: list[Operation] = []
+    for op in block.operations:
+        if op.name in _ENDS or op in live.operations:
+            _disconnect(op, kept, live)
+            kept.append(op)
+            for region in op.regions:
+                for inner_block in region.blocks:
+                    _sweep(inner_block, live)
+        else:
+            for inner in op.walk():
+                for index, operand in enumerate(inner.operands):
+                    operand.uses.remove((inner, index))
+    block.operations[:] = kept
+
+
+def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
+    """Lets an operation that stays pass undefined values where nobody needs them."""
+    for index, operand in enumerate(op.operands):
+        if operand in live.values or op.name in ("cf.br", "cf.cond_br"):
+            continue
+        b = Builder(kept, op.parent, op.location)
+        set_operand(op, index, b.value("ub.poison", [], operand.type))

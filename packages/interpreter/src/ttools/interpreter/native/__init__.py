@@ -1,0 +1,1 @@
+"""Native code: compiled, kept on disk, loaded, and mapped to lines."""

@@ -1,0 +1,363 @@
+"""Compiles LLVM IR text to a relocatable native object, and loads such objects.
+
+Owns everything about llvmlite: the target, the pass pipeline, linking, symbol resolution. An
+object holds no absolute address, so that it can be kept on disk and loaded by another process.
+It must not know what the code computes nor where objects are kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.interpreter.native.cpu_names import features_here
+from ttools.interpreter.native.object_file import undefined_symbols
+
+#: The function that every emitted module defines.
+ENTRY = "ttools_run"
+
+#: First line of a module that gets a short list of passes whatever the level: blocks of vector
+#: instructions that are as short as can be, or code that nobody wants fast.
+QUICK = "; ttools: quick"
+#: The same, and code is generated without optimising it: what LLVM takes for that grows with the
+#: square of the number of loops in a function, for unrolled kernels to minutes.
+QUICKEST = "; ttools: quickest"
+
+_X86 = ("x86_64", "AMD64", "i686")
+
+# Features a host must have before we generate code for one of the x86-64 levels.
+_LEVEL_FEATURES = {
+    "x86-64": (),
+    "x86-64-v2": ("sse4.2", "popcnt"),
+    "x86-64-v3": ("avx2", "fma", "f16c", "bmi2"),
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+}
+_LEVEL_LANES = {"x86-64": 4, "x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16}
+
+# llvmlite's own lock guards single calls; ours makes the steps of a compilation one unit, and is
+# what a fork waits for. Re-entrant because an object may be unloaded by the garbage collector
+# inside any of them.
+_llvm_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for; both are part of the object cache's key."""
+
+    cpu: str
+    features: str
+
+
+class _Mapping:
+    """Keeps a loaded object mapped as long as anything can call into it."""
+
+    def __init__(self, tracker: Any) -> None:
+        # At exit threads may still sleep in the code: then the system unmaps it.
+        weakref.finalize(self, _unload, tracker).atexit = False
+
+
+def _unload(tracker: Any) -> None:
+    with _llvm_lock:
+        tracker.close()
+
+
+class NativeCode:
+    """A loaded object.
+
+    Attributes:
+        symbols: address of each exported function, valid as long as this lives.
+        address: of the first, normally `void ttools_run(ptr launch, ptr arena)`.
+        function: the same as a ctypes function of two addresses; a call releases the GIL.
+    """
+
+    def __init__(self, tracker: Any, exports: Sequence[str]) -> None:
+        self._mapping = _Mapping(tracker)
+        self.symbols: dict[str, int] = {name: tracker[name] for name in exports}
+        self.address = self.symbols[exports[0]]
+        self.function = _ENTRY_TYPE(self.address)
+        self.function.mapping = self._mapping
+
+
+_ENTRY_TYPE: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@lru_cache(maxsize=1)
+def _llvm() -> Any:
+    """`llvmlite.binding`, imported and initialised at first use."""
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError) as error:
+        raise TtoolsError(
+            f"llvmlite, which compiles kernels for the CPU, cannot be imported: {error}\n"
+            "reinstall it: pip install --force-reinstall llvmlite"
+        ) from error
+    with _llvm_lock:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    return llvm
+
+
+def llvm_version() -> str:
+    """The version of LLVM inside llvmlite."""
+    return ".".join(map(str, _llvm().llvm_version_info))
+
+
+@lru_cache(maxsize=1)
+def _host_features() -> dict[str, bool]:
+    return dict(_llvm().get_host_cpu_features())
+
+
+@lru_cache(maxsize=8)
+def _target(cpu: str) -> Target:
+    llvm = _llvm()
+    # CPUs that clock down on 512-bit vectors make LLVM split them; the emitter chose them.
+    wide = "-prefer-256-bit" if platform.machine() in _X86 else ""
+    if cpu in ("", "native", "host"):
+        features = llvm.get_host_cpu_features().flatten()
+        return Target(llvm.get_host_cpu_name(), ",".join(filter(None, [features, wide])))
+    missing = [f for f in _LEVEL_FEATURES.get(cpu, ()) if not _host_features().get(f)]
+    if missing:
+        raise UsageError(
+            f"TTOOLS_CPU={cpu}: this machine cannot run such code, it lacks {', '.join(missing)}; "
+            "leave TTOOLS_CPU unset to use what it has"
+        )
+    if cpu in _LEVEL_FEATURES:
+        return Target(cpu, wide)
+    return Target(cpu, ",".join(filter(None, [wide, features_here(cpu, llvm)])))
+
+
+def host_target(cpu: str | None = None) -> Target:
+    """The CPU that code is generated for.
+
+    Args:
+        cpu: an LLVM CPU name such as `x86-64-v3`; by default `TTOOLS_CPU`, else this machine.
+    """
+    return _target(os.environ.get("TTOOLS_CPU", "") if cpu is None else cpu)
+
+
+def host_lanes(cpu: str | None = None) -> int:
+    """Lanes of f32 in one vector register of the target: 16, 8 or 4."""
+    target = host_target(cpu)
+    if target.cpu in _LEVEL_LANES:
+        return _LEVEL_LANES[target.cpu]
+    return _probed_lanes(target)
+
+
+@lru_cache(maxsize=8)
+def _probed_lanes(target: Target) -> int:
+    """Lanes by looking at what LLVM makes of one addition, for it cannot be asked.
+
+    Of bytes: what has wide registers for them, AVX2 or AVX-512BW, has them for all else.
+    """
+    text = """
+    define <64 x i8> @f(<64 x i8> %a, <64 x i8> %b) {
+      %c = add <64 x i8> %a, %b
+      ret <64 x i8> %c
+    }
+    """
+    llvm = _llvm()
+    with _llvm_lock, llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        assembly = _machine(target, 0).emit_assembly(module)
+    additions = " ".join(line for line in assembly.splitlines() if "paddb" in line)
+    if "%zmm" in additions:
+        return 16
+    return 8 if "%ymm" in additions else 4
+
+
+def _machine(target: Target, opt: int) -> Any:
+    llvm = _llvm()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        # Position-independent code of the small model: nothing absolute in the object.
+        cpu=target.cpu,
+        features=target.features,
+        opt=opt,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def compile_ir(
+    llvm_ir: str,
+    *,
+    name: str = "kernel",
+    cpu: str | None = None,
+    opt: int = 2,
+    phases: dict[str, float] | None = None,
+) -> bytes:
+    """Compiles a module to native object code.
+
+    Args:
+        llvm_ir: text of a module that defines `ttools_run`.
+        name: the kernel's name, for messages.
+        cpu: see `host_target`.
+        opt: LLVM's optimisation level, 0 to 3, except that 1 is a shorter list of passes.
+        phases: if given, receives seconds under `parse`, `optimise` and `codegen`.
+
+    Raises:
+        TtoolsError: if LLVM refuses the text, which is a defect of the emitter.
+    """
+    llvm = _llvm()
+    clock = _Clock({} if phases is None else phases)
+    with _llvm_lock, llvm.create_context() as context:
+        with clock("parse"), _emitter_defect(name):
+            module = llvm.parse_assembly(llvm_ir, context)
+        # The module must be gone before its context, also when it is refused.
+        level = 0 if llvm_ir.startswith(QUICKEST) else opt
+        with module, _machine(host_target(cpu), level) as machine:
+            with clock("parse"), _emitter_defect(name):
+                module.verify()
+            with clock("optimise"):
+                _optimise(module, machine, opt, quick=llvm_ir.startswith((QUICK, QUICKEST)))
+            with clock("codegen"), _emitter_defect(name):
+                return bytes(machine.emit_object(module))
+
+
+# Level 1: half of level 2's compile time for about a twentieth more run time (softmax, matmul,
+# attention, layer norm). Without rotation and unrolling matmul loses another tenth.
+_QUICK_PASSES = (
+    "always_inliner",
+    "sroa",
+    "simplify_cfg",
+    "instruction_combine",
+    "loop_rotate",
+    "loop_unroll",
+    "simplify_cfg",
+    "instruction_combine",
+)
+_QUICKEST_PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine")
+
+
+def _optimise(module: Any, machine: Any, opt: int, *, quick: bool) -> None:
+    llvm = _llvm()
+    with llvm.create_pipeline_tuning_options(speed_level=opt) as tuning:
+        # The emitted code is explicitly vectorised: these would only cost time.
+        tuning.loop_vectorization = False
+        tuning.slp_vectorization = False
+        tuning.loop_interleaving = False
+        names = _QUICKEST_PASSES if quick and opt > 0 else _QUICK_PASSES if opt == 1 else ()
+        with (
+            llvm.create_pass_builder(machine, tuning) as builder,
+            _passes(builder, names) as passes,
+        ):
+            passes.run(module, builder)
+
+
+def _passes(builder: Any, names: Sequence[str]) -> Any:
+    """The passes of those names; LLVM's own list for the level if there are none."""
+    if not names:
+        return builder.getModulePassManager()
+    passes = _llvm().create_new_module_pass_manager()
+    for name in names:
+        getattr(passes, f"add_{name}_pass")()
+    return passes
+
+
+@contextmanager
+def _emitter_defect(name: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise TtoolsError(
+            f"the code generated for kernel `{name}` is not valid LLVM IR; "
+            f"this is a defect of ttools, please report it\n{error}"
+        ) from error
+
+
+class _Clock:
+    """Adds the seconds spent in named blocks to a dictionary."""
+
+    def __init__(self, phases: dict[str, float]) -> None:
+        self._phases = phases
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._phases[name] = self._phases.get(name, 0.0) + time.perf_counter() - start
+
+
+# ---- loading
+
+_library_names = count()
+
+
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    # JITLink maps an object's sections next to each other, as the small code model needs.
+    return _llvm().create_lljit_compiler(None, use_jit_link=True, suppress_errors=True)
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> list[ctypes.CDLL]:
+    """Where external functions are looked for: the C library, libm, the compiler's runtime."""
+    libraries = []
+    for name in (None, "libm.so.6", "libgcc_s.so.1"):
+        try:
+            libraries.append(ctypes.CDLL(name))
+        except OSError:
+            continue
+    return libraries
+
+
+def symbol_address(name: str) -> int | None:
+    """The address in this process of an external function that native code calls."""
+    for library in _libraries():
+        try:
+            function = library[name]
+        except AttributeError:
+            continue
+        return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+def load(object_code: bytes, exports: Sequence[str] = (ENTRY,)) -> NativeCode:
+    """Maps an object into this process and resolves what it calls.
+
+    Args:
+        object_code: what `compile_ir` returned, in this process or another.
+        exports: the functions to look up in it.
+
+    Raises:
+        ValueError: if it is not a native object of ours (a damaged cache entry).
+        TtoolsError: if it calls a function that this machine's libraries do not have.
+    """
+    symbols = [s for s in undefined_symbols(object_code) if s != "_GLOBAL_OFFSET_TABLE_"]
+    addresses = {symbol: symbol_address(symbol) for symbol in symbols}
+    missing = [symbol for symbol, address in addresses.items() if address is None]
+    if missing:
+        raise TtoolsError(
+            f"the kernel's native code needs {', '.join(missing)}, which neither libm nor "
+            "libgcc_s of this machine has"
+        )
+    with _llvm_lock:
+        builder = _llvm().JITLibraryBuilder().add_object_img(object_code)
+        for name in exports:
+            builder.export_symbol(name)
+        for symbol, address in addresses.items():
+            builder.import_symbol(symbol, address)
+        try:
+            tracker = builder.link(_linker(), f"ttools{next(_library_names)}")
+        except RuntimeError as error:
+            raise ValueError(f"the object cannot be linked: {error}") from error
+    return NativeCode(tracker, exports)
+
+
+# A child of a fork must not find the lock held by a thread that it does not have.
+os.register_at_fork(
+    before=_llvm_lock.acquire,
+    after_in_parent=_llvm_lock.release,
+    after_in_child=_llvm_lock.release,
+)

@@ -1,0 +1,1 @@
+"""Launches on disk: recorded, replayed, or described by a `.ttir` file and arguments in text."""

@@ -1,0 +1,386 @@
+"""Records launches while a program runs: kernels, arguments, the memory they find.
+
+Each launch is looked at before it is made, through the interpreter's own front end, wherever it
+then runs: on a GPU its tensors are copied to the host for that. Owns which launches are taken and
+what of their memory. Must not know the form of the file.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ttools.core import triton_versions
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.environment import gpu_usable
+from ttools.core.errors import UnsupportedError, UsageError
+from ttools.core.host_line import host_line
+from ttools.core.location import SourceLocation
+from ttools.core.records.container import LARGEST_RECORD
+from ttools.core.records.excerpts import excerpts_around
+from ttools.core.records.launch_record import (
+    PLACE_BYTES,
+    Filling,
+    LaunchRecord,
+    Parameter,
+    Record,
+    Storage,
+    TensorArgument,
+    Value,
+)
+from ttools.core.records.writing import write_record
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.api import interpret
+from ttools.interpreter.backend.tuned_config import tuning
+from ttools.interpreter.records.record_contents import Data, contents_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime import selection
+from ttools.interpreter.runtime.launch import LaunchReport
+
+__all__ = ["LaunchRecorder", "record"]
+
+#: Set while a launch is looked at, which goes through the same functions as the launch itself.
+_looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
+#: Set while an autotuner tries configurations, which nobody wants recorded.
+_trying: ContextVar[bool] = ContextVar("ttools_recorder_tries", default=False)
+
+
+@dataclass
+class LaunchRecorder:
+    """A run that is recorded, as a context manager; made by `record`. Leaving it writes the file.
+
+    Args:
+        path: of the file.
+        only: names of the kernels to record; all by default.
+        launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel
+            by default.
+        data: how much of the memory, see `record`.
+
+    Attributes:
+        seen: how many launches there were of these kernels.
+        notes: why launches that were chosen are not recorded, and what is not as it was.
+    """
+
+    path: Path
+    only: Sequence[str] | None = None
+    launches: str | None = None
+    data: Data = "auto"
+    seen: int = field(default=0, init=False)
+    notes: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._taken: list[LaunchRecord] = []
+        self._storages: list[Storage] = []
+        self._places: list[SourceLocation] = []
+        self._kernels: set[str] = set()
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+        if self.launches is not None:
+            for item in selection.parse(self.launches):
+                if item.kind not in ("program", "range"):
+                    raise UsageError(
+                        f"launches={self.launches!r}: `{item.text}` is no number and no range; "
+                        "write 0,3:5"
+                    )
+
+    @property
+    def recorded(self) -> int:
+        """How many launches are recorded so far."""
+        return len(self._taken)
+
+    def __enter__(self) -> LaunchRecorder:
+        # It imports Triton, which must be done before what follows is imported.
+        if triton_versions.take_over_triton_interpret():
+            self._say("TRITON_INTERPRET is set; ttools records instead")
+        from ttools.interpreter.backend.interception import INTERCEPTION
+
+        if gpu_usable():
+            # The drivers are known before the program runs, whatever it then does to torch.
+            INTERCEPTION.acquire()
+            self._open.callback(INTERCEPTION.release)
+        else:
+            self._open.enter_context(interpret())
+        self._open.enter_context(self._watching())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+        if self._taken:
+            write_record(self.record(), self.path)
+
+    def record(self) -> Record:
+        """What is recorded so far."""
+        return Record(
+            launches=tuple(self._taken),
+            storages=tuple(self._storages),
+            excerpts=excerpts_around(self._places),
+            made_by=_versions(),
+        )
+
+    # ---- while the program runs
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        jit_function = triton_versions.jit_function_class()
+        tuner = triton_versions.autotuner_class()
+        before = jit_function.run, tuner.run, tuner._bench
+        jit_function.run = self._looked_at(before[0])
+        tuner.run = _told(before[1])
+        tuner._bench = _tried(before[2])
+        try:
+            yield
+        finally:
+            jit_function.run, tuner.run, tuner._bench = before
+
+    def _looked_at(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+            unwanted = _looking.get() or _trying.get() or kwargs.get("warmup")
+            if not unwanted and self._wants(function.__name__):
+                self._look(function, args, kwargs)
+            return original(function, *args, **kwargs)
+
+        return run
+
+    def _wants(self, kernel: str) -> bool:
+        if self.only is not None and kernel not in self.only:
+            return False
+        with self._lock:
+            number = self.seen
+            self.seen += 1
+            is_first = kernel not in self._kernels
+            self._kernels.add(kernel)
+        return is_first if self.launches is None else _is_chosen(self.launches, number)
+
+    def _look(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = function.__name__
+        token = _looking.set(True)
+        try:
+            with interpret(only=[name], observer=self):
+                function.run(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
+            self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")
+        finally:
+            _looking.reset(token)
+
+    def _say(self, note: str) -> None:
+        with self._lock:
+            if note not in self.notes:
+                self.notes.append(note)
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Takes a launch that is about to be made; see `observation`."""
+        if not launch.variants.addresses.is_empty:
+            raise UnsupportedError("it takes addresses from memory, which hold here only")
+        with self._lock:
+            memory = _Memory(launch, len(self._storages))
+            values = [memory.value(index) for index in range(len(launch.values))]
+            storages = memory.storages(self.data, sum(each.size for each in self._storages))
+            self._storages += storages
+            self._taken.append(_described(launch, values))
+            self._places += [
+                op.location
+                for function in launch.variants.module.functions.values()
+                for op in function.walk()
+                if op.location is not None
+            ]
+        if any(each.filling is not None and each.filling.kind != "constant" for each in storages):
+            self._say(f"`{launch.kernel}`: memory is recorded as random numbers like it")
+        return LaunchReport(0, 0.0)
+
+
+def record(
+    path: str | Path,
+    *,
+    only: Sequence[str] | None = None,
+    launches: str | None = None,
+    data: Literal["full", "seed", "auto"] = "auto",
+) -> LaunchRecorder:
+    """Records launches into a file while the returned context is active.
+
+    Args:
+        path: of the file, by custom `NAME.tt`.
+        only: names of the kernels to record; all by default.
+        launches: which of their launches, counted from 0, as in `0,3:5`; the first of each kernel
+            by default.
+        data: `full` records memory as it is, `seed` numbers that are like it: of the same range,
+            or mean and deviation. `auto` is `full` up to 256 MiB, and always for whole numbers,
+            which may be indices.
+
+    Raises:
+        UsageError: an argument makes no sense; on leaving, if the file cannot be written.
+
+    Example:
+        >>> with record("launch.tt", only=["softmax_kernel"]):
+        ...     softmax(x)
+    """
+    if isinstance(only, str):
+        raise UsageError(f"only={only!r}: give a list of names")
+    if data not in ("full", "seed", "auto"):
+        raise UsageError(f"data={data!r}: must be full, seed or auto")
+    return LaunchRecorder(Path(path), only, launches, data)
+
+
+def _told(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Autotuner.run`, whose launches know their configuration."""
+
+    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        with tuning(tuner):
+            return original(tuner, *args, **kwargs)
+
+    return run
+
+
+def _tried(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Autotuner._bench`, whose launches are trials."""
+
+    def _bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _trying.set(True)
+        try:
+            return original(tuner, *args, **kwargs)
+        finally:
+            _trying.reset(token)
+
+    return _bench
+
+
+def _is_chosen(launches: str, number: int) -> bool:
+    for item in selection.parse(launches):
+        start, stop = (*item.numbers, None)[:2]
+        if item.kind == "program" and start == number:
+            return True
+        if item.kind == "range" and (start or 0) <= number < (math.inf if stop is None else stop):
+            return True
+    return False
+
+
+# ---- one launch
+
+
+class _Memory:
+    """The storages of a launch, each once.
+
+    Args:
+        launch: what is recorded.
+        first: the number of its first storage in the record.
+    """
+
+    def __init__(self, launch: ObservedLaunch, first: int) -> None:
+        self._launch, self._first = launch, first
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._dtypes: list[str] = []
+        self._places: list[int] = []
+
+    def value(self, index: int) -> Value:
+        """The argument of a parameter."""
+        argument = self._launch.arguments[index]
+        if index not in self._launch.plan.pointers:
+            if isinstance(argument, (bool, int, float)):
+                return argument
+            return float(argument) if _is_float(self._launch.plan.types[index]) else int(argument)
+        if argument is None:
+            return None
+        extent = storage_extent(self._launch.values[index])
+        name = self._launch.names[index]
+        if extent is None:
+            raise UnsupportedError(f"argument `{name}` is an address, not a tensor")
+        tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
+        dtype = str(getattr(argument, "dtype", tensor.dtype)).removeprefix("torch.")
+        offset = self._launch.raw_parameters[index] - extent[0]
+        return TensorArgument(
+            storage=self._number(extent, dtype, int(tensor.data_ptr()) - offset),
+            offset=offset,
+            shape=tuple(int(n) for n in tensor.shape),
+            strides=tuple(int(tensor.stride(n)) for n in range(len(tensor.shape))),
+            dtype=dtype,
+            itemsize=int(tensor.element_size()),
+        )
+
+    def _number(self, extent: tuple[int, int], dtype: str, address: int) -> int:
+        if extent not in self._numbers:
+            self._numbers[extent] = self._first + len(self._numbers)
+            self._dtypes.append(dtype)
+            self._places.append(address % PLACE_BYTES)
+        return self._numbers[extent]
+
+    def storages(self, data: Data, held: int) -> list[Storage]:
+        """The memory as it is now.
+
+        Args:
+            data: how much of it to keep.
+            held: bytes that are recorded already.
+
+        Raises:
+            UnsupportedError: it is too much.
+        """
+        size = sum(end - start for start, end in self._numbers)
+        if held + size > LARGEST_RECORD:
+            raise UnsupportedError(f"the record would be larger than {LARGEST_RECORD:,} bytes")
+        made = []
+        for (start, end), dtype, place in zip(
+            self._numbers, self._dtypes, self._places, strict=True
+        ):
+            seed = self._numbers[start, end]
+            kept: np.ndarray[Any, Any] | Filling = contents_of(start, end, dtype, data, held, seed)
+            filling = kept if isinstance(kept, Filling) else None
+            array = None if isinstance(kept, Filling) else kept
+            held += 0 if array is None else array.size
+            made.append(Storage(size=end - start, place=place, data=array, filling=filling))
+        return made
+
+
+def _is_float(type_name: str) -> bool:
+    return type_name.startswith(("f", "bf"))
+
+
+def _described(launch: ObservedLaunch, values: Sequence[Value]) -> LaunchRecord:
+    plan = launch.plan
+    parameters = [
+        Parameter(name=name, type=type_name, value=value)
+        for name, type_name, value in zip(plan.names, plan.types, values, strict=True)
+    ]
+    x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
+    return LaunchRecord(
+        kernel=launch.kernel,
+        ttir=launch.variants.ttir,
+        grid=(x, y, z),
+        parameters=tuple(parameters),
+        specialisation=_specialisation(launch),
+        fp_fusion=launch.options.fp_fusion,
+        debug=launch.options.debug,
+        host_line=launch.host_line or host_line(),
+        config=launch.config,
+    )
+
+
+def _specialisation(launch: ObservedLaunch) -> dict[str, str]:
+    source = launch.source
+    if source is None:
+        return {}
+    described = KernelSource(
+        name=launch.kernel,
+        signature=dict(source.signature),
+        constants=dict(getattr(source, "constants", {})),
+        hints=dict(getattr(source, "attrs", {})),
+    )
+    return described.parameters()
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    found = {name: version(name) for name in ("triton", "torch")}
+    return {"ttools": version("ttools-interpreter"), **found, "on": _device()}
+
+
+def _device() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "the CPU"

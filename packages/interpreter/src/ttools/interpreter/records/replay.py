@@ -1,0 +1,215 @@
+"""Makes recorded launches again, on memory like that which they found.
+
+The kernel is a stranger's: nothing but it is executed, and it cannot leave the memory of its
+arguments, whoever observes it. Must not know the form of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ttools.core.errors import UsageError, during
+from ttools.core.records.excerpts import show
+from ttools.core.records.launch_record import LaunchRecord, Record, TensorArgument
+from ttools.core.records.reading import read_record
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.facts import FactFinder
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.api import interpret
+from ttools.interpreter.parser.foreign import foreign
+from ttools.interpreter.records.record_contents import make_storage, numpy_type
+from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.runtime.launch import LaunchReport
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ttools.core.records.launch_record import Bytes
+
+_GUARDED = Instruments(guards=True)
+
+
+class RecordedTensor:
+    """A tensor of a record as a pointer argument.
+
+    Args:
+        argument: what the record says of it.
+        memory: of its storage.
+
+    Attributes:
+        dtype: of an element, as torch names it without the module.
+        shape: extents.
+        memory: of its storage.
+    """
+
+    def __init__(self, argument: TensorArgument, memory: Bytes) -> None:
+        self._argument = argument
+        self.memory = memory
+        self.dtype, self.shape = argument.dtype, argument.shape
+
+    def stride(self, dimension: int | None = None) -> Any:
+        """In elements, as `torch.Tensor.stride`."""
+        strides = self._argument.strides
+        return strides if dimension is None else strides[dimension]
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self._argument.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self.memory.ctypes.data) + self._argument.offset
+
+    def storage_extent(self) -> tuple[int, int]:
+        """The addresses of the storage."""
+        start = int(self.memory.ctypes.data)
+        return start, start + self.memory.size
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy of the elements; of a type that NumPy has not, as whole numbers of its size."""
+        import numpy as np
+
+        item = self._argument.itemsize
+        dtype = numpy_type(self.dtype)
+        if dtype is None or dtype.itemsize != item:
+            dtype = np.dtype(f"u{item}")
+        strides = tuple(stride * item for stride in self._argument.strides)
+        # The record was checked: no element lies outside.
+        view: NDArray[Any] = np.ndarray(
+            self.shape, dtype, self.memory, self._argument.offset, strides
+        )
+        return np.array(view)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """A launch that was made again.
+
+    Attributes:
+        launch: what the record says of it.
+        tensors: the arguments that are tensors, as the launch left them, by name.
+    """
+
+    launch: LaunchRecord
+    tensors: dict[str, np.ndarray[Any, Any]]
+
+
+def replay(path: str | Path) -> list[Replayed]:
+    """Makes the launches of a record again, in their order.
+
+    They belong to the active run of `interpret`, `sanitize` or `profile`, if there is one, and are
+    those of the kernels that it selects.
+
+    Raises:
+        UsageError: the file is no record, damaged, or its kernel is not as Triton writes them.
+        UnsupportedError: a kernel uses something that cannot be run.
+    """
+    path = Path(path)
+    record = read_record(path)
+    modules: dict[str, Variants] = {}
+    made = []
+    with nullcontext() if active_run() is not None else interpret():
+        run = active_run()
+        assert run is not None
+        for number, launch in enumerate(record.launches):
+            if not run.selects(launch.kernel):
+                continue
+            with during(f"making launch {number} of {path} again, of kernel `{launch.kernel}`"):
+                made.append(_make(path, record, launch, modules, run))
+    return made
+
+
+def _make(
+    path: Path, record: Record, launch: LaunchRecord, modules: dict[str, Variants], run: Run
+) -> Replayed:
+    # Our parser and emitter trust what Triton writes; who wrote this is unknown.
+    with foreign(launch.ttir, f"kernel `{launch.kernel}` of {path}"):
+        variants = modules.get(launch.ttir)
+        if variants is None:
+            variants = modules[launch.ttir] = Variants(launch.kernel, launch.ttir)
+            show(record.excerpts, _files(variants))
+        observed = _observed(path, record, launch, variants, run)
+        report = _run(path, observed, run)
+    run.statistics.count_launch(launch.kernel, report.programs, report.seconds)
+    for warning in report.warnings:
+        run.warn(str(warning))
+    tensors = {
+        name: value.numpy()
+        for name, value in zip(observed.names, observed.values, strict=True)
+        if isinstance(value, RecordedTensor)
+    }
+    return Replayed(launch=launch, tensors=tensors)
+
+
+def _files(variants: Variants) -> set[str]:
+    """The files that a kernel's locations name."""
+    return {
+        place.file
+        for function in variants.module.functions.values()
+        for op in function.walk()
+        if op.location is not None
+        for place in (op.location, *op.location.callers)
+    }
+
+
+def _observed(
+    path: Path, record: Record, launch: LaunchRecord, variants: Variants, run: Run
+) -> ObservedLaunch:
+    plan = ArgumentPlan(
+        [each.name for each in launch.parameters], [each.type for each in launch.parameters]
+    )
+    pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
+    if pointers != [index in plan.pointers for index in range(len(plan.types))]:
+        raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
+    values = _values(record, launch)
+    facts = FactFinder(variants.effects, plan.pointers).facts(values)
+    return ObservedLaunch(
+        kernel=launch.kernel,
+        function=None,
+        grid=launch.grid,
+        plan=plan,
+        arguments=values,
+        values=values,
+        variants=variants,
+        facts=facts,
+        options=emit_options(run=run, fp_fusion=launch.fp_fusion, debug=launch.debug),
+        run=run,
+        config=launch.config,
+        host_line=launch.host_line or str(path),
+        confined=True,
+    )
+
+
+def _values(record: Record, launch: LaunchRecord) -> Sequence[Any]:
+    storages: dict[int, Bytes] = {}
+    values: list[Any] = []
+    for parameter in launch.parameters:
+        value = parameter.value
+        if isinstance(value, TensorArgument):
+            if value.storage not in storages:
+                storages[value.storage] = make_storage(record.storages[value.storage])
+            values.append(RecordedTensor(value, storages[value.storage]))
+        else:
+            values.append(value)
+    return values
+
+
+def _run(path: Path, observed: ObservedLaunch, run: Run) -> LaunchReport:
+    if run.observer is not None:
+        return run.observer.launch(observed)
+    report = observed.execute(_GUARDED)
+    assert observed.monitor is not None
+    refused = sum(count.lanes for count in observed.monitor.counts())
+    if refused:
+        run.warn(
+            f"kernel `{observed.kernel}`: {refused:,} accesses outside its tensors were not made; "
+            f"`ttools sanitize {path}` tells which"
+        )
+    return report

@@ -1,0 +1,211 @@
+"""Runs the kernel of a `.ttir` file, with arguments given as text.
+
+Owns the way from the file to a launch: Triton's own parser and passes, the kernel's parameters
+under the names the file gives them, the checks of the arguments against them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ttools.core.errors import UnsupportedError, UsageError, during
+from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.facts import FactFinder
+from ttools.interpreter.frontend.front import kernel_name, names_kernel
+from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
+from ttools.interpreter.parser import parse_foreign
+from ttools.interpreter.records.argument_text import make_array, make_scalar
+from ttools.interpreter.run.interpretation import selecting_run
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.runtime import launch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_TRITON_FLOATS = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the file's kernel.
+
+    Attributes:
+        name: as in the file, without `%`.
+        element: MLIR text of its type, or of what it points to.
+        is_pointer: whether it takes a tensor.
+        divisor: what the file promises to divide its value.
+    """
+
+    name: str
+    element: str
+    is_pointer: bool
+    divisor: int
+
+    @property
+    def triton_type(self) -> str:
+        """Its type as Triton's signatures write it."""
+        name = _TRITON_FLOATS.get(self.element, self.element)
+        return f"*{name}" if self.is_pointer else name
+
+    def __str__(self) -> str:
+        kind = "tensor of " if self.is_pointer else ""
+        return f"`{self.name}` ({kind}{self.element})"
+
+
+class _HostArray:
+    """A NumPy array as a pointer argument."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
+    def storage_extent(self) -> tuple[int, int]:
+        start = self.data_ptr()
+        return start, start + self.array.nbytes
+
+
+def run_ttir_file(
+    path: str | Path, grid: Sequence[int], arguments: Mapping[str, str]
+) -> dict[str, Array]:
+    """Launches the public function of a file once.
+
+    Args:
+        path: of the `.ttir` file.
+        grid: one to three extents.
+        arguments: text for each parameter, see `argument_text.make_array`; scalars are numbers.
+
+    Returns:
+        The tensor arguments as the kernel left them, by name, in the order of the parameters.
+
+    Raises:
+        UsageError: the file cannot be read or is no TTIR; an argument is missing, unknown, of
+            another type or does not read.
+        UnsupportedError: the kernel uses something that cannot be run.
+    """
+    path = Path(path)
+    text, raw = _read(path)
+    name = str(raw.kernel.attributes["sym_name"])
+    parameters = _parameters(raw)
+    _check_names(path, parameters, arguments)
+    values = [_value(parameter, arguments[parameter.name]) for parameter in parameters]
+
+    run = selecting_run(name)
+    plan = ArgumentPlan([p.name for p in parameters], [p.triton_type for p in parameters])
+    variants = Variants(name, text)
+    plan.check(variants.parameters)
+    facts = FactFinder(variants.effects, plan.pointers).facts(values)
+    options = emit_options(run=run, fp_fusion=True, debug=True)
+    with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
+        if run is None:
+            launch.run(variants.kernel(facts, options, None), plan.pack(values), grid)
+        else:
+            if run.observer is not None:
+                report = run.observer.launch(
+                    ObservedLaunch(
+                        kernel=name,
+                        function=None,
+                        grid=grid,
+                        plan=plan,
+                        arguments=values,
+                        values=values,
+                        variants=variants,
+                        facts=facts,
+                        options=options,
+                        run=run,
+                    )
+                )
+            else:
+                kernel = variants.kernel(facts, options, run.statistics)
+                report = launch.run(kernel, plan.pack(values), grid, run.launch_options)
+            run.statistics.count_launch(name, report.programs, report.seconds)
+            for warning in report.warnings:
+                run.warn(str(warning))
+    return {
+        p.name: v.array
+        for p, v in zip(parameters, values, strict=True)
+        if isinstance(v, _HostArray)
+    }
+
+
+def _read(path: Path) -> tuple[str, Module]:
+    """The module after Triton's passes as text, and as the file has it."""
+    source = read_foreign_ttir(path)
+    module = load_ttir(path)
+    if not names_kernel(source):
+        source = str(module)  # it is written in the generic form
+    with during(f"reading {path}"):
+        kernel_name(source)
+        # Before the passes, for they forget the names of parameters.
+        raw = parse_foreign(source, str(path))
+    run_ttir_passes(module)
+    return str(module), raw
+
+
+def _parameters(module: Module) -> list[Parameter]:
+    kernel = module.kernel
+    attributes = kernel.attributes["arg_attrs"]
+    assert isinstance(attributes, tuple)
+    found = []
+    for index, value in enumerate(kernel.regions[0].entry.arguments):
+        hints = attributes[index] if index < len(attributes) else None
+        divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
+        is_pointer = isinstance(value.type, PointerType)
+        element = _element(value.type, value.name)
+        divisor = divisor if isinstance(divisor, int) else 1
+        found.append(Parameter(value.name, element, is_pointer, divisor))
+    return found
+
+
+def _element(type: Type, name: str) -> str:
+    element = type.pointee if isinstance(type, PointerType) else type
+    if not isinstance(element, (IntegerType, FloatType)):
+        raise UnsupportedError(
+            f"parameter `{name}` of type {type} in a .ttir file",
+            help="only numbers and pointers to numbers can be given as text; launch the kernel "
+            "from Python instead",
+        )
+    return str(element)
+
+
+def _check_names(path: Path, parameters: list[Parameter], given: Mapping[str, str]) -> None:
+    known = [p.name for p in parameters]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise UsageError(
+            f"{path}: the kernel has no parameter `{unknown[0]}`; it has "
+            f"{', '.join(map(str, parameters)) or 'none'}"
+        )
+    missing = [p for p in parameters if p.name not in given]
+    if missing:
+        raise UsageError(
+            f"{path}: no argument is given for {', '.join(map(str, missing))}; write for example "
+            f"{_example(missing[0])}"
+        )
+
+
+def _example(parameter: Parameter) -> str:
+    if parameter.is_pointer:
+        return f"{parameter.name}=rand:{parameter.element}[1024]"
+    return f"{parameter.name}=1"
+
+
+def _value(parameter: Parameter, text: str) -> Any:
+    name, element = parameter.name, parameter.element
+    if parameter.is_pointer:
+        return _HostArray(make_array(text, name, element))
+    number = make_scalar(text, name, element)
+    if isinstance(number, int) and number % parameter.divisor:
+        raise UsageError(
+            f"argument `{name}`: {number} is not divisible by {parameter.divisor}, as the file "
+            "promises (tt.divisibility); it was specialised for such values"
+        )
+    return number

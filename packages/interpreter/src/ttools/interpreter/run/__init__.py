@@ -1,0 +1,1 @@
+"""Runs of `interpret()`: what is launched, how, and who observes it."""

@@ -1,0 +1,253 @@
+"""Host copies of GPU memory for one launch on the CPU.
+
+Each storage is copied once, so that strides, offsets and aliases stay as they are; after the
+launch only the words that changed are copied back. Kernels that make pointers from integers get
+host addresses in their tables: every live allocation that such a table names is copied too. Must
+not know what a kernel computes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ttools.core.errors import KernelError
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.module import MemoryEffects
+from ttools.interpreter.analysis.address_sources import AddressSources
+
+_ALIGNMENT = 512  # of torch's CUDA allocator; kernels are specialised on that of 16
+_WORD = 8
+_ADDRESS_TYPES = ("i64", "u64")
+
+
+@lru_cache(maxsize=1)
+def has_device_memory() -> bool:
+    """Whether arguments may live on a GPU; asks torch's C++ side, which no device map changes."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)
+    return count is not None and int(count()) > 0
+
+
+class _HostView:
+    """Stands for a GPU tensor as a pointer argument."""
+
+    def __init__(self, address: int, extent: tuple[int, int]) -> None:
+        self._address = address
+        self._extent = extent
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def storage_extent(self) -> tuple[int, int]:
+        return self._extent
+
+
+class _Copy:
+    """A range of GPU memory and its host copy.
+
+    Args:
+        device: the range as a tensor of bytes.
+
+    Attributes:
+        parameters: the indices of those that point into it.
+    """
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        self.parameters: set[int] = set()
+        self.start = int(device.data_ptr())
+        self.size = int(device.numel())
+        self._device = device
+        room = torch.empty(self.size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
+        offset = (self.start - room.data_ptr()) % _ALIGNMENT
+        self.host = room[offset : offset + self.size]
+        self.host.copy_(device)
+        self._before: Any = None
+
+    def __contains__(self, address: int) -> bool:
+        return self.start <= address < self.start + self.size
+
+    def host_address(self, address: int) -> int:
+        """Where the host copy has what is at a GPU address."""
+        return int(self.host.data_ptr()) + address - self.start
+
+    def view(self, address: int) -> _HostView:
+        """A pointer argument for a GPU address."""
+        start = int(self.host.data_ptr())
+        return _HostView(self.host_address(address), (start, start + self.size))
+
+    def keep(self) -> None:
+        """Remembers the contents, to find later what changed."""
+        self._before = self.host.clone()
+
+    def write_back(self) -> None:
+        """Copies the words that changed since `keep` to the GPU."""
+        import torch
+
+        words = self.size // _WORD * _WORD
+        for start, end, dtype in ((0, words, torch.int64), (words, self.size, torch.uint8)):
+            before = self._before[start:end].view(dtype)
+            after = self.host[start:end].view(dtype)
+            changed = before != after
+            target = self._device[start:end].view(dtype)
+            if changed.all():
+                target.copy_(after)
+            elif changed.any():
+                target[changed.to(target.device)] = after[changed].to(target.device)
+
+
+class _RawMemory:
+    """A range of GPU memory that torch can make a tensor of without copying."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "data": (start, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 2,
+        }
+
+
+class HostCopies:
+    """The host copies that one launch works on.
+
+    Args:
+        plan: the kernel's parameters.
+        addresses: where it takes integers from that it makes pointers of.
+    """
+
+    def __init__(self, plan: ArgumentPlan, addresses: AddressSources) -> None:
+        self._plan = plan
+        self._addresses = addresses
+        self._copies: list[_Copy] = []
+        self._live: list[tuple[str, int, int]] | None = None
+
+    def replace(self, values: Sequence[Any]) -> list[Any]:
+        """The launch's values, with host memory in place of all GPU memory they lead to.
+
+        Raises:
+            KernelError: a table of addresses in GPU memory names no tensor at all.
+        """
+        replaced = [self._argument(i, value) for i, value in enumerate(values)]
+        if self._addresses.is_empty:
+            return replaced
+        anywhere = self._addresses.anywhere
+        for index, type_name in enumerate(self._plan.types):
+            if type_name.startswith("*") or anywhere or index in self._addresses.scalars:
+                replaced[index] = self._number(index, replaced[index])
+        tables = self._addresses.tables | self._addresses.mixed
+        for copy in list(self._copies):
+            if copy.parameters & tables or (anywhere and self._holds_integers(copy)):
+                self._translate(copy)
+        return replaced
+
+    def keep(self, effects: MemoryEffects) -> None:
+        """Prepares `write_back`; call before the launch."""
+        for copy in self._written(effects):
+            copy.keep()
+
+    def write_back(self, effects: MemoryEffects) -> None:
+        """Copies what the launch changed back to the GPU."""
+        for copy in self._written(effects):
+            copy.write_back()
+
+    def _written(self, effects: MemoryEffects) -> Iterable[_Copy]:
+        if effects.unknown_writes:
+            return self._copies
+        return [copy for copy in self._copies if copy.parameters & effects.written]
+
+    def _argument(self, index: int, value: Any) -> Any:
+        """The host view of a tensor on a GPU, anything else itself."""
+        tensor: Any = value if hasattr(value, "untyped_storage") else getattr(value, "base", None)
+        if index not in self._plan.pointers or not hasattr(tensor, "untyped_storage"):
+            return value
+        storage = tensor.untyped_storage()
+        if storage.device.type == "cpu" or not storage.nbytes():
+            return value
+        copy = self._holding(storage.data_ptr()) or self._add(_bytes_of(storage))
+        copy.parameters.add(index)
+        return copy.view(tensor.data_ptr())
+
+    def _number(self, index: int, value: Any) -> Any:
+        """The host address for an integer argument that is a GPU address."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        copy = self._reach(value)
+        if copy is None:
+            return value
+        copy.parameters.add(index)
+        return copy.host_address(value)
+
+    def _holds_integers(self, copy: _Copy) -> bool:
+        return any(self._plan.types[i][1:] in _ADDRESS_TYPES for i in copy.parameters)
+
+    def _translate(self, table: _Copy) -> None:
+        """Replaces the GPU addresses in a host copy."""
+        import torch
+
+        words = table.host[: table.size // _WORD * _WORD].view(torch.int64)
+        # Most integers are none: only what lies between the outermost allocations is looked up.
+        low = min((start for _, start, _ in self._allocations()), default=0)
+        high = max((start + size for _, start, size in self._allocations()), default=0)
+        reached = False
+        for address in torch.unique(words[(words >= low) & (words < high)]).tolist():
+            copy = self._reach(address)
+            if copy is not None:
+                words[words == address] = copy.host_address(address)
+                reached = True
+        only_addresses = table.parameters & self._addresses.tables
+        if only_addresses and not reached and words.any():
+            name = self._plan.names[min(only_addresses)]
+            address = words[words != 0][0].item()
+            raise KernelError(
+                f"the kernel takes addresses from `{name}`, but {address:#x} belongs to no tensor",
+                help="fill the table with the data_ptr() of tensors that are still alive",
+            )
+
+    def _holding(self, address: int) -> _Copy | None:
+        return next((copy for copy in self._copies if address in copy), None)
+
+    def _add(self, device: Any) -> _Copy:
+        copy = _Copy(device)
+        self._copies.append(copy)
+        return copy
+
+    def _reach(self, address: int) -> _Copy | None:
+        """The copy that holds a GPU address, made of its allocation if there is none yet."""
+        found = self._holding(address)
+        if found is not None:
+            return found
+        for device, start, size in self._allocations():
+            if start <= address < start + size:
+                import torch
+
+                return self._add(torch.as_tensor(_RawMemory(start, size), device=device))
+        return None
+
+    def _allocations(self) -> list[tuple[str, int, int]]:
+        if self._live is None:
+            self._live = list(_live_allocations())
+        return self._live
+
+
+def _bytes_of(storage: Any) -> Any:
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _live_allocations() -> Iterable[tuple[str, int, int]]:
+    """Device, first address and size of what torch's allocator has given out."""
+    import torch
+
+    snapshot: Any = torch.cuda.memory_snapshot
+    for segment in snapshot():
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                yield f"cuda:{segment['device']}", block["address"], block["size"]

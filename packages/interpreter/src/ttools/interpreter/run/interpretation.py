@@ -1,0 +1,176 @@
+"""Runs of `interpret()`: what they select, how they run kernels, what they saw; which is active.
+
+Owns the stack of active runs, the only state outside a run. Must not know Triton's classes nor
+how a kernel is launched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+
+from ttools.core.errors import UsageError
+from ttools.interpreter.run.stats import Statistics
+from ttools.interpreter.runtime.launch import LaunchOptions
+
+if TYPE_CHECKING:
+    from ttools.interpreter.abi.module import DotMode
+    from ttools.interpreter.run.observation import Observer
+    from ttools.interpreter.run.tuned_launch import TunedLaunch
+
+
+class Run:
+    """One activation of the engine: the options of its launches and what they did.
+
+    Args:
+        selects: whether a kernel of this name belongs to the run.
+        launch_options: how its programs run.
+        schedule: how its kernels are compiled.
+        first_config: whether autotuners take their first configuration without timing any.
+        observer: runs its launches in the launcher's place, with instruments of its choice.
+        tune: runs autotuned launches that nobody times; in their first configuration by default.
+        engine: `eager` runs the kernels as Python; kernels that only Python can run are anyway.
+        dot: how products of f32 tiles are computed; by default what the environment says.
+
+    Attributes:
+        emits: what of this decides how kernels are compiled.
+        statistics: what its kernels did.
+        warnings: what the user should know of the launches, without repetition.
+    """
+
+    def __init__(
+        self,
+        *,
+        selects: Callable[[str], bool],
+        launch_options: LaunchOptions,
+        schedule: Literal["fused", "materialised"],
+        first_config: bool,
+        observer: Observer | None = None,
+        tune: Callable[[TunedLaunch], Any] | None = None,
+        engine: Literal["native", "eager"] = "native",
+        dot: DotMode | None = None,
+    ) -> None:
+        self.selects = selects
+        self.engine: Literal["native", "eager"] = engine
+        self.launch_options = launch_options
+        self.schedule: Literal["fused", "materialised"] = schedule
+        self.dot: DotMode = dot_from_environment() if dot is None else dot
+        self.emits = (schedule, self.dot)
+        self.first_config = first_config
+        self.observer = observer
+        self.tune = tune
+        self.statistics = Statistics()
+        self.warnings: list[str] = []
+        self._lock = threading.Lock()
+
+    def warn(self, text: str) -> None:
+        """Adds a warning unless it was given before."""
+        with self._lock:
+            if text not in self.warnings:
+                self.warnings.append(text)
+
+
+class _Entered(threading.local):
+    """The runs that a thread has entered outside of event loops."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+
+
+# Each context (thread, asyncio task) sees the runs entered in it. One that entered none, as it may
+# be older than the run, sees what its thread has entered around the event loop; threads that
+# entered none, such as autograd's or a pool's, see the innermost run of the process.
+_own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
+_entered = _Entered()
+_all_runs: list[Run] = []
+_lock = threading.Lock()
+
+
+def enter(run: Run) -> int:
+    """Makes `run` the innermost active one of this context.
+
+    Returns:
+        How many runs are active in the process, this one included.
+    """
+    with _lock:
+        _own_runs.set((*_own_runs.get(), run))
+        _all_runs.append(run)
+        if not _in_event_loop():
+            _entered.runs.append(run)
+        return len(_all_runs)
+
+
+def leave(run: Run) -> int:
+    """Undoes the latest `enter(run)`.
+
+    Returns:
+        How many runs are still active in the process.
+    """
+    with _lock:
+        own = list(_own_runs.get())
+        _remove_last(own, run)
+        _own_runs.set(tuple(own))
+        _remove_last(_all_runs, run)
+        if not _in_event_loop():
+            _remove_last(_entered.runs, run)
+        return len(_all_runs)
+
+
+def _in_event_loop() -> bool:
+    """Whether this is code of an asyncio task, which shares its thread with others."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+def _remove_last(runs: list[Run], run: Run) -> None:
+    for index in range(len(runs) - 1, -1, -1):
+        if runs[index] is run:
+            del runs[index]
+            return
+
+
+def active_run() -> Run | None:
+    """The run that a launch made here and now would belong to, if it selects the kernel."""
+    if not _all_runs:
+        return None
+    own = _innermost(_own_runs.get()) or _innermost(_entered.runs)
+    if own is not None:
+        return own
+    # The main thread works for nobody else: what another thread entered is not its business.
+    if threading.current_thread() is threading.main_thread():
+        return None
+    with _lock:
+        return _all_runs[-1] if _all_runs else None
+
+
+def _innermost(runs: Sequence[Run]) -> Run | None:
+    """The last that is active: a copy of a context keeps those that have ended since."""
+    for run in reversed(runs):
+        if run in _all_runs:
+            return run
+    return None
+
+
+def dot_from_environment() -> DotMode:
+    """How products of f32 tiles are computed where nothing else says: `TTOOLS_DOT`."""
+    text = os.environ.get("TTOOLS_DOT", "")
+    if text == "exact":
+        return "exact"
+    if text in ("", "as-written"):
+        return "as-written"
+    raise UsageError(f"TTOOLS_DOT={text}: must be as-written or exact")
+
+
+def dot_mode(run: Run | None) -> DotMode:
+    """How products of f32 tiles are computed in a launch of this run, or of none."""
+    return dot_from_environment() if run is None else run.dot
+
+
+def selecting_run(kernel: str) -> Run | None:
+    """The active run, if it selects the kernel of this name."""
+    run = active_run()
+    return run if run is not None and run.selects(kernel) else None

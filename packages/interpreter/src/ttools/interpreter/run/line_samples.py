@@ -1,0 +1,93 @@
+"""How a launch's time spreads over the lines of its kernel's source, by sampling.
+
+The launch is made again on one thread, in part or several times, and where its code is is noted at
+regular intervals. What it writes is put back. Must not know what is made of the numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from math import prod
+
+from ttools.core.errors import UnsupportedError
+from ttools.core.location import SourceLocation
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import Kernel, LaunchOptions
+from ttools.interpreter.runtime.sampling import Samples, can_sample
+from ttools.interpreter.runtime.snapshot import Snapshot
+
+#: Code that tells its lines; it does the same as code that does not.
+LINES = Instruments(lines=True)
+#: Seconds between samples. An interrupt takes about two microseconds.
+_INTERVAL = 50e-6
+_ENOUGH = 400
+#: More than this is not copied to be put back.
+_MOST_BYTES = 1 << 30
+
+
+def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLocation | None]:
+    """How many samples fell on each place; None stands for code that belongs to no line.
+
+    Args:
+        launch: that was executed with `LINES` before, so that it is known what a program costs.
+        seconds: that it may take, about; of a launch that takes longer some programs are chosen.
+
+    Raises:
+        UnsupportedError: it cannot be made again, or this machine's threads cannot be sampled.
+    """
+    kernel = launch.variants.observed(launch.facts, launch.options, LINES, launch.run.statistics)
+    refusal = _refusal(launch, kernel)
+    if refusal:
+        raise UnsupportedError(refusal)
+    before = Snapshot(launch.written_storages or ())
+    samples = Samples()
+    turn, start = 0, time.perf_counter()
+    while len(samples.addresses) < _ENOUGH and (not turn or time.perf_counter() - start < seconds):
+        options = LaunchOptions(threads=1, programs=_chosen(launch, kernel, seconds), seed=turn)
+        try:
+            with samples.taking(_INTERVAL):
+                launch.execute(LINES, options=options)
+        except OSError as error:
+            raise UnsupportedError(f"times of lines on this machine ({error.strerror})") from error
+        finally:
+            before.restore()
+        turn += 1
+    return _places(kernel, samples)
+
+
+def _refusal(launch: ObservedLaunch, kernel: Kernel) -> str:
+    """Why a launch is not made again; empty if it may be."""
+    if not can_sample():
+        return "times of lines on another system than Linux on x86-64 or Arm"
+    if kernel.prints:
+        return "times of lines in a kernel that prints"
+    if kernel.emitted.spins:
+        return "times of lines in a kernel whose programs wait for each other"
+    written = launch.written_storages
+    if written is None:
+        return "times of lines in a kernel that stores through pointers from memory"
+    if sum(end - begin for begin, end in written) > _MOST_BYTES:
+        return "times of lines in a launch that may write more than a gigabyte"
+    return ""
+
+
+def _chosen(launch: ObservedLaunch, kernel: Kernel, seconds: float) -> str | None:
+    """The programs that run in about so much time; None for all."""
+    count = prod(map(int, launch.grid))
+    most = count if not kernel.cost else max(1, int(seconds / kernel.cost))
+    return f"random:{most}" if most < count else None
+
+
+def _places(kernel: Kernel, samples: Samples) -> Counter[SourceLocation | None]:
+    found: Counter[SourceLocation | None] = Counter()
+    lines, places = kernel.lines, kernel.emitted.places
+    if lines is None:
+        return found
+    for address in samples.addresses.tolist():
+        offset = address - kernel.native.address
+        if lines.starts[0] <= offset < lines.starts[-1]:
+            line = lines.line_at(offset)
+            found[places[line - 1] if line else None] += 1
+    return found

@@ -1,0 +1,168 @@
+"""Launches handed to an observer, which runs them with instruments of its choice, even repeatedly.
+
+The interface between the engine and whoever looks at what kernels do. Must not know what is looked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
+from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
+from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import run as run_launch
+from ttools.interpreter.runtime.monitor import Monitor
+
+if TYPE_CHECKING:
+    from ttools.interpreter.abi.arguments import ArgumentPlan
+    from ttools.interpreter.abi.watch_interface import Watch
+    from ttools.interpreter.ir import Module
+    from ttools.interpreter.run.interpretation import Run
+    from ttools.interpreter.run.variants import Variants
+
+
+class Observer(Protocol):
+    """Runs launches in the place of the launcher."""
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch, normally by `launch.execute`.
+
+        Raises:
+            TtoolsError: as a launch that is not observed.
+        """
+
+
+@dataclass(kw_only=True)
+class ObservedLaunch:
+    """One launch: kernel, arguments, and how to run it.
+
+    Attributes:
+        kernel: the kernel's name.
+        function: its `JITFunction`; None for a module from a file.
+        grid: as given.
+        plan: names and types of the parameters.
+        arguments: one per parameter, as the user passed them.
+        values: the same as the launch works on them: GPU memory is replaced by host copies.
+        variants: the kernel's module and effects.
+        facts: what the arguments decide.
+        options: how the run emits kernels.
+        run: which the launch belongs to.
+        config: what the autotuner that makes the launch has chosen; None without one.
+        eagerly: runs the programs that it is told, in the language of `selection`, as Python on
+            `values`; None where there is no Python source.
+        source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
+        host_line: `file:line` of the launch, where it is known.
+        confined: whether accesses outside the arguments are never made, whoever observes: the
+            kernel is a stranger's.
+        monitor: what the last execution observed.
+    """
+
+    kernel: str
+    function: Any
+    grid: Sequence[int]
+    plan: ArgumentPlan
+    arguments: Sequence[Any]
+    values: Sequence[Any]
+    variants: Variants
+    facts: Facts
+    options: EmitOptions
+    run: Run
+    config: Mapping[str, Any] | None = None
+    eagerly: Callable[[str], None] | None = None
+    source: Any = None
+    host_line: str | None = None
+    confined: bool = False
+    monitor: Monitor | None = field(default=None, init=False)
+    _raw_parameters: list[int] | None = field(default=None, init=False)
+
+    @property
+    def written_storages(self) -> list[tuple[int, int]] | None:
+        """Begin and end of each storage that the kernel may write; None if that is unknown."""
+        effects = self.variants.effects
+        if effects.unknown_writes:
+            return None
+        extents = {storage_extent(self.values[index]) for index in effects.written}
+        if None in extents:
+            return None
+        return sorted(e for e in extents if e is not None and e[0] < e[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names."""
+        return self.plan.names
+
+    @cached_property
+    def regions(self) -> list[Region]:
+        """The storages of the arguments, for guards that judge no views."""
+        return [
+            (region_of(argument, value, judges_view=False) or ANYWHERE)
+            if index in self.plan.pointers
+            else NOWHERE
+            for index, (argument, value) in enumerate(zip(self.arguments, self.values, strict=True))
+        ]
+
+    @property
+    def raw_parameters(self) -> list[int]:
+        """The raw value of each parameter: an address, or a number's bits."""
+        # A cached property takes a lock, and there is one per launch.
+        if self._raw_parameters is None:
+            self._raw_parameters = self.plan.pack(self.values, guarded=True)
+        return self._raw_parameters
+
+    def take_addresses(self, raw: Sequence[int]) -> None:
+        """Tells the raw parameters of a launch whose tensors lay where those of this one lie."""
+        self._raw_parameters = self.plan.repack(self.values, raw)
+
+    def execute(
+        self,
+        instruments: Instruments,
+        *,
+        regions: Sequence[Region] = (),
+        allocations: Callable[[], Sequence[tuple[int, int]]] = tuple,
+        rewrite: Callable[[Module], None] | None = None,
+        hidden: Sequence[int] = (),
+        options: LaunchOptions | None = None,
+        watch: Watch | None = None,
+    ) -> LaunchReport:
+        """Runs all programs once; what they observed is then in `monitor`.
+
+        Args:
+            instruments: what to observe.
+            regions: of the parameters, for guards; NOWHERE for those that are no pointers.
+            allocations: tells the memory that pointers of unknown origin may lead to, if there
+                are such.
+            rewrite: applies `instruments.rewrites`, which name it completely.
+            hidden: raw values of the parameters that the rewrite appends.
+            options: how programs run; as the run says by default.
+            watch: takes the values of variables that the rewrite watches.
+
+        Raises:
+            TtoolsError: see `launch.run`.
+        """
+        if self.confined:
+            instruments = replace(instruments, guards=True)
+            regions = regions or self.regions
+        kernel = self.variants.observed(
+            self.facts, self.options, instruments, self.run.statistics, rewrite
+        )
+        if not instruments.guards:
+            self.plan.require_memory(self.values)
+        params = [*self.raw_parameters, *hidden]
+        self.monitor = None
+        if instruments.any:
+            if len(regions) < len(params):
+                regions = [*regions, *(NOWHERE for _ in range(len(params) - len(regions)))]
+            known = allocations() if kernel.probes.searches else ()
+            logs = instruments.logs
+            self.monitor = Monitor(
+                kernel.emitted, kernel.probes, regions, known, logs=logs, watch=watch
+            )
+            params.append(self.monitor.address)
+        return run_launch(
+            kernel, params, self.grid, options or self.run.launch_options, self.monitor
+        )

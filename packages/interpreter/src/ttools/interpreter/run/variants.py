@@ -1,0 +1,170 @@
+"""The native variants of one compiled kernel: one per set of launch facts and emit options.
+
+Owns the way from TTIR text to a runnable kernel and the memory of what was compiled. Must not
+know what the arguments of a launch are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from operator import is_
+
+from ttools.core.errors import during
+from ttools.interpreter.abi.module import (
+    EmitOptions,
+    EmittedModule,
+    Facts,
+    Instruments,
+    MemoryEffects,
+)
+from ttools.interpreter.analysis.address_sources import address_sources
+from ttools.interpreter.analysis.effects import memory_effects
+from ttools.interpreter.emit.instruments.synchronisation import synchronises_programs
+from ttools.interpreter.emit.kernel import emit_kernel
+from ttools.interpreter.ir import Module
+from ttools.interpreter.native import jit
+from ttools.interpreter.parser import parse_module
+from ttools.interpreter.run.interpretation import Run, dot_mode
+from ttools.interpreter.run.stats import Statistics
+from ttools.interpreter.runtime.cache import Compilation, get_or_compile
+from ttools.interpreter.runtime.launch import Kernel
+
+
+class Variants:
+    """What was compiled of one kernel.
+
+    Args:
+        name: the kernel's name.
+        ttir: text of its module.
+
+    Attributes:
+        effects: which parameters it may write through.
+        parameters: MLIR text of each parameter's type.
+        addresses: where it takes integers from that it makes pointers of.
+    """
+
+    def __init__(self, name: str, ttir: str) -> None:
+        self._name = name
+        self._ttir = ttir
+        self._lock = threading.Lock()
+        self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
+        self._latest: tuple[Facts, EmitOptions, Instruments, Kernel] | None = None
+        start = time.perf_counter()
+        with during(f"reading the TTIR of kernel `{name}`"):
+            module = parse_module(ttir)
+            self.effects: MemoryEffects = memory_effects(module)
+            arguments = module.kernel.regions[0].entry.arguments
+            self.parameters = tuple(str(value.type) for value in arguments)
+            self.addresses = address_sources(module)
+            self._defined = module.kernel.location
+        self._module: Module | None = module
+        self._read_s = time.perf_counter() - start
+
+    def kernel(
+        self,
+        facts: Facts,
+        options: EmitOptions,
+        statistics: Statistics | None,
+        rewrite: Callable[[Module], None] | None = None,
+    ) -> Kernel:
+        """The variant for these facts and options, compiled if need be.
+
+        Args:
+            facts: what the launch's arguments decide.
+            options: how to emit.
+            statistics: take the time.
+            rewrite: applies the rewrites that the options' instruments name.
+        """
+        found = self._kernels.get((facts, options))
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._kernels.get((facts, options))
+            if found is None:
+                start = time.perf_counter()
+                compilation = self._compile(facts, options, rewrite)
+                found = self._kernels[facts, options] = compilation.kernel
+                if statistics is not None:
+                    seconds = time.perf_counter() - start + self._read_s
+                    statistics.count_compilation(self._name, seconds, compilation.hit)
+                self._read_s = 0.0
+        return found
+
+    def observed(
+        self,
+        facts: Facts,
+        options: EmitOptions,
+        instruments: Instruments,
+        statistics: Statistics | None,
+        rewrite: Callable[[Module], None] | None = None,
+    ) -> Kernel:
+        """The variant with instruments; see `kernel`.
+
+        Launchers and observers keep their objects, so that a launch like the last one is known
+        without looking into them.
+        """
+        latest = self._latest
+        if latest is not None and all(map(is_, latest, (facts, options, instruments))):
+            return latest[3]
+        kernel = self.kernel(facts, replace(options, instruments=instruments), statistics, rewrite)
+        self._latest = facts, options, instruments, kernel
+        return kernel
+
+    @property
+    def ttir(self) -> str:
+        """Text of the kernel's module."""
+        return self._ttir
+
+    @property
+    def module(self) -> Module:
+        """The kernel's module, to look at and not to change."""
+        module = self._module
+        if module is None:
+            module = self._module = parse_module(self._ttir)
+        return module
+
+    @cached_property
+    def synchronises(self) -> bool:
+        """Whether a program of the kernel could learn of another."""
+        return synchronises_programs(self.module)
+
+    def parse(self) -> Module:
+        """The kernel's module, the caller's to change."""
+        return parse_module(self._ttir)
+
+    def _compile(
+        self, facts: Facts, options: EmitOptions, rewrite: Callable[[Module], None] | None
+    ) -> Compilation:
+        def emit() -> EmittedModule:
+            if rewrite is None:
+                module, self._module = self.module, None  # most kernels are compiled once
+                return emit_kernel(module, facts, options)
+            module = self.parse()
+            rewrite(module)
+            return emit_kernel(module, facts, options)
+
+        with during(f"compiling kernel `{self._name}` for the CPU"):
+            return get_or_compile(
+                self._ttir, facts, options, emit, name=self._name, defined=self._defined
+            )
+
+
+def emit_options(*, run: Run | None, fp_fusion: bool, debug: bool) -> EmitOptions:
+    """Emit options for this machine.
+
+    Args:
+        run: what the launch belongs to, if anything.
+        fp_fusion: the launch option `enable_fp_fusion`.
+        debug: whether `device_assert` acts.
+    """
+    return EmitOptions(
+        schedule=run.schedule if run else "fused",
+        fp_fusion=fp_fusion,
+        debug=debug,
+        lanes=jit.host_lanes(),
+        dot=dot_mode(run),
+    )

@@ -1,0 +1,1 @@
+"""What runs beneath native code: threads, memory, logs, callbacks."""

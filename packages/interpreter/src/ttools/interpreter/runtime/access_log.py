@@ -1,0 +1,196 @@
+"""The log of accesses that native code writes: its records, and the long form of its short ones.
+
+Runs of adjacent bytes that follow each other in equal steps, as the rows of a tile do, are logged
+as one *repeated* record. Must not know who reads logs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ttools.interpreter.abi.probe_layout import (
+    REPEAT_COUNT_BITS,
+    REPEAT_LANE_BITS,
+    REPEATED,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+#: Of the word that tells how the runs of a repeated record follow each other.
+_COUNT, _STRIDE_SHIFT = (1 << REPEAT_COUNT_BITS) - 1, REPEAT_COUNT_BITS + REPEAT_LANE_BITS
+
+
+@dataclass(frozen=True)
+class Footprints:
+    """Logged accesses, several runs of adjacent bytes in each.
+
+    Attributes:
+        records: of `access_dtype`; `end` is that of the last run.
+        count: runs of each record.
+        stride: bytes from the beginning of one run to that of the next; 0 where there is one.
+        lanes: by how many the lanes of a run are above those of the run before.
+    """
+
+    records: NDArray[Any]
+    count: NDArray[np.int64]
+    stride: NDArray[np.int64]
+    lanes: NDArray[np.int64]
+
+    def take(self, chosen: NDArray[np.int64]) -> Footprints:
+        """The chosen records."""
+        return Footprints(
+            # np.take copies whole records, several times faster than indexing does.
+            self.records.take(chosen),
+            self.count[chosen],
+            self.stride[chosen],
+            self.lanes[chosen],
+        )
+
+    def runs(self) -> NDArray[Any]:
+        """One record of `access_dtype` for each run."""
+        import numpy as np
+
+        if not len(self.count) or int(self.count.max()) == 1:
+            return self.records
+        row = np.repeat(np.arange(len(self.count)), self.count)
+        turn = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        stride = self.stride[row]
+        records = self.records.take(row)
+        size = records["end"] - records["start"] - (self.count[row] - 1) * stride
+        records["start"] += turn * stride
+        records["end"] = records["start"] + size
+        records["lane"] += (turn * self.lanes[row]).astype(np.int32)
+        return records
+
+
+def footprints_of(log: NDArray[Any]) -> Footprints:
+    """Decodes logged accesses: records of `access_dtype` as native code writes them."""
+    import numpy as np
+
+    flags = log["site"] & REPEATED
+    if not flags.any():
+        none = np.zeros(len(log), np.int64)
+        return Footprints(log, none + 1, none, none)
+    plain, words = flags == 0, log["seq"].astype(np.uint64)
+    words[plain] = 1  # one run, and no step
+    log = log.copy()
+    log["site"] ^= flags
+    # Repeated runs are from the time before anything synchronises: 0 is what counted that.
+    log["seq"] *= plain
+    count = words & np.uint64((1 << REPEAT_COUNT_BITS) - 1)
+    words >>= np.uint64(REPEAT_COUNT_BITS)
+    lanes = words & np.uint64((1 << REPEAT_LANE_BITS) - 1)
+    words >>= np.uint64(REPEAT_LANE_BITS)
+    return Footprints(log, count.view(np.int64), words.view(np.int64), lanes.view(np.int64))
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Logged accesses of which those of several runs have one stride.
+
+    Attributes:
+        starts: the first byte of each record.
+        runs: bytes of a run, of each record or of all.
+        most: runs of a record, at most.
+        stride: bytes from the beginning of one run to that of the next; 0 where all have one.
+    """
+
+    starts: NDArray[np.int64]
+    runs: NDArray[np.int64] | int
+    most: int
+    stride: int
+
+
+def tiles_of(log: NDArray[Any]) -> Tiles | None:
+    """The accesses that are logged, if none synchronises and they have one stride, else None.
+
+    Args:
+        log: of `access_dtype`, at least one record.
+    """
+    import numpy as np
+
+    sites = log["site"]
+    first, last = int(sites.min()), int(sites.max())
+    if first < 0:
+        return None
+    starts = log["start"]
+    spans = log["end"] - starts
+    span = int(spans[0])
+    runs = span if (spans == span).all() else spans
+    if last < REPEATED:
+        return Tiles(starts, runs, 1, 0)
+    words = log["seq"].view(np.uint64)
+    word = int(words[0])
+    if first >= REPEATED and (words == word).all():
+        count, stride = word & _COUNT, word >> _STRIDE_SHIFT
+        return Tiles(starts, runs - (count - 1) * stride, count, stride)
+    repeated = sites >= REPEATED
+    counts = np.where(repeated, words & np.uint64(_COUNT), np.uint64(1)).view(np.int64)
+    strides = words[repeated] >> np.uint64(_STRIDE_SHIFT)
+    stride = int(strides[0])
+    if (strides != stride).any():
+        return None
+    return Tiles(starts, runs - (counts - 1) * stride, int(counts.max()), stride)
+
+
+def split_log(log: NDArray[Any]) -> tuple[Footprints, NDArray[Any]]:
+    """The accesses, and the synchronising ones in the order of their effects.
+
+    Args:
+        log: of `access_dtype`.
+    """
+    import numpy as np
+
+    site = np.ascontiguousarray(log["site"])
+    chosen = np.flatnonzero(site < 0)
+    if not len(chosen):
+        return footprints_of(log), no_syncs()
+    chosen = chosen[np.argsort(log["seq"][chosen], kind="stable")]
+    syncs = log.take(chosen).view(sync_dtype())
+    syncs["site"] = -1 - syncs["site"]
+    return footprints_of(log.take(np.flatnonzero(site >= 0))), syncs
+
+
+@lru_cache(maxsize=1)
+def no_footprints() -> Footprints:
+    """No accesses at all."""
+    import numpy as np
+
+    return footprints_of(np.zeros(0, access_dtype()))
+
+
+@lru_cache(maxsize=1)
+def no_syncs() -> NDArray[Any]:
+    """No synchronising accesses."""
+    import numpy as np
+
+    return np.zeros(0, sync_dtype())
+
+
+@lru_cache(maxsize=1)
+def access_dtype() -> Any:
+    """NumPy type of a logged access: a run of adjacent bytes.
+
+    `lane` is the position of its first element in the walk of the tile, see
+    `ProbeSite.positions`; the others follow one by one. `epoch` counts the program's synchronising
+    accesses before it, `barrier` its barriers, `seq` is the launch's count of synchronising
+    accesses when the run began.
+    """
+    import numpy as np
+
+    wide = [(name, np.int64) for name in ("start", "end", "program", "seq")]
+    return np.dtype([*wide, *((n, np.int32) for n in ("site", "lane", "epoch", "barrier"))])
+
+
+@lru_cache(maxsize=1)
+def sync_dtype() -> Any:
+    """NumPy type of a logged synchronising access; `flags` are of `probe_layout`."""
+    import numpy as np
+
+    wide = [(name, np.int64) for name in ("address", "end", "program", "seq")]
+    return np.dtype([*wide, *((n, np.int32) for n in ("site", "epoch", "barrier", "flags"))])

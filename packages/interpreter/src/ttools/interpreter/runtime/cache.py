@@ -1,0 +1,240 @@
+"""From TTIR to a runnable kernel, through the object cache.
+
+Owns the key (everything that decides the machine code), the form in which an `EmittedModule` is
+stored, and the times of the phases. How entries are kept is `object_store`'s, how code is made
+`emit`'s and `jit`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import sys
+import time
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.core.location import SourceLocation
+from ttools.interpreter.abi.module import (
+    ABI_VERSION,
+    EmitOptions,
+    EmittedModule,
+    Facts,
+    ProbeSite,
+    Shown,
+    Site,
+)
+from ttools.interpreter.native import jit
+from ttools.interpreter.native.line_table import line_table
+from ttools.interpreter.native.object_store import Entry, ObjectStore, object_store
+from ttools.interpreter.runtime import crash_note
+from ttools.interpreter.runtime.launch import Kernel
+
+_DEFAULT_OPT = 2
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A kernel and what it took to get it.
+
+    Attributes:
+        kernel: ready to launch.
+        hit: it came from the object cache.
+        phases: seconds by name: `lookup`, `emit`, `parse`, `optimise`, `codegen`, `load`,
+            `store`; those that did not happen are absent.
+    """
+
+    kernel: Kernel
+    hit: bool
+    phases: dict[str, float]
+
+
+def optimisation_level() -> int:
+    """LLVM's level, from `TTOOLS_OPT`."""
+    text = os.environ.get("TTOOLS_OPT", "")
+    if text not in ("", "0", "1", "2", "3"):
+        raise UsageError(f"TTOOLS_OPT={text}: LLVM has the levels 0, 1, 2 and 3")
+    return int(text) if text else _DEFAULT_OPT
+
+
+def get_or_compile(
+    ttir: str,
+    facts: Facts,
+    options: EmitOptions,
+    build: Callable[[], EmittedModule],
+    *,
+    name: str = "kernel",
+    defined: SourceLocation | None = None,
+    opt: int | None = None,
+) -> Compilation:
+    """A kernel from the cache, or built, compiled and put there.
+
+    Args:
+        ttir: the module's text with its locations, which name the source file.
+        facts: what the launch's arguments decide.
+        options: how it is emitted.
+        build: emits it; only called when the cache has none.
+        name: the kernel's name, for messages.
+        defined: where the kernel is defined, for messages.
+        opt: LLVM's level; by default `optimisation_level()`.
+    """
+    phases: dict[str, float] = {}
+    opt = optimisation_level() if opt is None else opt
+    store = object_store()
+    key = ""
+    if store is not None and store.refusal is None:
+        start = time.perf_counter()
+        key = object_key("kernel", ttir, _facts_text(facts), json.dumps(asdict(options)), opt=opt)
+        found = store.read(key)
+        phases["lookup"] = time.perf_counter() - start
+        kernel = None if found is None else _restore(found, store, key, phases, defined)
+        if kernel is not None:
+            return Compilation(kernel, True, phases)
+    start = time.perf_counter()
+    emitted = build()
+    phases["emit"] = time.perf_counter() - start
+    with crash_note.compiling(name, defined):
+        object_code = jit.compile_ir(emitted.llvm_ir, name=name, opt=opt, phases=phases)
+    start = time.perf_counter()
+    native = jit.load(object_code)
+    loaded = time.perf_counter()
+    phases["load"] = loaded - start
+    if key and store is not None:
+        store.write(key, _to_json(emitted), object_code)
+        phases["store"] = time.perf_counter() - loaded
+    return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
+
+
+def _restore(
+    entry: Entry,
+    store: ObjectStore,
+    key: str,
+    phases: dict[str, float],
+    defined: SourceLocation | None,
+) -> Kernel | None:
+    start = time.perf_counter()
+    try:
+        emitted, native = _from_json(entry.metadata), jit.load(entry.object_code)
+        kernel = _kernel(emitted, native, entry.object_code, defined)
+    except Exception:  # noqa: BLE001 - whole, but not what we write: as good as absent
+        store.discard(key)
+        return None
+    phases["load"] = time.perf_counter() - start
+    return kernel
+
+
+def _kernel(
+    emitted: EmittedModule,
+    native: jit.NativeCode,
+    object_code: bytes,
+    defined: SourceLocation | None,
+) -> Kernel:
+    lines = line_table(object_code, jit.ENTRY) if emitted.places else None
+    return Kernel(emitted, native, lines, defined)
+
+
+# ---- keys
+
+
+def object_key(*parts: str, opt: int) -> str:
+    """A key of everything in `parts` and everything else that decides machine code."""
+    target = jit.host_target()
+    digest = hashlib.sha256()
+    for part in (*parts, *_versions(), str(ABI_VERSION), target.cpu, target.features, str(opt)):
+        # Lengths keep ("ab", "c") and ("a", "bc") apart.
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _facts_text(facts: Facts) -> str:
+    return json.dumps(asdict(facts), default=sorted)  # sets in a fixed order
+
+
+@lru_cache(maxsize=1)
+def _versions() -> tuple[str, ...]:
+    return (
+        f"ttools {_version('ttools-interpreter')} {_own_sources()}",
+        f"triton {_version('triton')}",
+        f"llvmlite {_version('llvmlite')} {jit.llvm_version()}",
+    )
+
+
+def _version(distribution: str) -> str:
+    module = sys.modules.get(distribution)
+    found = getattr(module, "__version__", None)
+    if isinstance(found, str):
+        return found
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _own_sources() -> str:
+    """A fingerprint of this package's files: a version says too little of an edited checkout."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        found = path.stat()
+        digest.update(f"{path.relative_to(root)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+# ---- the stored form of an emitted module
+
+
+def _to_json(emitted: EmittedModule) -> dict[str, Any]:
+    compressed = zlib.compress(emitted.llvm_ir.encode(), level=1)
+    return {**asdict(emitted), "llvm_ir": b64encode(compressed).decode()}
+
+
+def _from_json(data: dict[str, Any]) -> EmittedModule:
+    return EmittedModule(
+        **{
+            **data,
+            "llvm_ir": zlib.decompress(b64decode(data["llvm_ir"])).decode(),
+            "parameters": tuple(data["parameters"]),
+            "sites": tuple(map(_site, data["sites"])),
+            "probes": tuple(map(_probe, data["probes"])),
+            "places": tuple(filter(None, map(_location, data["places"]))),
+        }
+    )
+
+
+def _site(data: dict[str, Any]) -> Site:
+    operands = tuple(
+        (element, tuple(shape), as_hex, signed)
+        for element, shape, as_hex, signed in data["operands"]
+    )
+    return Site(**{**data, "location": _location(data["location"]), "operands": operands})
+
+
+def _probe(data: dict[str, Any]) -> ProbeSite:
+    return ProbeSite(
+        **{
+            **data,
+            "shape": tuple(data["shape"]),
+            "order": tuple(data["order"]),
+            "location": _location(data["location"]),
+            "lanes": tuple(map(tuple, data["lanes"])),
+            "shown": tuple(Shown(**shown) for shown in data["shown"]),
+            "attributes": tuple(map(tuple, data["attributes"])),
+            "choices": tuple(data["choices"]),
+        }
+    )
+
+
+def _location(data: dict[str, Any] | None) -> SourceLocation | None:
+    if data is None:
+        return None
+    callers = tuple(found for caller in data["callers"] if (found := _location(caller)))
+    return SourceLocation(**{**data, "callers": callers})

@@ -1,0 +1,151 @@
+"""What native code calls in Python while a launch runs: prints, failing asserts, bad addresses.
+
+Owns the one C function that all kernels call and the table of running launches it looks in. It
+must not know how programs are scheduled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+
+from ttools.core.errors import KernelError
+from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
+from ttools.interpreter.runtime import printing
+from ttools.interpreter.runtime.monitor import Monitor
+
+#: Offset of the abort flag in `Launch`.
+ABORT = 36
+
+Program = tuple[int, int, int]
+
+
+class Callbacks:
+    """The callbacks of one launch, and what they found.
+
+    Native threads call it at any time; it never raises into them but stops the launch and keeps
+    the error for `raise_first`.
+    """
+
+    def __init__(
+        self, emitted: EmittedModule, grid: Program, launch: int, monitor: Monitor | None = None
+    ) -> None:
+        self._emitted = emitted
+        self._grid = grid
+        self._monitor = monitor
+        self.launch = launch
+        self._lock = threading.Lock()
+        self._failure: tuple[int, Site, int] | None = None
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> Callbacks:
+        _running[self.launch] = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del _running[self.launch]
+
+    def coordinates(self, program: int) -> Program:
+        """The program's ids along the grid's dimensions."""
+        x, y, _ = self._grid
+        return program % x, program // x % y, program // (x * y)
+
+    def abort(self) -> None:
+        """Lets no more programs start, and running ones end at their next check."""
+        ctypes.c_int32.from_address(self.launch + ABORT).value = 1
+
+    def handle(self, program: int, kind: int, site: int, payload: int) -> int:
+        """Answers one callback; non-zero makes the program return at once."""
+        try:
+            if kind == CallbackKind.PRINT:
+                self._print(program, self._emitted.sites[site], payload)
+                return 0
+            if kind in (CallbackKind.ASSERT, CallbackKind.BAD_ADDRESS):
+                self._fail(program, self._emitted.sites[site], payload)
+                return 1
+            if self._monitor is not None and kind == CallbackKind.EVENT:
+                self._monitor.witness(program, site, payload)
+            elif self._monitor is not None and kind == CallbackKind.DRAIN:
+                self._monitor.drain()
+            elif self._monitor is not None and kind == CallbackKind.WATCH:
+                self._monitor.watched(program, site, payload)
+            return 0
+        except BaseException as error:  # noqa: BLE001 - raised again when the launch has ended
+            with self._lock:
+                self._error = self._error or error
+            self.abort()
+            return 1
+
+    def _print(self, program: int, site: Site, payload: int) -> None:
+        text = "".join(
+            f"{line}\n" for line in printing.lines(site, self.coordinates(program), payload)
+        )
+        with self._lock:
+            sys.stdout.write(text)
+            # A kernel may be about to crash the process; what it said must be out by then.
+            sys.stdout.flush()
+
+    def _fail(self, program: int, site: Site, payload: int) -> None:
+        lane = ctypes.c_int64.from_address(payload).value if payload else 0
+        with self._lock:
+            if self._failure is None or program < self._failure[0]:
+                self._failure = program, site, lane
+        self.abort()
+
+    def raise_first(self) -> None:
+        """Raises what a callback raised, or the failed assert of the lowest program."""
+        if self._error is not None:
+            raise self._error
+        if self._failure is None:
+            return
+        program, site, lane = self._failure
+        place = f"program {self.coordinates(program)}"
+        if site.kind == CallbackKind.BAD_ADDRESS:
+            raise KernelError(
+                f"{site.text} through address {lane:#x} in kernel `{self._emitted.name}`, {place}: "
+                "it belongs to no tensor whose data_ptr() was taken during this run",
+                site.location,
+                program=self.coordinates(program),
+            )
+        shape = site.operands[0][1] if site.operands else None
+        if shape is None:
+            place += f", lane {lane}"
+        elif shape:
+            place += f", lane {_unravel(lane, shape)} of {list(shape)}"
+        text = f" `{site.text}`" if site.text else ""
+        raise KernelError(
+            f"device_assert{text} failed in kernel `{self._emitted.name}`, {place}",
+            site.location,
+            program=self.coordinates(program),
+        )
+
+
+def _unravel(lane: int, shape: tuple[int, ...]) -> list[int]:
+    index: list[int] = []
+    for extent in reversed(shape):
+        lane, i = divmod(lane, extent)
+        index.insert(0, i)
+    return index
+
+
+_running: dict[int, Callbacks] = {}
+
+
+def _on_callback(launch: int, program: int, kind: int, site: int, payload: int | None) -> int:
+    callbacks = _running.get(launch)
+    return 1 if callbacks is None else callbacks.handle(program, kind, site, payload or 0)
+
+
+_TYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int32,
+    ctypes.c_int32,
+    ctypes.c_void_p,
+)
+_function = _TYPE(_on_callback)
+
+#: Address of the callback, for `Launch`.
+CALLBACK = ctypes.cast(_function, ctypes.c_void_p).value or 0

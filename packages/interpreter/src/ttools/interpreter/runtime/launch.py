@@ -1,0 +1,354 @@
+"""Runs a compiled kernel over its grid.
+
+Owns the `Launch` structure that native code reads, the grid's checks, and the choice between
+this thread and the pool. It must not know how code was made nor what the parameters mean; what
+happens in kernels whose programs wait for each other is `parking`'s.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.core.errors import UsageError
+from ttools.core.location import SourceLocation
+from ttools.interpreter.abi.module import CallbackKind, EmittedModule
+from ttools.interpreter.native.jit import NativeCode
+from ttools.interpreter.native.line_table import LineTable
+from ttools.interpreter.runtime import crash_note, parking
+from ttools.interpreter.runtime.arena import Arena
+from ttools.interpreter.runtime.callbacks import ABORT, CALLBACK, Callbacks
+from ttools.interpreter.runtime.monitor import Monitor, SiteTable
+from ttools.interpreter.runtime.native_runtime import PENDING, native_runtime
+from ttools.interpreter.runtime.pool import default_threads, pool
+from ttools.interpreter.runtime.selection import Grid, Order, arrange
+
+#: A thread that gets less work than this is not worth waking.
+_WORTHWHILE_SECONDS = 20e-6
+#: Work that seemed no longer than this on several threads may have been mere waking: see it alone.
+_DOUBTFUL_SECONDS = 200e-6
+#: Launches that may take longer leave the calling thread free to notice Ctrl-C.
+_PATIENCE_SECONDS = 0.1
+#: How long a waiting launcher sleeps before it lets Python handle signals, in nanoseconds.
+_TICK = 50_000_000
+
+_LAST_PROGRAM = 2**31 - 1
+_U64 = 2**64 - 1
+
+# `Launch` as the ABI has it (see `emit.module`), our own count of unfinished jobs, the parameters.
+_LAUNCH = "=qqQiiiiQQq64x"
+_PARAMETERS = struct.calcsize(_LAUNCH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """How to run the programs of a launch.
+
+    Attributes:
+        threads: how many threads run programs; by default as many as torch uses.
+        order: in which order programs start.
+        seed: of the random order and of `random:N` in `programs`.
+        programs: which programs run, in the language of `selection`; all by default.
+    """
+
+    threads: int | None = None
+    order: Order = "natural"
+    seed: int = 0
+    programs: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads={self.threads}: at least one thread is needed")
+
+
+_DEFAULT = LaunchOptions()
+
+
+class Kernel:
+    """Loaded native code, the emitter's description of it, and what its programs cost so far.
+
+    Args:
+        emitted: the emitter's description.
+        native: the code.
+        lines: see below.
+        defined: where the kernel is defined, for last words.
+
+    Attributes:
+        cost: seconds per program on one thread, a moving average; None before the first launch.
+        ran_alone: whether any launch had one thread, so that the cost is not only that of waking.
+        last_words: address of what a note says of the kernel, see `crash_note`.
+        lines: which line each address of the code belongs to, where it was emitted to tell.
+        endless: whether its programs may run for ever, and look at the abort flag meanwhile.
+    """
+
+    def __init__(
+        self,
+        emitted: EmittedModule,
+        native: NativeCode,
+        lines: LineTable | None = None,
+        defined: SourceLocation | None = None,
+    ) -> None:
+        self.emitted = emitted
+        self.native = native
+        self.lines = lines
+        self.cost: float | None = None
+        self.ran_alone = False
+        self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
+        self.pack_into = self._layout.pack_into
+        self.launch_bytes = self._layout.size
+        self.calls_back = bool(emitted.sites or emitted.probes)
+        self.probes = SiteTable(emitted.probes)
+        # What a kernel prints must come out program by program.
+        self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
+        self.endless = any(site.kind == CallbackKind.ENDLESS for site in emitted.sites)
+        self._last_words = crash_note.phrase(emitted.name, defined)
+        self.last_words = ctypes.addressof(self._last_words)
+
+    def add_cost(self, measured: float) -> None:
+        """Takes the seconds per program of another launch into account."""
+        self.cost = measured if self.cost is None else 0.5 * (self.cost + measured)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """What a launch did.
+
+    Attributes:
+        programs: how many ran.
+        seconds: from the first start to the last end.
+        threads: how many threads they could use.
+        warnings: what the user should know of a launch that completed.
+    """
+
+    programs: int
+    seconds: float
+    threads: int = 1
+    warnings: tuple[parking.LaunchWarning, ...] = ()
+
+
+class _Scratch:
+    """Memory of one launch at a time: the `Launch` structure with its parameters, an arena."""
+
+    __slots__ = ("_memory", "address", "arena", "buffer")
+
+    def __init__(self) -> None:
+        self.arena = Arena()
+        self._allocate(1024)
+
+    def _allocate(self, size: int) -> None:
+        self._memory = Arena()
+        self.address = self._memory.reserve(size)
+        self.buffer = (ctypes.c_char * self._memory.size).from_address(self.address)
+
+    def reserve(self, launch_bytes: int) -> None:
+        if launch_bytes > self._memory.size:
+            self._allocate(launch_bytes)
+
+
+class _Scratches(threading.local):
+    """Each thread's scratch memory, deeper launches (from callbacks) using the later ones."""
+
+    def __init__(self) -> None:
+        self.all = [_Scratch()]
+        self.depth = 0
+
+
+_scratches = _Scratches()
+
+
+def run(
+    kernel: Kernel,
+    params: Sequence[int],
+    grid: Sequence[int],
+    options: LaunchOptions = _DEFAULT,
+    monitor: Monitor | None = None,
+) -> LaunchReport:
+    """Runs the programs of `grid` and returns when all have ended.
+
+    Args:
+        kernel: what to run.
+        params: raw 64-bit values of the parameters, in order.
+        grid: one to three extents.
+        options: which programs run, in which order, on how many threads.
+        monitor: receives what an instrumented kernel observes; its address is the last parameter.
+
+    Raises:
+        UsageError: the grid, the selection or an option makes no sense.
+        KernelError: a `device_assert` failed, or the programs wait for each other forever.
+    """
+    x, y, z = extents = _extents(grid)
+    count = x * y * z
+    order = None
+    if options.programs is not None or options.order != "natural":
+        order = arrange(extents, options.order, options.seed, options.programs) if count else None
+        count = count if order is None else len(order)
+    if count == 0:
+        return LaunchReport(0, 0.0)
+
+    local = _scratches
+    if local.depth == len(local.all):
+        local.all.append(_Scratch())
+    scratch = local.all[local.depth]
+    local.depth += 1
+    try:
+        scratch.reserve(kernel.launch_bytes)
+        _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
+        if not kernel.calls_back:
+            return _execute(kernel, scratch, count, options, None)
+        with Callbacks(kernel.emitted, extents, scratch.address, monitor) as callbacks:
+            report = _execute(kernel, scratch, count, options, callbacks)
+        callbacks.raise_first()
+        return report
+    finally:
+        local.depth -= 1
+
+
+def _extents(grid: Sequence[int]) -> Grid:
+    extents = (*map(int, grid), 1, 1, 1)[:3] if 1 <= len(grid) <= 3 else None
+    if extents is None:
+        raise UsageError(f"grid {tuple(grid)}: a grid has one to three extents")
+    x, y, z = extents
+    if x < 0 or y < 0 or z < 0:
+        raise UsageError(f"grid {tuple(grid)}: an extent cannot be negative")
+    if x > _LAST_PROGRAM or y > _LAST_PROGRAM or z > _LAST_PROGRAM:
+        raise UsageError(f"grid {tuple(grid)}: an extent can be at most 2**31 - 1")
+    if x * y * z >= 2**63:
+        raise UsageError(f"grid {tuple(grid)}: more programs than a 64-bit number can count")
+    return x, y, z
+
+
+def _fill(
+    kernel: Kernel,
+    scratch: _Scratch,
+    params: Sequence[int],
+    extents: Grid,
+    count: int,
+    order: int,
+) -> None:
+    """Writes the `Launch` structure and the parameters behind it."""
+    address = scratch.address
+    fields = (0, count, order, *extents, 0, address + _PARAMETERS, CALLBACK, 1)
+    try:
+        kernel.pack_into(scratch.buffer, 0, *fields, *params)
+    except struct.error:
+        expected = len(kernel.emitted.parameters)
+        if len(params) != expected:
+            raise UsageError(
+                f"kernel `{kernel.emitted.name}` has {expected} parameters, not {len(params)}"
+            ) from None
+        kernel.pack_into(scratch.buffer, 0, *fields, *(value & _U64 for value in params))
+
+
+def _execute(
+    kernel: Kernel,
+    scratch: _Scratch,
+    count: int,
+    options: LaunchOptions,
+    callbacks: Callbacks | None,
+) -> LaunchReport:
+    emitted = kernel.emitted
+    crash_note.remember(kernel.last_words)
+    cost = kernel.cost
+    threads = 1 if count == 1 else options.threads or default_threads()
+    if callbacks is not None and emitted.spins:
+        if cost is not None and threads > 1:
+            _set_batch(scratch, _batch(count, threads, cost))
+        start = time.perf_counter()
+        warnings = parking.run_waiting(
+            kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
+        )
+        seconds = time.perf_counter() - start
+        kernel.add_cost(seconds * threads / count)
+        return LaunchReport(count, seconds, threads, warnings)
+
+    threads = _worthwhile_threads(kernel, count, threads)
+    _set_batch(scratch, _batch(count, threads, cost))
+    brief = cost is not None and cost * count < _PATIENCE_SECONDS * threads
+    patient = brief and not kernel.endless
+    alone = count == 1 and not kernel.endless
+    if threads == 1 and (alone or patient or not _in_main_thread()):
+        arena = scratch.arena.reserve(emitted.arena_bytes)
+        start = time.perf_counter()
+        kernel.native.function(scratch.address, arena)
+        seconds = time.perf_counter() - start
+    else:
+        seconds, threads = _share(kernel, scratch, threads, patient)
+    if threads == 1 and not kernel.ran_alone:
+        kernel.ran_alone, kernel.cost = True, None
+    kernel.add_cost(seconds * threads / count)
+    return LaunchReport(count, seconds, threads)
+
+
+def _set_batch(scratch: _Scratch, batch: int) -> None:
+    ctypes.c_int64.from_address(scratch.address + 56).value = batch
+
+
+def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
+    if threads == 1 or kernel.prints:
+        return 1
+    if kernel.cost is None:
+        return min(threads, count)
+    if not kernel.ran_alone and kernel.cost * count < _DOUBTFUL_SECONDS:
+        return 1
+    return min(threads, count, 1 + int(kernel.cost * count / _WORTHWHILE_SECONDS))
+
+
+def _batch(count: int, threads: int, cost: float | None) -> int:
+    """How many programs a thread takes at once: enough to hide the hand-out, few to balance."""
+    if threads == 1:
+        return min(count, 1024)
+    batch = min(count // (threads * 16), 64)
+    if cost:
+        batch = min(batch, int(10e-6 / cost))
+    return max(1, batch)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tuple[float, int]:
+    """Runs a launch on workers, and on this thread if it need not watch for Ctrl-C.
+
+    Returns:
+        The seconds it took and the number of threads that ran programs.
+    """
+    takes_part = patient or not _in_main_thread()
+    arena_bytes = kernel.emitted.arena_bytes
+    runtime = native_runtime()
+    workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
+    # Without a worker, as in a launch from a worker's callback, this thread does it all.
+    takes_part = takes_part or not workers
+    arena = scratch.arena.reserve(arena_bytes) if takes_part else None
+    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
+    pending = scratch.address + PENDING
+    start = time.perf_counter()
+    try:
+        left = runtime.share(
+            boxes, len(workers), kernel.native.address, scratch.address, 0, arena, pending, _TICK
+        )
+        while left:
+            left = runtime.await_jobs(pending, _TICK)
+    except BaseException:
+        ctypes.c_int32.from_address(scratch.address + ABORT).value = 1
+        _await_all(runtime, pending)
+        raise
+    finally:
+        pool().give_back(workers, keep=max(threads, len(workers)))
+    return time.perf_counter() - start, len(workers) + takes_part
+
+
+def _await_all(runtime: Any, pending: int) -> None:
+    """Waits for running programs, whatever the user types: they still use our memory."""
+    while True:
+        try:
+            while runtime.await_jobs(pending, _TICK):
+                pass
+            return
+        except KeyboardInterrupt:
+            continue

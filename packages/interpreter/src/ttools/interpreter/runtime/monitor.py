@@ -1,0 +1,400 @@
+"""What native code observes during one launch: the bounds it is given, what it counts and logs.
+
+Owns the memory behind a monitor (`emit.probe_layout`) and the decoding of payloads and logs. It
+must not know what a defect is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import struct
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ttools.interpreter.abi.module import EmittedModule, ProbeSite, Shown
+from ttools.interpreter.abi.probe_layout import (
+    CLASSES,
+    COUNTER_BYTES,
+    FUNCTIONS,
+    LARGEST_ELEMENT,
+    MONITOR,
+    MONITOR_BYTES,
+    PAYLOAD_ADDRESSES,
+    RECORD_BYTES,
+    REGION_BYTES,
+    SHARED_LOG_RECORDS,
+    SITE_BYTES,
+)
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.runtime.access_log import (
+    Footprints,
+    access_dtype,
+    no_footprints,
+    no_syncs,
+    split_log,
+)
+from ttools.interpreter.runtime.native_probe import probe_code
+from ttools.interpreter.runtime.packed_log import PackedLog
+from ttools.interpreter.runtime.printing import element_value
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ttools.interpreter.abi.watch_interface import Watch
+
+_NO_PROGRAM = 2**63 - 1
+#: Results of calls move between a few places: so many sets of regions stay laid out.
+_MOST_SPARE = 4
+_TURNS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The lanes of one chunk that failed a test, in the lowest program that had any.
+
+    Attributes:
+        site: what they were doing.
+        test: which of `probe_layout.CLASSES` they failed.
+        program: linear id.
+        lane: row-major index in the tile of the first of them.
+        address: of that lane; 0 for a check.
+        turns: of the enclosing loops.
+        values: of the variables shown, in that lane.
+    """
+
+    site: ProbeSite
+    test: str
+    program: int
+    lane: int
+    address: int
+    turns: tuple[int, ...]
+    values: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a test failed at a site: lanes, programs, and the first witness."""
+
+    lanes: int
+    programs: int
+    witness: Witness
+
+
+class SiteTable:
+    """What all monitors of a kernel share: its probes as the runtime reads them.
+
+    Attributes:
+        searches: some probe cannot tell which parameter its addresses derive from.
+    """
+
+    def __init__(self, probes: Sequence[ProbeSite]) -> None:
+        self.count = len(probes)
+        self.searches = any(site.parameter < 0 and site.kind != "check" for site in probes)
+        positions = [site.positions() for site in probes]
+        lanes = struct.pack(f"<{sum(map(len, positions))}i", *(n for row in positions for n in row))
+        self._memory = ctypes.create_string_buffer(self.count * SITE_BYTES + len(lanes) + 8)
+        self.address = ctypes.addressof(self._memory)
+        place = self.count * SITE_BYTES
+        ctypes.memmove(self.address + place, lanes, len(lanes))
+        for n, (site, row) in enumerate(zip(probes, positions, strict=True)):
+            numbers = (site.size, site.width, site.parameter, site.leader, self.address + place)
+            period = max(1, site.size) * prod(site.shape) - 1
+            struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers, period)
+            place += 4 * len(row)
+        self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
+        self._spare: list[_Block] = []
+        # A monitor may be collected, and give its memory back, while another takes some.
+        self._lock = threading.RLock()
+
+    def take(self, size: int, regions: Sequence[Region]) -> _Block:
+        """Memory for a monitor, to be given back; it may describe the regions already."""
+        with self._lock:
+            spare = self._spare
+            for n in range(len(spare) - 1, -1, -1):
+                block = spare[n]
+                known = block.regions
+                if (known is regions or known == regions) and len(block.bytes) >= size:
+                    return spare.pop(n)
+            oldest = spare.pop(0) if len(spare) == _MOST_SPARE else None
+        return oldest if oldest is not None and len(oldest.bytes) >= size else _Block(size)
+
+    def give_back(self, block: _Block) -> None:
+        """Keeps the memory of a monitor that is gone for a next one."""
+        with self._lock:
+            if len(self._spare) < _MOST_SPARE:
+                self._spare.append(block)
+
+
+class _Block:
+    """Memory that Python and native code see; `regions` are those that it describes."""
+
+    __slots__ = ("_anchor", "address", "bytes", "regions")
+
+    def __init__(self, size: int) -> None:
+        self.regions: Sequence[Region] | None = None
+        self.bytes = bytearray(size)
+        self._anchor = (ctypes.c_char * size).from_buffer(self.bytes)
+        self.address = ctypes.addressof(self._anchor)
+
+
+class Monitor:
+    """The observations of one launch of an instrumented kernel.
+
+    Args:
+        emitted: the kernel.
+        table: its probes.
+        regions: one per parameter.
+        allocations: first address and end of all memory that pointers of unknown origin may lead
+            to.
+        logs: whether the kernel logs accesses.
+        watch: takes the values of watched variables.
+
+    Attributes:
+        address: what the kernel gets as its last parameter.
+        table: the kernel's probes.
+    """
+
+    def __init__(
+        self,
+        emitted: EmittedModule,
+        table: SiteTable,
+        regions: Sequence[Region],
+        allocations: Sequence[tuple[int, int]] = (),
+        *,
+        logs: bool = True,
+        watch: Watch | None = None,
+    ) -> None:
+        self._emitted = emitted
+        self._watch = watch
+        self._witnesses: dict[tuple[int, int], Witness] = {}
+        self._packed = PackedLog() if logs else _NO_LOG
+        self._footprints: tuple[Footprints, NDArray[Any]] | None = None
+        self._runs: NDArray[Any] | None = None
+        self._log: NDArray[np.uint8] | None = None
+        self._log_at = 0
+        if logs:
+            self._log, self._log_at = _take_log()
+        self.table = table
+        self._keep: list[Any] = []
+        size = MONITOR_BYTES + len(table.counters) + 8 + len(regions) * REGION_BYTES
+        self._block = table.take(size + 16 * len(allocations), regions)
+        self.address = self._block.address
+        # The arguments of most launches are those of an earlier one.
+        known = self._block.regions
+        if allocations or (known is not regions and known != regions):
+            self._lay_out(regions, allocations)
+        block = self._block.bytes
+        _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)
+        _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at)
+        block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
+        if watch is not None:
+            struct.pack_into("<Q", block, MONITOR["WATCHED"], watch.table_address)
+
+    def _lay_out(self, regions: Sequence[Region], allocations: Sequence[tuple[int, int]]) -> None:
+        """Writes what stays the same in launches with these bounds."""
+        table, block, address = self.table, self._block.bytes, self.address
+        regions_at = MONITOR_BYTES + len(table.counters) + 8
+        rows_at = regions_at + len(regions) * REGION_BYTES
+        struct.pack_into(f"<{len(FUNCTIONS)}Q", block, 0, *_functions())
+        bounds = (len(allocations), address + rows_at, address + MONITOR_BYTES)
+        words = (table.address, table.count, address + regions_at, *bounds)
+        struct.pack_into("<6Q", block, MONITOR["SITES"], *words)
+        flat = [word for region in regions for word in self._words(region)]
+        struct.pack_into(f"<{len(flat)}Q", block, regions_at, *flat)
+        flat = [end for row in allocations for end in row]
+        struct.pack_into(f"<{len(flat)}Q", block, rows_at, *flat)
+        # What describes gaps belongs to this monitor.
+        self._block.regions = None if self._keep or allocations else regions
+
+    def __del__(self) -> None:
+        # Nobody else has the memory, and allocating it costs as much as a small launch.
+        self.table.give_back(self._block)
+        if self._log is not None:
+            _spare_logs.append((self._log, self._log_at))
+
+    def _words(self, region: Region) -> tuple[int, ...]:
+        """The region as the runtime reads it."""
+        storage, view, _, _, _, exact = region
+        low, high = view if exact else storage
+        dims = 0
+        if exact and region.has_gaps:
+            high = low  # every access takes the closer look
+            dims = self._dimensions(region)
+        # Native code sees misaligned addresses by their distance from here.
+        low += -low % LARGEST_ELEMENT
+        return (*storage, low, high - low if low < high else 0, *view, dims, exact)
+
+    def _dimensions(self, region: Region) -> int:
+        if region.members is not None:
+            words = [2**64 - 1, region.item, region.members.ctypes.data]
+        else:
+            dims = region.dims or ()
+            flat = (n for stride, extent in dims for n in (stride, extent - 1))
+            words = [len(dims), region.item, *flat]
+        memory = (ctypes.c_uint64 * len(words))(*words)
+        self._keep += [region.members, memory]
+        return ctypes.addressof(memory)
+
+    def _counter(self, site: int, test: int) -> tuple[int, int, int]:
+        """Lanes, lowest program, programs."""
+        place = MONITOR_BYTES + site * COUNTER_BYTES + 24 * test
+        lanes, lowest, programs = struct.unpack_from("<qqq", self._block.bytes, place)
+        return lanes, lowest, programs
+
+    # ---- called while the launch runs
+    def witness(self, program: int, site: int, payload: int) -> None:
+        """Takes note of a payload: no lower program has failed this test here so far."""
+        probe = self._emitted.probes[site]
+        data = ctypes.string_at(payload, probe.payload)
+        with _witness_lock:
+            for n in range(len(CLASSES)):
+                (bits,) = struct.unpack_from("<Q", data, 8 * n)
+                known = self._witnesses.get((probe.leader, n))
+                if bits and (known is None or program < known.program):
+                    self._witnesses[probe.leader, n] = _decode(probe, n, program, bits, data)
+
+    def watched(self, program: int, site: int, payload: int) -> None:
+        """Hands on the value of a watched variable."""
+        if self._watch is not None:
+            self._watch.take(program, self._emitted.sites[site], payload)
+
+    def drain(self) -> None:
+        """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
+        (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
+        assert 0 <= used <= SHARED_LOG_RECORDS
+        if used and self._log is not None:
+            log = self._log[: used * RECORD_BYTES]
+            if self._watch is not None and self._watch.takes_log is not None:
+                self._watch.takes_log(log)
+            else:
+                self._packed.add(log.view(access_dtype()))
+                self._footprints = self._runs = None
+            struct.pack_into("<q", self._block.bytes, MONITOR["LOG_USED"], 0)
+
+    # ---- read after it
+    @property
+    def fails(self) -> bool:
+        """Whether any lane has failed a test."""
+        return bool(self._witnesses)
+
+    def lanes(self, site: int) -> int:
+        """How many lanes have failed the first test at a site, or were counted there."""
+        return self._counter(site, 0)[0]
+
+    def counts(self) -> list[Count]:
+        """What failed, one entry per operation and test, in the order of the operations.
+
+        An operation that is evaluated at several places runs on the same lanes at each: they
+        count once.
+        """
+        if not self._witnesses:
+            return []
+        best: dict[tuple[int, int], Count] = {}
+        for (leader, n), witness in self._witnesses.items():
+            lanes, _, programs = self._counter(leader, n)
+            key = (self._emitted.probes[leader].operation, n)
+            known = best.get(key)
+            if known is None or (lanes, -witness.program) > (known.lanes, -known.witness.program):
+                best[key] = Count(lanes, programs, witness)
+        return [best[key] for key in sorted(best)]
+
+    def records(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The logged accesses, and the synchronising ones in the order of their effects."""
+        footprints, syncs = self.footprints()
+        if self._runs is None:
+            self._runs = footprints.runs()
+        return self._runs, syncs
+
+    def footprints(self) -> tuple[Footprints, NDArray[Any]]:
+        """The same, as many runs of adjacent bytes in one record as the log holds in one."""
+        self.drain()
+        if self._footprints is None:
+            self._footprints = self._split()
+        return self._footprints
+
+    def untouched_log(self) -> NDArray[Any] | None:
+        """The records where native code has written them; None if some had to be moved.
+
+        They are there until another method reads them or the monitor is gone.
+        """
+        if self._log is None or self._watch is not None or len(self._packed):
+            return None
+        (used,) = struct.unpack_from("<q", self._block.bytes, MONITOR["LOG_USED"])
+        records: NDArray[Any] = self._log[: used * RECORD_BYTES].view(access_dtype())
+        return records
+
+    def log(self) -> PackedLog:
+        """The records as they were logged."""
+        self.drain()
+        return self._packed
+
+    def _split(self) -> tuple[Footprints, NDArray[Any]]:
+        if not self._packed:
+            return no_footprints(), no_syncs()
+        return split_log(self._packed.records())
+
+    @property
+    def sites(self) -> tuple[ProbeSite, ...]:
+        """The kernel's probes; records name them by number."""
+        return self._emitted.probes
+
+
+#: Threads of a launch tell what failed one after another.
+_witness_lock = threading.Lock()
+#: The log of launches that keep none.
+_NO_LOG = PackedLog()
+#: Logs of launches that are gone: pages that were touched once need not be touched again.
+_spare_logs: deque[tuple[NDArray[np.uint8], int]] = deque(maxlen=4)
+
+
+def _take_log() -> tuple[NDArray[np.uint8], int]:
+    """Room for a launch's log, and its address; untouched pages cost nothing."""
+    import numpy as np
+
+    try:
+        return _spare_logs.pop()
+    except IndexError:
+        log = np.empty(SHARED_LOG_RECORDS * RECORD_BYTES, np.uint8)
+        return log, int(log.ctypes.data)
+
+
+@lru_cache(maxsize=1)
+def _functions() -> list[int]:
+    symbols = probe_code().symbols
+    return [symbols[name] for name in FUNCTIONS]
+
+
+def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) -> Witness:
+    first = (bits & -bits).bit_length() - 1
+    base = PAYLOAD_ADDRESSES if site.kind == "check" else PAYLOAD_ADDRESSES + 8 * site.width
+    words = struct.unpack_from(f"<{len(site.shape) + site.loops}q", data, base)
+    lane = 0
+    for extent, lanes, start in zip(site.shape, site.lanes, words, strict=False):
+        lane = lane * extent + start + lanes[first]
+    address = 0
+    if site.kind != "check":
+        (address,) = struct.unpack_from("<Q", data, PAYLOAD_ADDRESSES + 8 * first)
+    held = ctypes.create_string_buffer(data, len(data))
+    values = tuple(
+        (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, first)))
+        for shown in site.shown
+    )
+    turns = words[len(site.shape) :]
+    return Witness(site, CLASSES[test], program, lane, address, tuple(turns), values)
+
+
+def _value(shown: Shown, address: int) -> int | float | bool:
+    return element_value(address, shown.element, signed=not shown.unsigned)
+
+
+def _offset(shown: Shown, lane: int) -> int:
+    bits = re.fullmatch(r"[if](\d+).*", shown.element)
+    size = 2 if shown.element == "bf16" else max(1, int(bits[1]) // 8) if bits else 8
+    return shown.offset + size * min(lane, shown.width - 1)

@@ -1,0 +1,199 @@
+"""The few functions of the runtime that must not hold Python's lock: `native_runtime.ll`.
+
+A worker's waiting loop, the hand-out of a launch to workers, the program-by-program driver of
+kernels that wait on memory, what a waiting program does meanwhile, and last words. They are
+compiled by the same JIT as the kernels, so no C compiler is needed, and bound here as ctypes
+functions. Policy (who runs what, when to give up) is not here but in `pool` and `parking`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ttools.interpreter.native import jit
+from ttools.interpreter.native.native_module import module_text, native_module
+
+
+class Mailbox(ctypes.Structure):
+    """How a job reaches one worker; `state` is a futex word on a cache line of its own."""
+
+    _fields_ = [
+        ("state", ctypes.c_int32),  # 0 idle, 1 has a job, 3 runs it, 2 must exit
+        ("sleeping", ctypes.c_int32),
+        ("entry", ctypes.c_void_p),
+        ("launch", ctypes.c_void_p),
+        ("arena", ctypes.c_void_p),
+        ("pending", ctypes.c_void_p),
+        ("_pad", ctypes.c_int64 * 3),
+    ]
+
+
+class Runner(ctypes.Structure):
+    """One thread's part of a launch whose programs wait for each other.
+
+    Begins with a `Launch` of a single program, which is what the kernel sees; the rest says which
+    program that is and how long it has been waiting where. Written by native code only.
+    """
+
+    _fields_ = [
+        ("launch", ctypes.c_int64 * 8),
+        ("shared", ctypes.c_void_p),  # the launch that programs are taken from
+        ("entry", ctypes.c_void_p),
+        ("program", ctypes.c_int64),  # its linear id, -1 between programs
+        ("position", ctypes.c_int64),  # its place in the order of starting
+        ("calls", ctypes.c_int64),  # calls of the current wait; 0: not known to wait
+        ("instance", ctypes.c_int64),  # waits begun so far, by all programs
+        ("finished", ctypes.c_int64),  # programs
+        ("site", ctypes.c_int64),
+        ("iterations", ctypes.c_int64),
+        ("callback", ctypes.c_void_p),  # for prints and asserts
+        ("cpu", ctypes.c_int64),  # nanoseconds the thread had run when the last call returned
+        ("next", ctypes.c_int64),  # the programs it took and has not started: next to end
+        ("end", ctypes.c_int64),
+        ("returned_next", ctypes.c_int64),  # those it gave back, for anyone to take
+        ("returned_end", ctypes.c_int64),
+        ("returned_link", ctypes.c_void_p),  # who gave back before it
+    ]
+
+
+class Note(ctypes.Structure):
+    """What a handler of signals writes of the process it ends; texts end with 0 and may be null."""
+
+    _fields_ = [
+        ("head", ctypes.c_void_p),
+        ("kernel", ctypes.c_void_p),
+        ("advice", ctypes.c_void_p),
+        ("compiled", ctypes.c_void_p),  # the whole note of a thread that is inside of LLVM
+        ("compiling_thread", ctypes.c_uint64),
+        ("before", ctypes.c_void_p),  # the handlers before ours: a `SignalAction` for each signal
+    ]
+
+
+class SignalAction(ctypes.Structure):
+    """`struct sigaction` of the C library."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_uint64 * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+#: Bytes of the stack that handlers of signals run on: AVX-512 and AMX state, and a few frames.
+ALTERNATE_STACK_BYTES = 64 * 1024
+
+#: Offsets of our own fields in `Launch`: unfinished jobs (i32), nanoseconds a wait may sleep (i64).
+PENDING, LONGEST_SLEEP = 64, 72
+#: Programs given back and not taken again (i64), the runner that gave back last (pointer), whether
+#: any program has waited (i64).
+RETURNED, FIRST_RETURN, CONTENDED = 80, 88, 96
+
+# Offsets of `Launch` (the ABI) and of the structures above, for the text below.
+_OFFSETS = {
+    "COUNT": 8,
+    "ORDER": 16,
+    "ABORT": 36,
+    "BATCH": 56,
+    "LONGEST_SLEEP": LONGEST_SLEEP,
+    "RETURNED": RETURNED,
+    "FIRST_RETURN": FIRST_RETURN,
+    "CONTENDED": CONTENDED,
+    "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
+    "NOTE_BYTES": ctypes.sizeof(Note),
+    "SIGACTION_BYTES": ctypes.sizeof(SignalAction),
+    **{f"NOTE_{name.upper()}": getattr(Note, name).offset for name, *_ in Note._fields_},
+    **{f"BOX_{name.upper()}": getattr(Mailbox, name).offset for name, *_ in Mailbox._fields_},
+    **{f"RUN_{name.upper()}": getattr(Runner, name).offset for name, *_ in Runner._fields_},
+}
+
+_SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
+_PAUSE = {
+    "x86_64": ("@llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("@llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
+_NO_PAUSE = ("@no_pause()", "define internal void @no_pause() { ret void }")
+
+
+#: How long a thread is busy waiting before it sleeps: longer than Python takes from one launch to
+#: the next, which would otherwise wait each time until a worker is awake.
+_BUSY_NANOSECONDS = 300_000
+
+
+@dataclass(frozen=True)
+class NativeRuntime:
+    """The compiled functions: addresses for native code, ctypes functions for Python.
+
+    Attributes:
+        worker: address of a thread's start routine, taking a `Mailbox`.
+        run_each: address of the driver of kernels that wait, in the place of `ttools_run`.
+        callback: address of the callback of such launches.
+        post: `(boxes, n, state)`.
+        share: `(boxes, n, entry, launch, stride, arena, pending, tick) -> jobs left`.
+        await_jobs: `(pending, tick) -> jobs left`.
+        crashed: address of the handler of signals that kill.
+        exited: address of what writes the note where LLVM ends the process.
+        note: what they write.
+    """
+
+    worker: int
+    run_each: int
+    callback: int
+    post: Any
+    share: Any
+    await_jobs: Any
+    crashed: int
+    exited: int
+    note: Note
+    code: jit.NativeCode
+
+
+def runtime_ir(machine: str | None = None) -> str:
+    """The text of the module for this machine."""
+    machine = machine or platform.machine()
+    pause, declaration = _PAUSE.get(machine, _NO_PAUSE)
+    words: dict[str, object] = {
+        **_OFFSETS,
+        "PAUSE": pause,
+        "BUSY_NANOSECONDS": _BUSY_NANOSECONDS,
+        "SYS_FUTEX": _SYS_FUTEX.get(machine, 98),
+        "CLOCK_MONOTONIC": time.CLOCK_MONOTONIC,
+        "CLOCK_THREAD": time.CLOCK_THREAD_CPUTIME_ID,
+        "FUTEX_WAIT": _FUTEX_WAIT_PRIVATE,
+        "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
+    }
+    return f"{module_text(Path(__file__).with_name('native_runtime.ll'), words)}\n{declaration}\n"
+
+
+@lru_cache(maxsize=1)
+def native_runtime() -> NativeRuntime:
+    """The runtime's functions, compiled or read from the object cache at first use."""
+    called = ("worker", "run_each", "callback", "crashed", "exited")
+    exports = (*called, "post", "share", "await", "crash_note")
+    code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
+    i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
+    signatures: dict[str, Any] = {
+        "post": ctypes.CFUNCTYPE(None, pointer, i64, i32),
+        "share": ctypes.CFUNCTYPE(i32, pointer, i64, pointer, pointer, i64, pointer, pointer, i64),
+        "await": ctypes.CFUNCTYPE(i32, pointer, i64),
+    }
+    functions = {name: kind(code.symbols[name]) for name, kind in signatures.items()}
+    return NativeRuntime(
+        worker=code.symbols["worker"],
+        run_each=code.symbols["run_each"],
+        callback=code.symbols["callback"],
+        post=functions["post"],
+        share=functions["share"],
+        await_jobs=functions["await"],
+        crashed=code.symbols["crashed"],
+        exited=code.symbols["exited"],
+        note=Note.from_address(ctypes.CFUNCTYPE(pointer)(code.symbols["crash_note"])()),
+        code=code,
+    )

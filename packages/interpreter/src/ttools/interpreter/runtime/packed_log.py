@@ -1,0 +1,99 @@
+"""A launch's log in little memory: a column of a block of records that is one number is kept so.
+
+A kernel that scatters logs a record of 48 bytes for each element, of which only the address and the
+lane differ from the next. Must not know what the columns mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ttools.interpreter.runtime.access_log import access_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: A block's length and its columns by name; one that is the same in all records is a number.
+_Block: TypeAlias = "tuple[int, dict[str, Any]]"
+
+
+class PackedLog:
+    """Records of `access_dtype` in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block] = []
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def add(self, records: NDArray[Any]) -> None:
+        """Takes a copy of some records."""
+        if len(records):
+            self._blocks.append((len(records), _packed(records)))
+            self._length += len(records)
+
+    def bounds(self, name: str) -> tuple[int, int]:
+        """The lowest and the highest number in a column; `bytes` is one, too.
+
+        Raises:
+            ValueError: there are no records.
+        """
+        ends = [
+            (column, column) if isinstance(column, int) else (int(column.min()), int(column.max()))
+            for column in (block[name] for _, block in self._blocks)
+        ]
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def pieces(self, name: str) -> Iterator[NDArray[Any]]:
+        """A column part by part; `bytes` is one, too. A number in all of a part takes no memory."""
+        import numpy as np
+
+        return (np.broadcast_to(np.asarray(block[name]), length) for length, block in self._blocks)
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """A column of all records."""
+        import numpy as np
+
+        column, place = np.empty(self._length, np.int64), 0
+        for length, block in self._blocks:
+            column[place : place + length] = block[name]
+            place += length
+        return column
+
+    def records(self) -> NDArray[Any]:
+        """All records as they were added."""
+        import numpy as np
+
+        records, place = np.empty(self._length, access_dtype()), 0
+        for length, block in self._blocks:
+            part = records[place : place + length]
+            for name in access_dtype().names:
+                part[name] = block[name] if name != "end" else _ends(block)
+            place += length
+        return records
+
+
+def _packed(records: NDArray[Any]) -> dict[str, Any]:
+    """The columns of a block, with `bytes` in the place of `end`."""
+    columns = {name: records[name] for name in access_dtype().names}
+    columns["bytes"] = columns.pop("end") - columns["start"]
+    return {name: _number_or_copy(column) for name, column in columns.items()}
+
+
+def _ends(block: dict[str, Any]) -> Any:
+    import numpy as np
+
+    return np.asarray(block["start"]) + block["bytes"]  # in 64 bits also where both are short
+
+
+def _number_or_copy(column: NDArray[Any]) -> Any:
+    import numpy as np
+
+    first = int(column[0])
+    if (column == first).all():
+        return first
+    low, high = int(column.min()), int(column.max())
+    return column.astype(np.int32 if low >= -(2**31) and high < 2**31 else np.int64)

@@ -1,0 +1,177 @@
+"""The worker threads: native ones, kept between launches, waiting outside Python's lock.
+
+Owns the threads, their arenas and their end (interpreter exit, fork, surplus). A launch leases
+workers, hands them one job through `native_runtime`, and returns them. It must not know what the
+jobs are.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import re
+import signal
+import sys
+import threading
+from typing import Any
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.interpreter.runtime.arena import Arena
+from ttools.interpreter.runtime.native_runtime import Mailbox, native_runtime
+
+#: More digits than any number of threads has.
+_COUNT = re.compile(r"[0-9]{1,9}")
+_EXIT = 2
+_DETACHED = 1
+#: Signals of the thread that brings them on; one that blocks them dies without a handler's note.
+_OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
+#: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
+_STACK_BYTES = 1024 * 1024
+
+
+class Worker:
+    """One thread: its mailbox, which is never freed (the thread may look at it last), its arena."""
+
+    __slots__ = ("_mailbox", "address", "arena")
+
+    def __init__(self) -> None:
+        self.address: int = _aligned_alloc(64, ctypes.sizeof(Mailbox))
+        ctypes.memset(self.address, 0, ctypes.sizeof(Mailbox))
+        self._mailbox = Mailbox.from_address(self.address)
+        self.arena = Arena()
+        _start_thread(native_runtime().worker, self.address)
+
+    def reserve(self, arena_bytes: int) -> None:
+        """Makes the thread's arena large enough; only while it is idle."""
+        self._mailbox.arena = self.arena.reserve(arena_bytes)
+
+    def retire(self) -> None:
+        """Ends the thread, which must be idle."""
+        native_runtime().post(ctypes.byref(ctypes.c_void_p(self.address)), 1, _EXIT)
+
+
+_aligned_alloc = ctypes.CDLL(None).aligned_alloc
+_aligned_alloc.restype = ctypes.c_void_p
+_aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+
+
+def _start_thread(routine: int, argument: int) -> None:
+    """Starts a detached native thread that takes no signals but those of its own faults."""
+    c = ctypes.CDLL(None)
+    attributes = (ctypes.c_char * 128)()
+    handle = ctypes.c_uint64()
+    c.pthread_attr_init(attributes)
+    c.pthread_attr_setdetachstate(attributes, _DETACHED)
+    c.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
+    others = signal.valid_signals() - _OWN_FAULTS
+    # The new thread inherits the mask: signals are for Python's main thread.
+    saved = signal.pthread_sigmask(signal.SIG_BLOCK, others)
+    try:
+        error = c.pthread_create(
+            ctypes.byref(handle), attributes, ctypes.c_void_p(routine), ctypes.c_void_p(argument)
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, saved)
+        c.pthread_attr_destroy(attributes)
+    if error:
+        raise TtoolsError(
+            f"cannot start another thread: {os.strerror(error)}; "
+            "run with fewer threads or raise the limit on processes (ulimit -u)"
+        )
+
+
+class Pool:
+    """Idle workers, ready to be leased by any Python thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._leased = 0
+
+    def lease(self, wanted: int, arena_bytes: int, *, limit: int) -> list[Worker]:
+        """Takes up to `wanted` idle workers, starting new ones while fewer than `limit` exist.
+
+        Concurrent launches share what there is: the list may be shorter, even empty.
+        """
+        with self._lock:
+            workers = self._idle[:wanted]
+            del self._idle[:wanted]
+            while len(workers) < wanted and self._leased + len(self._idle) + len(workers) < limit:
+                try:
+                    workers.append(Worker())
+                except TtoolsError:
+                    if workers or not self._leased:
+                        break
+                    raise
+            self._leased += len(workers)
+        for worker in workers:
+            if worker.arena.size < arena_bytes or not worker.arena.address:
+                worker.reserve(arena_bytes)
+        return workers
+
+    def give_back(self, workers: list[Worker], *, keep: int) -> None:
+        """Returns workers that are idle again; beyond `keep` idle ones they end."""
+        with self._lock:
+            self._leased -= len(workers)
+            # Recently used first: their caches and stacks are warm.
+            self._idle[:0] = workers
+            surplus = self._idle[keep:]
+            del self._idle[keep:]
+        for worker in surplus:
+            worker.retire()
+
+    @property
+    def idle(self) -> int:
+        """Workers that wait for a job."""
+        return len(self._idle)
+
+    def close(self) -> None:
+        """Ends the idle workers."""
+        self.give_back([], keep=0)
+
+
+_pool = Pool()
+
+
+def pool() -> Pool:
+    """The pool of this process."""
+    return _pool
+
+
+def default_threads() -> int:
+    """`TTOOLS_THREADS`, else as many threads as torch uses, else one for each CPU we may use."""
+    chosen = os.environ.get("TTOOLS_THREADS")
+    if chosen:
+        if not _COUNT.fullmatch(chosen) or int(chosen) < 1:
+            raise UsageError(
+                f"TTOOLS_THREADS={chosen[:100]}: not a number of threads, of which one is needed"
+            )
+        return int(chosen)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_num_threads"):
+        return int(torch.get_num_threads())
+    return len(os.sched_getaffinity(0))
+
+
+def _before_fork() -> None:
+    _pool._lock.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _pool._lock.release()
+
+
+def _after_fork_in_child() -> None:
+    # The threads do not exist here; their mailboxes and arenas are kept for the parent's sake
+    # only by the parent. Start anew.
+    global _pool
+    _pool = Pool()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
+)
+atexit.register(lambda: _pool.close())

@@ -1,0 +1,112 @@
+"""`device_print`: formats what a kernel prints exactly as Triton's GPU code does.
+
+One line per element: `pid (0, 0, 0) idx ( 0) prefix: value`. Knows the layout of values in
+memory and printf's conversions; must not know launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import re
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from ttools.interpreter.abi.module import Site
+
+_FLOATS = {"f16": "float16", "f32": "float32", "f64": "float64"}
+_ML_FLOATS = {
+    "bf16": "bfloat16",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+}
+
+
+def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[str]:
+    """The lines that one `device_print` of one program writes, without line ends.
+
+    Args:
+        site: the print.
+        program: coordinates of the program.
+        payload: address of an array of addresses, one per operand, of row-major elements.
+    """
+    pid = "pid ({}, {}, {})".format(*program)
+    if not site.operands:
+        yield pid + site.text
+        return
+    for number, (element, shape, as_hex, signed) in enumerate(site.operands):
+        address = ctypes.c_uint64.from_address(payload + 8 * number).value
+        operand = f"(operand {number}) " if len(site.operands) > 1 else ""
+        values = _texts(address, element, math.prod(shape), as_hex, signed)
+        widths = [math.ceil(math.log10(extent)) if extent > 0 else 0 for extent in shape]
+        for index, value in zip(itertools.product(*map(range, shape)), values, strict=True):
+            place = ", ".join(f"{i:{width or 1}d}" for i, width in zip(index, widths, strict=True))
+            yield f"{pid} idx ({place}){site.text}{operand}{value}"
+
+
+def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -> Iterator[str]:
+    if element.startswith("!tt.ptr"):
+        values = _integers(address, 64, count, signed=False)
+        return (f"0x{value:x}" if value else "(nil)" for value in values)
+    if match := re.fullmatch(r"i(\d+)", element):
+        width = int(match[1])
+        if as_hex:
+            return _hex(_integers(address, width, count, signed=False), width)
+        return map(str, _integers(address, width, count, signed=signed))
+    if as_hex:
+        width = _float_bytes(element) * 8
+        return _hex(_integers(address, width, count, signed=False), width)
+    return map(_printf_f, _floats(address, element, count))
+
+
+def element_value(address: int, element: str, *, signed: bool = True) -> int | float | bool:
+    """The Python value of the element of a type, as MLIR writes it, at an address."""
+    match = re.fullmatch(r"i(\d+)", element)
+    if match is None:
+        return next(_floats(address, element, 1))
+    value = next(_integers(address, int(match[1]), 1, signed=signed))
+    return bool(value) if match[1] == "1" else value
+
+
+def _hex(values: Iterator[int], width: int) -> Iterator[str]:
+    digits = max(1, width // 4)
+    return (f"0x{value:0{digits}x}" for value in values)
+
+
+def _integers(address: int, width: int, count: int, *, signed: bool) -> Iterator[int]:
+    size = max(1, width // 8)
+    data = ctypes.string_at(address, size * count)
+    code = {1: "b", 2: "h", 4: "i", 8: "q"}[size]
+    # An i1 is a byte of 0 or 1, whatever its signedness.
+    code = code if signed and width > 1 else code.upper()
+    return iter(struct.unpack(f"={count}{code}", data))
+
+
+def _float_bytes(element: str) -> int:
+    return {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}.get(element, 1)
+
+
+def _floats(address: int, element: str, count: int) -> Iterator[float]:
+    import numpy as np
+
+    data = ctypes.string_at(address, _float_bytes(element) * count)
+    kind: Any
+    if element in _FLOATS:
+        kind = np.dtype(_FLOATS[element])
+    else:
+        import ml_dtypes
+
+        kind = np.dtype(getattr(ml_dtypes, _ML_FLOATS[element]))
+    return iter(np.frombuffer(data, kind).astype(np.float64).tolist())
+
+
+def _printf_f(value: float) -> str:
+    """`%f`, which writes nan and inf as C does."""
+    if math.isnan(value):
+        return "-nan" if math.copysign(1, value) < 0 else "nan"
+    return f"{value:f}"

@@ -1,0 +1,156 @@
+"""Samples where a thread is in native code: a timer interrupts it, a handler notes the address.
+
+Owns signal, timer and the addresses taken. On Linux only, of whose C library it calls the functions
+directly, since Python runs its own handlers of signals between its instructions. Must not know what
+the code at an address is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.interpreter.native.jit import NativeCode
+from ttools.interpreter.native.native_module import module_text, native_module
+
+#: Offset of the interrupted thread's program counter in Linux's `ucontext_t`.
+_PROGRAM_COUNTER = {"x86_64": 168, "aarch64": 440}
+_SIGNAL = signal.SIGPROF
+_MOST = 1 << 16
+#: Of `timer_create`: the clock, and to whom the signal goes.
+_MONOTONIC, _TO_THREAD = 1, 4
+_WITH_CONTEXT, _RESTART = 4, 0x10000000
+
+
+class _Action(ctypes.Structure):
+    """The C library's `struct sigaction`."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+class _Event(ctypes.Structure):
+    """The C library's `struct sigevent`."""
+
+    _fields_ = (
+        ("value", ctypes.c_void_p),
+        ("signal", ctypes.c_int),
+        ("notify", ctypes.c_int),
+        ("thread", ctypes.c_int),
+        ("rest", ctypes.c_int * 11),
+    )
+
+
+class _Taken(ctypes.Structure):
+    """What the handler writes."""
+
+    _fields_ = (("count", ctypes.c_int64), ("room", ctypes.c_int64), ("places", ctypes.c_void_p))
+
+
+#: One at a time samples: there is one handler.
+_lock = threading.Lock()
+
+
+def can_sample() -> bool:
+    """Whether this machine's threads can be sampled."""
+    return sys.platform == "linux" and platform.machine() in _PROGRAM_COUNTER
+
+
+class Samples:
+    """Addresses taken, those of the last `sampled` context last."""
+
+    def __init__(self) -> None:
+        self._room = np.zeros(_MOST, np.uint64)
+        self._count = 0
+
+    @property
+    def addresses(self) -> NDArray[np.uint64]:
+        """In the order in which they were taken."""
+        return self._room[: self._count]
+
+    @contextmanager
+    def taking(self, interval_s: float) -> Iterator[None]:
+        """Takes this thread's address again and again while the context lasts.
+
+        Args:
+            interval_s: seconds between two.
+
+        Raises:
+            OSError: the system gives no timer.
+        """
+        c, code = _libc(), _handler()
+        taken = _Taken.from_address(ctypes.CFUNCTYPE(ctypes.c_void_p)(code.symbols["taken_at"])())
+        with _lock:
+            taken.count, taken.room = self._count, _MOST
+            taken.places = self._room.ctypes.data
+            action, before = _Action(), _Action()
+            action.handler, action.flags = code.symbols["take"], _WITH_CONTEXT | _RESTART
+            blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, {_SIGNAL})
+            _check(c.sigaction(int(_SIGNAL), ctypes.byref(action), ctypes.byref(before)))
+            try:
+                with _timer(c, interval_s):
+                    yield
+            finally:
+                # A signal that is still on its way must not meet the default: the process's end.
+                signal.pthread_sigmask(signal.SIG_BLOCK, {_SIGNAL})
+                while _SIGNAL in signal.sigpending():
+                    signal.sigtimedwait({_SIGNAL}, 0)
+                _check(c.sigaction(int(_SIGNAL), ctypes.byref(before), None))
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+                self._count = min(int(taken.count), _MOST)
+                taken.room = 0
+
+
+@contextmanager
+def _timer(c: Any, interval_s: float) -> Iterator[None]:
+    event = _Event(None, int(_SIGNAL), _TO_THREAD, threading.get_native_id())
+    timer = ctypes.c_void_p()
+    _check(c.timer_create(_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)))
+    try:
+        whole, part = divmod(max(1, round(interval_s * 1e9)), 1_000_000_000)
+        period = (ctypes.c_long * 4)(whole, part, whole, part)
+        _check(c.timer_settime(timer, 0, period, None))
+        yield
+    finally:
+        c.timer_delete(timer)
+
+
+def _check(answer: int) -> None:
+    if answer:
+        raise OSError(ctypes.get_errno(), "the thread cannot be sampled")
+
+
+@lru_cache(maxsize=1)
+def _libc() -> Any:
+    """The C library, or before glibc 2.34 the one that has its timers."""
+    for name in (None, "librt.so.1"):
+        library = ctypes.CDLL(name, use_errno=True)
+        if hasattr(library, "timer_create"):
+            return library
+    raise OSError("the C library has no timers")
+
+
+@lru_cache(maxsize=1)
+def _handler() -> NativeCode:
+    words = {"PROGRAM_COUNTER": _PROGRAM_COUNTER[platform.machine()]}
+    return native_module(
+        module_text(Path(__file__).with_name("sampling.ll"), words),
+        ("take", "taken_at"),
+        name="sampling",
+        opt=2,
+    )

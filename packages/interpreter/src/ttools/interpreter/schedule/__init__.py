@@ -1,0 +1,1 @@
+"""Which tensors live in memory, and which are computed where they are used."""

@@ -1,0 +1,188 @@
+"""Finds tiles to be computed together, a block of registers at a time: the steps of a sort.
+
+Each step of a sorting network compares a tile with itself, neighbours swapped along one axis of
+extent 2, and would be a loop over the whole tile of its own. Steps whose axes lie within a block of
+a few chunks need nothing from outside of it, so a run of them becomes one loop over blocks, with
+tiles in between that never reach memory. Must not know how a block is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.analysis.regularity import VIEWS
+from ttools.interpreter.analysis.strides import tile_order
+from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
+from ttools.interpreter.llvm.builder import SIZES, register_type
+from ttools.interpreter.schedule.plan import Network, Plan
+from ttools.interpreter.tiles.loops import traversal
+
+#: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
+_CHUNKS = 4
+#: Tiles of a network. What LLVM takes for one block of code grows with the square of its length.
+_MOST_MEMBERS = 128
+
+
+@dataclass
+class _Reach:
+    """What a tile is computed from.
+
+    Attributes:
+        aligned: stored tiles that are read at the tile's own coordinates, or at swapped ones.
+        others: stored tiles that are read elsewhere.
+        axes: along which neighbours are swapped.
+    """
+
+    aligned: set[Value] = field(default_factory=set)
+    others: set[Value] = field(default_factory=set)
+    axes: set[int] = field(default_factory=set)
+
+
+def plan_networks(plan: Plan, ops: Sequence[Operation], candidates: set[Value], lanes: int) -> None:
+    """Puts networks into a plan, whose members lose their slots if only members read them.
+
+    Args:
+        plan: otherwise complete.
+        ops: of the function, in order.
+        candidates: tiles that are stored because that is cheaper.
+        lanes: of a chunk.
+    """
+    shared = {*plan.shares, *plan.shares.values()}
+    free = {v for v in candidates - shared if tile_order(v, plan.is_stored) is None}
+    found = find_networks(ops, free, plan, lanes)
+    for network, kept in [(network, escaping(network, plan)) for network in found]:
+        defining = [v.defining_op for v in network.members if v.defining_op is not None]
+        plan.networks[defining[-1]] = network
+        plan.skipped.update(defining[:-1])
+        for member in network.members:
+            if member not in kept:
+                del plan.stored[member]
+
+
+def find_networks(
+    ops: Sequence[Operation], candidates: set[Value], plan: Plan, lanes: int
+) -> list[Network]:
+    """Groups candidates, which could as well be computed later, into networks of at least two."""
+    found: list[Network] = []
+    current: Network | None = None
+    block: Block | None = None
+
+    def close() -> None:
+        nonlocal current
+        if current is not None and len(current.members) > 1:
+            found.append(current)
+        current = None
+
+    for op in ops:
+        if op.parent is not block:
+            close()
+            block = op.parent
+        if op in plan.skipped:
+            continue
+        value = op.results[0] if op.results else None
+        if value in candidates and value is not None and _is_plain(op):
+            reach = _reach(value, plan)
+            if current is None or not _join(current, value, reach, lanes):
+                close()
+                current = Network([value], frozenset())
+                if not _join(current, None, reach, lanes):
+                    current = None
+        elif not _may_wait(op, plan):
+            close()
+    close()
+    return found
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether an operation's only result is a tile that is computed element by element."""
+    return (
+        len(op.results) == 1
+        and elementwise.is_elementwise(op.name)
+        and elementwise.is_lanewise(op)
+        and not elementwise.has_effects(op)
+    )
+
+
+def _may_wait(op: Operation, plan: Plan) -> bool:
+    """Whether what stands before `op` may as well be computed after it."""
+    if not op.results or op.regions or any(plan.is_stored(v) for v in op.results):
+        return False
+    if op.name == "tt.load":  # of a tile that is not stored: nothing writes there in this launch
+        return op.results[0].is_tensor
+    return op.name in VIEWS or (
+        elementwise.is_elementwise(op.name) and not elementwise.has_effects(op)
+    )
+
+
+def _join(network: Network, value: Value | None, reach: _Reach, lanes: int) -> bool:
+    """Adds a tile to a network, if what it is computed from is in its block; says whether.
+
+    Args:
+        network: to be changed.
+        value: the tile; None if it is the network's first, which only has its axes added.
+        reach: of the tile.
+        lanes: of a chunk.
+    """
+    shape = shape_of(network.members[0].type)
+    if value is not None and (
+        len(network.members) == _MOST_MEMBERS
+        or shape_of(value.type) != shape
+        or not reach.others.isdisjoint(network.members)
+    ):
+        return False
+    walk = traversal(shape, lanes)
+    axes = network.axes | {k for k in reach.axes if walk.lanes_along[k] == 1}
+    members = network.members if value is None else [*network.members, value]
+    size = max(max(4, SIZES.get(register_type(element_type(v.type)), 2)) for v in members)
+    if 1 << len(axes) > max(1, _CHUNKS * 4 // size):
+        return False
+    network.members, network.axes = members, frozenset(axes)
+    return True
+
+
+def _reach(value: Value, plan: Plan) -> _Reach:
+    reach = _Reach()
+    shape = shape_of(value.type)
+    seen: set[tuple[Value, bool]] = set()
+    assert value.defining_op is not None
+    pending = [(v, True) for v in value.defining_op.operands]
+    while pending:
+        current, aligned = pending.pop()
+        aligned = aligned and shape_of(current.type) == shape
+        if (current, aligned) in seen or not current.is_tensor:
+            continue
+        seen.add((current, aligned))
+        op = current.defining_op
+        if plan.is_stored(current):
+            (reach.aligned if aligned else reach.others).add(current)
+        elif op in plan.exchanges:
+            source, axis = plan.exchanges[op]
+            pending.append((source, aligned))
+            if aligned:
+                reach.axes.add(axis)
+        elif op is not None:
+            keeps = aligned and elementwise.is_elementwise(op.name)
+            pending += [(v, keeps) for v in op.operands]
+    return reach
+
+
+def escaping(network: Network, plan: Plan) -> list[Value]:
+    """The members that are read where others than members are computed."""
+    inside = {member.defining_op for member in network.members}
+
+    def escapes(member: Value) -> bool:
+        pending, seen = [member], {member}
+        while pending:
+            for user, _ in pending.pop().uses:
+                if user in inside or user in plan.skipped:
+                    continue
+                deeper = [v for v in user.results if v.is_tensor and not plan.is_stored(v)]
+                if not deeper or len(deeper) < len(user.results) or user.regions:
+                    return True
+                pending += [v for v in deeper if v not in seen]
+                seen.update(deeper)
+        return False
+
+    return [member for member in network.members if escapes(member)]

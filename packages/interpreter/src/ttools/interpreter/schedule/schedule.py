@@ -1,0 +1,403 @@
+"""The schedule: which tensor values live in memory, and which are computed where they are used.
+
+It is decided before anything is emitted (`Plan`).  `materialised` is the oracle's
+schedule: every tensor value is stored when it is defined, in program order.  `fused` keeps a
+value as an expression unless something forces it into memory: an operation that needs the whole
+tile, a loop that carries it, a memory order that could be observed, or a cost that would be paid
+more than once.  Loads execute once, in program order; only those from storages that the launch
+never writes (`Facts.readonly`) count as expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.abi.module import EmitOptions, Facts
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.exchange import exchanged, exchanged_as_bits, is_only_exchanged
+from ttools.interpreter.analysis.nesting import (
+    ancestor_in,
+    around,
+    definition_depth,
+    inside_combine,
+    loop_depth,
+)
+from ttools.interpreter.analysis.regularity import VIEWS, Regularity
+from ttools.interpreter.ir import Block, Operation, Value, operands_first
+from ttools.interpreter.schedule.branches import (
+    blocks_of,
+    share_results,
+    waits_for_yield,
+    yielded_twice,
+)
+from ttools.interpreter.schedule.networks import plan_networks
+from ttools.interpreter.schedule.plan import Plan
+
+#: Results of these are always stored: the operation itself fills a whole tile.
+WHOLE_TILE = {
+    "tt.reduce",
+    "tt.scan",
+    "tt.dot",
+    "tt.dot_scaled",
+    "tt.cat",
+    "tt.histogram",
+    "tt.atomic_rmw",
+    "tt.atomic_cas",
+    "tt.call",
+    "tt.map_elementwise",
+    "scf.if",
+    "scf.while",
+}
+#: Operand positions that must be in memory (all, for print): elements are addressed, or taken one
+#: by one, which would not let what computes them go by vectors.
+ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
+    "tt.dot": (0, 1),
+    "tt.gather": (0,),
+    "tt.histogram": (0,),
+    "tt.print": None,
+    "tt.call": None,
+    "tt.return": None,
+    "tt.map_elementwise": None,
+    "cf.br": None,
+    "cf.cond_br": None,
+}
+#: Worth storing when used by more than one operation.
+COSTLY = 8
+#: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
+COSTLY_REPEATED = 3
+#: Worth storing however it is used: what LLVM takes for one block of code grows with the square of
+#: its length, and next to so many cycles a store is nothing.
+COSTLY_AT_ONCE = 400
+#: How many operations in a row may rename coordinates before a tile is stored: each is emitted
+#: inside the next one, as deep in Python's stack.
+_MOST_VIEWS = 16
+
+#: What takes all of its operands where it stands.
+_EVALUATE_AT_ONCE = {"tt.store", "tt.reduce"}
+
+_ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
+
+
+def make_plan(
+    function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
+) -> Plan:
+    """Schedules one `tt.func`."""
+    planner = _Planner(
+        function,
+        facts,
+        provenance,
+        fused=options.schedule == "fused",
+        guarded=options.instruments.guards,
+        lanes=options.lanes,
+    )
+    planner.run()
+    return planner.plan
+
+
+class _Planner:
+    def __init__(
+        self,
+        function: Operation,
+        facts: Facts,
+        provenance: Provenance,
+        *,
+        fused: bool,
+        guarded: bool,
+        lanes: int,
+    ) -> None:
+        self.function, self.facts, self.provenance = function, facts, provenance
+        self.fused, self.guarded, self.lanes = fused, guarded, lanes
+        self.plan, self.regularity = Plan(), Regularity()
+        self._cost: dict[Value, int] = {}
+        self._views: dict[Value, int] = {}
+
+    def run(self) -> None:
+        ops = [op for op in self.function.walk() if not inside_combine(op)]
+        if self.fused:
+            self._find_exchanges(ops)
+        for op in ops:
+            if op not in self.plan.skipped:
+                self._store_forced(op)
+        chosen: set[Value] = set()
+        for op in ops:
+            for value in op.results if op not in self.plan.skipped else ():
+                if not value.is_tensor or self.plan.is_stored(value):
+                    continue
+                cut = self._is_too_long(value)
+                if cut or self._should_store(value):
+                    self.plan.store(value)
+                    self._cost.pop(value, None)
+                    self._views[value] = 0
+                    if not cut:
+                        chosen.add(value)
+        if self.guarded:
+            self._keep_loads_in_place(ops)
+        if self.fused:
+            for op in ops:
+                if op.name == "scf.for":
+                    self._share_carried(op)
+                elif op.name == "scf.if":
+                    share_results(op, self.plan.stored, self.plan.shares)
+            plan_networks(self.plan, ops, chosen, self.lanes)
+
+    def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
+        """Stores loads that would otherwise run later than the program says, or repeatedly.
+
+        A guarded load reports what it touches, so that it must run exactly where it stands. What
+        it reports once more in a branch after that counts once.
+        """
+        for op in ops:
+            if op.name == "tt.load" and op.result.is_tensor and not self.plan.is_stored(op.result):
+                users = self._evaluators(op.result)
+                blocks = {id(user.parent) for user in users}
+                if blocks != {id(op.parent)} and not self._only_again_in_branches(op, users):
+                    self.plan.store(op.result)
+
+    def _only_again_in_branches(self, load: Operation, users: Sequence[Operation]) -> bool:
+        """Whether a load runs in its own block first, and elsewhere in branches after that."""
+        assert load.parent is not None
+        order = {op: n for n, op in enumerate(load.parent.operations)}
+        in_place = [
+            order[user]
+            for user in users
+            if user.parent is load.parent
+            and user.name in _EVALUATE_AT_ONCE
+            and user not in self.plan.exchanges
+            and user not in self.plan.skipped
+        ]
+        for user in users:
+            if user.parent is load.parent:
+                continue
+            outermost = ancestor_in(user, load.parent)
+            if outermost is None or not in_place or order[outermost] < min(in_place):
+                return False
+            if any(op.name != "scf.if" for op in around(user, load.parent)):
+                return False
+        return True
+
+    def _evaluators(self, value: Value) -> list[Operation]:
+        """The operations at whose place an expression is evaluated."""
+        found: list[Operation] = []
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            current = pending.pop()
+            for user, _ in current.uses:
+                found.append(user)
+                for result in user.results:
+                    kept = result.is_tensor and not self.plan.is_stored(result)
+                    if kept and result not in seen:
+                        seen.add(result)
+                        pending.append(result)
+        return found
+
+    def _find_exchanges(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            found = exchanged(op) or exchanged_as_bits(op)
+            if found is not None:
+                self.plan.exchanges[op] = found
+            if op.name == "tt.reduce" and is_only_exchanged(op):
+                expands = [user for user, _ in op.results[0].uses]
+                self.plan.skipped |= {op, *expands}
+                self.plan.skipped |= {user for e in expands for user, _ in e.results[0].uses}
+
+    # ---- forced by the operation
+    def _store_forced(self, op: Operation) -> None:
+        if op.name in WHOLE_TILE:
+            self._store_all(op.results)
+        if op.name in ADDRESSED_OPERANDS:
+            positions = ADDRESSED_OPERANDS[op.name]
+            chosen = op.operands if positions is None else [op.operands[i] for i in positions]
+            for value in chosen:
+                if value not in self.plan.stored:
+                    self.plan.store(value, widened=op.name == "tt.dot")
+        rule = _FORCED.get(op.name)
+        if rule is not None:
+            rule(self, op)
+
+    def _store_all(self, values: Sequence[Value]) -> None:
+        for value in values:
+            self.plan.store(value)
+
+    def _load(self, op: Operation) -> None:
+        if not (self._is_readonly(op) or (self.fused and waits_for_yield(op))):
+            self.plan.store(op.result)
+
+    def _scaled_operands(self, op: Operation) -> None:
+        self._store_all([v for n, v in enumerate(op.operands) if n != 2])
+
+    def _inline_assembly(self, op: Operation) -> None:
+        """Effects happen once and in order; elements that share a register are lowered together."""
+        if elementwise.has_effects(op) or not elementwise.is_lanewise(op):
+            self._store_all([v for v in op.results if v.is_tensor])
+
+    def _block_arguments(self, op: Operation) -> None:
+        for block in op.regions[0].blocks:
+            self._store_all(block.arguments)
+
+    def _yields(self, op: Operation) -> None:
+        for region in op.regions:
+            if region.blocks:
+                self._store_all(region.entry.arguments)
+                self._store_all(region.entry.terminator.operands)
+
+    def _branches(self, op: Operation) -> None:
+        for block in blocks_of(op):
+            yielded = block.terminator.operands
+            self._store_all(yielded_twice(block) if self.fused else yielded)
+
+    def _carry(self, op: Operation) -> None:
+        body = op.regions[0].entry
+        for n, result in enumerate(op.results):
+            argument, yielded = body.arguments[1 + n], body.terminator.operands[n]
+            if not result.is_tensor:
+                continue
+            found = self.regularity.increments(argument, yielded) if self.fused else None
+            if found is not None:
+                self.plan.increments[argument] = found
+                continue
+            self.plan.store(argument)
+            self.plan.store(yielded)
+            self.plan.shares[result] = argument
+
+    def _is_readonly(self, op: Operation) -> bool:
+        roots = self.provenance.of(op.operands[0])
+        return (
+            self.fused
+            and not op.attributes.get("isVolatile")
+            and all(root is not None and root in self.facts.readonly for root in roots)
+        )
+
+    # ---- worth it
+    def _should_store(self, value: Value) -> bool:
+        if not self.fused:
+            op = value.defining_op
+            return op is None or op.name not in ("arith.constant", "ub.poison")
+        op = value.defining_op
+        if op is None or op.name == "scf.for":
+            return False
+        cost = self.cost(value)
+        users = {id(user): user for user, _ in value.uses}
+        if cost >= COSTLY and len(users) > 1:
+            return True
+        return cost >= COSTLY_REPEATED and any(
+            self._repeats(value, user) for user in users.values()
+        )
+
+    def _is_too_long(self, value: Value) -> bool:
+        """Whether an expression is cut at a value, for those who compile it."""
+        op = value.defining_op
+        if not self.fused or op is None or op.name == "scf.for":
+            return False
+        return self.cost(value) >= COSTLY_AT_ONCE or self._views_below(value) > _MOST_VIEWS
+
+    def _views_below(self, value: Value) -> int:
+        """The longest row of operations that rename coordinates, down to what is stored."""
+        for inner in operands_first(value, self._views):
+            op = inner.defining_op
+            if op is None or self.plan.is_stored(inner):
+                self._views[inner] = 0
+            else:
+                below = max((self._views[v] for v in op.operands), default=0)
+                renames = op.name in VIEWS or op.name in _ROW_CHANGING or op in self.plan.exchanges
+                self._views[inner] = below + renames
+        return self._views[value]
+
+    def _repeats(self, value: Value, user: Operation) -> bool:
+        if user.name == "tt.broadcast":
+            return True
+        if user.name == "scf.for":  # the initial value of a carried tensor kept as an expression
+            return any(v in self.plan.increments for v in user.regions[0].entry.arguments)
+        if user.name == "tt.expand_dims":
+            return any(self._repeats(user.result, use) for use, _ in user.result.uses)
+        return loop_depth(user.parent) > definition_depth(value)
+
+    def cost(self, value: Value) -> int:
+        """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
+        if self.plan.is_stored(value) or not value.is_tensor:
+            return 1 if value.is_tensor else 0
+        if value.defining_op in self.plan.exchanges:
+            return self.cost(self.plan.exchanges[value.defining_op][0]) + 2
+        known = self._cost.get(value)
+        if known is not None:
+            return known
+        op = value.defining_op
+        cost = 0
+        if op is not None and op.name != "scf.for":
+            cost = sum(self.cost(v) for v in op.operands)
+            if op.name == "tt.load":
+                cost = 2 if self.regularity.is_regular(op.operands[0]) else 24
+                if self.guarded:
+                    cost = max(cost, COSTLY_REPEATED)
+            elif op.name == "tt.gather":
+                cost += 8
+            elif self.regularity.is_index_division(op):
+                cost += 3
+            elif op.name not in VIEWS and not self.regularity.is_index_arithmetic(op):
+                cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
+        self._cost[value] = cost
+        return cost
+
+    # ---- in place
+    def _share_carried(self, op: Operation) -> None:
+        """Lets a yielded value be computed in the slot of the value it replaces, where safe."""
+        body = op.regions[0].entry
+        for argument, yielded in zip(body.arguments[1:], body.terminator.operands, strict=True):
+            target = yielded.defining_op
+            if (
+                argument not in self.plan.stored
+                or yielded in self.plan.shares
+                or target is None
+                or target.parent is not body
+                or target.name in ("scf.for", "scf.if", "scf.while", "tt.call", "tt.cat")
+                or self.plan.stored.get(yielded) != self.plan.stored[argument]
+                or sum(v is yielded for v in body.terminator.operands) > 1
+            ):
+                continue
+            if self._reads_allow(argument, body, target):
+                self.plan.shares[yielded] = argument
+                del self.plan.stored[yielded]
+
+    def _reads_allow(self, argument: Value, body: Block, target: Operation) -> bool:
+        """Whether nothing reads `argument` after `target` starts writing its slot."""
+        order = {id(op): n for n, op in enumerate(body.operations)}
+        limit = order[id(target)]
+        pending = [(argument, True)]
+        while pending:
+            value, same_element = pending.pop()
+            for user, position in value.uses:
+                top = ancestor_in(user, body)
+                if top is None or order[id(top)] > limit:
+                    return False
+                if user is target:
+                    if not same_element or not _writes_after_reading(user, position):
+                        return False
+                elif top is target or user in self.plan.exchanges:
+                    return False
+                else:
+                    stays = same_element and user.name not in _ROW_CHANGING
+                    stays &= user.name != "tt.expand_dims"
+                    for result in user.results:
+                        if result.is_tensor and not self.plan.is_stored(result):
+                            pending.append((result, stays))
+        return True
+
+
+#: What must be stored because control flow carries it, or memory order forbids moving it.
+_FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
+    "tt.dot_scaled": _Planner._scaled_operands,
+    "tt.load": _Planner._load,
+    "tt.elementwise_inline_asm": _Planner._inline_assembly,
+    "tt.func": _Planner._block_arguments,
+    "scf.for": _Planner._carry,
+    "scf.while": _Planner._yields,
+    "scf.if": _Planner._branches,
+}
+
+
+def _writes_after_reading(op: Operation, position: int) -> bool:
+    """Whether `op` may write an element of its result once it has read that operand element."""
+    if op.name in ("tt.dot", "tt.dot_scaled"):
+        return position == 2
+    return elementwise.is_elementwise(op.name) or op.name == "tt.addptr"

@@ -1,0 +1,1 @@
+"""Tiles in registers and in memory: chunks of lanes, loops over them, slots."""

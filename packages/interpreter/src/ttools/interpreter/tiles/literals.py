@@ -1,0 +1,54 @@
+"""Operations on chunks that are known to the last lane: their results are constants in the text.
+
+Masks of sorting networks are such: which lanes lie to the right along some axis. LLVM would find
+the same, but takes longer to read, fold and print them than it takes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import and_, eq, ne, or_, xor
+
+from ttools.interpreter.ir import IntegerType, Operation, element_type
+from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
+
+_BITWISE: dict[str, Callable[[int, int], int]] = {
+    "arith.andi": and_,
+    "arith.ori": or_,
+    "arith.xori": xor,
+}
+# As MLIR prints them, and as their numbers.
+_COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}
+
+
+def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
+    """The result of an operation on literal integers; None if it is something else."""
+    if op.name not in _BITWISE and op.name != "arith.cmpi":
+        return None
+    operands = [_numbers(chunk) for chunk in chunks]
+    left, right = operands
+    if left is None or right is None:
+        return None
+    pairs = zip(left, right, strict=True)
+    element = element_type(op.result.type)
+    if op.name in _BITWISE:
+        numbers = tuple(_BITWISE[op.name](x, y) for x, y in pairs)
+        return Affine(element, str(numbers[0]), tuple(n - numbers[0] for n in numbers))
+    test = _COMPARISONS.get(op.attributes["predicate"])
+    if test is None:
+        return None
+    answers = ["true" if test(x, y) else "false" for x, y in pairs]
+    if len(set(answers)) == 1:
+        return uniform(element, answers[0], len(answers))
+    return Vector(element, len(answers), f"<{', '.join(f'i1 {answer}' for answer in answers)}>")
+
+
+def _numbers(chunk: Chunk) -> tuple[int, ...] | None:
+    """The lanes of a chunk of small literal integers; negative ones have more than one spelling."""
+    if not isinstance(chunk, Affine) or chunk.guard is not None or chunk.exact is not None:
+        return None
+    if not isinstance(chunk.element, IntegerType) or not chunk.base.isdigit():
+        return None
+    numbers = tuple(int(chunk.base) + lane for lane in chunk.lanes)
+    inside = min(numbers) >= 0 and max(numbers) < 1 << (chunk.element.width - 1)
+    return numbers if inside else None

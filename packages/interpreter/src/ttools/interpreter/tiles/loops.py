@@ -1,0 +1,169 @@
+"""Counted LLVM loops with carried values, and how a tile is cut into chunks.
+
+Knows nothing of operations: callers emit the body between `Loop(...)` and `close(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ttools.interpreter.llvm.builder import Builder, Preheader
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords
+
+
+class Loop:
+    """`for (i = start; i < stop; i += step)` over at least one iteration, carrying SSA values.
+
+    `index` and `carried` are valid in the body; after `close`, `results` holds what was passed to
+    it and the builder stands in the exit block.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        stop: int,
+        step: int,
+        carried: Sequence[tuple[str, str]] = (),
+        *,
+        start: int = 0,
+    ) -> None:
+        self.b, self.start, self.stop, self.step = b, start, stop, step
+        self._entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
+        self._types = [t for t, _ in carried]
+        self._inits = [v for _, v in carried]
+        self._preheader = Preheader(b.lines)
+        b.preheaders.append(self._preheader)
+        b.loops += 1
+        b.branch(self._header)
+        b.start(self._header)
+        self.index = b.fresh("i")
+        self.carried = [b.fresh("c") for _ in carried]
+        b.types |= {self.index: "i32", **dict(zip(self.carried, self._types, strict=True))}
+        self._phi_line = len(b.lines)
+        b.lines.extend([""] * (1 + len(self.carried)))
+        self.results: list[str] = []
+
+    def close(self, results: Sequence[str] = ()) -> None:
+        b = self.b
+        following = b.emit(f"add nuw nsw i32 {self.index}, {self.step}")
+        again = b.emit(f"icmp ult i32 {following}, {self.stop}")
+        b.cond_branch(again, self._header, self._exit)
+        latch = b.block
+        b.lines[self._phi_line] = (
+            f"  {self.index} = phi i32 [{self.start}, %{self._entry}], [{following}, %{latch}]"
+        )
+        for n, (name, type, init, new) in enumerate(
+            zip(self.carried, self._types, self._inits, results, strict=True)
+        ):
+            b.lines[self._phi_line + 1 + n] = (
+                f"  {name} = phi {type} [{init}, %{self._entry}], [{new}, %{latch}]"
+            )
+        self.results = list(results)
+        b.preheaders.remove(self._preheader)
+        b.start(self._exit)
+
+
+@dataclass(frozen=True, slots=True)
+class Traversal:
+    """How a tile is walked: axes from slowest to fastest, and how many lanes lie along each."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    lanes_along: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        width = 1
+        for n in self.lanes_along:
+            width *= n
+        return width
+
+    def lane_stride(self, axis: int) -> int:
+        """Lanes between neighbours along `axis`."""
+        stride = 1
+        for k in reversed(self.order):
+            if k == axis:
+                return stride
+            stride *= self.lanes_along[k]
+        raise ValueError(axis)
+
+    def axis_lanes(self, axis: int) -> tuple[int, ...]:
+        stride, n = self.lane_stride(axis), self.lanes_along[axis]
+        return tuple(lane // stride % n for lane in range(self.width))
+
+    def axis(self, axis: int, base: str) -> Axis:
+        """The coordinate of `axis` when its loop index is `base`."""
+        divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]
+        return Axis(base, self.axis_lanes(axis), divisor)
+
+
+def traversal(
+    shape: tuple[int, ...], max_width: int, order: tuple[int, ...] | None = None
+) -> Traversal:
+    """Cuts `shape` into chunks of at most `max_width` lanes, filled from the fastest axis.
+
+    A chunk stays inside one run of the fastest axis when that is at least four long, so that
+    accesses to it are contiguous.
+    """
+    order = order if order is not None else tuple(range(len(shape)))
+    left = max_width
+    if order and shape[order[-1]] >= 4:
+        left = min(left, shape[order[-1]])
+    lanes = [1] * len(shape)
+    for k in reversed(order):
+        lanes[k] = min(left, shape[k])
+        left //= lanes[k]
+    return Traversal(shape, order, tuple(lanes))
+
+
+def open_loops(
+    b: Builder, walk: Traversal, axes: Sequence[int]
+) -> tuple[dict[int, str], list[Loop]]:
+    """Opens loops over `axes`, slowest first.
+
+    At most two axes get a loop each. More become one loop whose index is taken apart: tiles of
+    many short axes, as sorting makes them, would otherwise cost a loop nest per operation.
+
+    Returns:
+        The base of each axis, "0" where one step is enough, and the loops to close.
+    """
+    steps = {k: walk.shape[k] // walk.lanes_along[k] for k in axes}
+    bases = dict.fromkeys(axes, "0")
+    moving = [k for k in axes if steps[k] > 1]
+    if len(moving) <= 2:
+        loops = []
+        for k in moving:
+            loops.append(Loop(b, walk.shape[k], walk.lanes_along[k]))
+            bases[k] = loops[-1].index
+        return bases, loops
+    loop = Loop(b, prod(steps.values()), 1)
+    stride = 1
+    for k in reversed(moving):
+        digit = loop.index if stride == 1 else b.emit(f"lshr i32 {loop.index}, {_log2(stride)}")
+        stride *= steps[k]
+        if k is not moving[0]:
+            digit = b.emit(f"and i32 {digit}, {steps[k] - 1}")
+        if walk.lanes_along[k] > 1:
+            digit = b.emit(f"shl i32 {digit}, {_log2(walk.lanes_along[k])}")
+        bases[k] = digit
+    return bases, [loop]
+
+
+def _log2(power: int) -> int:
+    return power.bit_length() - 1
+
+
+def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) -> None:
+    """Emits the loops of `walk` with `body` in the innermost one."""
+    bases, loops = open_loops(b, walk, walk.order)
+    at = tuple(walk.axis(k, bases[k]) for k in range(len(walk.shape)))
+    if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):
+        moving = [k for k in walk.order if bases[k] != "0"]
+        if len(moving) > 2:
+            scaled = b.emit(f"mul nuw nsw i32 {loops[0].index}, {walk.width}")
+            b.linear[walk.shape, at] = (scaled, 0)
+    body(at)
+    for loop in reversed(loops):
+        loop.close()

@@ -1,0 +1,72 @@
+"""Conversions between an element's register, memory and widened representations.
+
+See `llvm.register_type` and `llvm.memory_type`; the widened representation is what products of
+matrices are computed from.
+"""
+
+from __future__ import annotations
+
+from ttools.interpreter import elementwise
+from ttools.interpreter.ir import FloatType, IntegerType, Type
+from ttools.interpreter.llvm.builder import Builder, register_type, vector_type
+
+
+def widened_type(element: Type) -> str:
+    """The type a dot takes: f32 for narrow floats, i16 for i8, i32 for other narrow integers."""
+    if isinstance(element, FloatType):
+        return "double" if element.name == "f64" else "float"
+    assert isinstance(element, IntegerType)
+    return {8: "i16", 64: "i64"}.get(element.width, "i32")
+
+
+def from_memory(b: Builder, raw: str, element: Type, width: int) -> str:
+    """Turns what was loaded into the register representation."""
+    vec = vector_type
+    if element == IntegerType(1):
+        return b.emit(f"trunc {vec('i8', width)} {raw} to {vec('i1', width)}")
+    if element == FloatType("f16"):
+        return b.bitcast(raw, vec("i16", width), vec("half", width))
+    if element == FloatType("bf16"):
+        wide = b.emit(f"zext {vec('i16', width)} {raw} to {vec('i32', width)}")
+        high = b.emit(f"shl {vec('i32', width)} {wide}, {b.splat('16', 'i32', width)}")
+        return b.bitcast(high, vec("i32", width), vec("float", width))
+    return raw
+
+
+def to_memory(b: Builder, value: str, element: Type, width: int) -> str:
+    """Turns a register value into what is stored."""
+    vec = vector_type
+    if element == IntegerType(1):
+        return b.emit(f"zext {vec('i1', width)} {value} to {vec('i8', width)}")
+    if element == FloatType("f16"):
+        return b.emit(f"bitcast {vec('half', width)} {value} to {vec('i16', width)}")
+    if element == FloatType("bf16"):
+        bits = b.emit(f"bitcast {vec('float', width)} {value} to {vec('i32', width)}")
+        high = b.emit(f"lshr {vec('i32', width)} {bits}, {b.splat('16', 'i32', width)}")
+        return b.emit(f"trunc {vec('i32', width)} {high} to {vec('i16', width)}")
+    return value
+
+
+def widen(b: Builder, value: str, element: Type, width: int) -> str:
+    """Converts a register value to the type a dot takes, exactly."""
+    if isinstance(element, FloatType):
+        if element.name == "f64":
+            return value
+        return elementwise.widen_to_f32(b, value, element, width)
+    source, target = register_type(element), widened_type(element)
+    if source == target:
+        return value
+    op = "zext" if source == "i1" else "sext"
+    return b.emit(f"{op} {vector_type(source, width)} {value} to {vector_type(target, width)}")
+
+
+def narrow(b: Builder, value: str, element: Type, width: int) -> str:
+    """Undoes `widen`, exactly for values that came from `element`."""
+    if isinstance(element, FloatType):
+        if element.name == "f64":
+            return value
+        return elementwise.narrow_from_f32(b, value, element, width)
+    source, target = widened_type(element), register_type(element)
+    if source == target:
+        return value
+    return b.emit(f"trunc {vector_type(source, width)} {value} to {vector_type(target, width)}")

@@ -1,0 +1,84 @@
+"""Slots: where tiles live in memory, and the lanes of a chunk within them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from ttools.interpreter.ir import Type
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
+from ttools.interpreter.tiles.chunk import Coords
+from ttools.interpreter.tiles.representation import (
+    from_memory,
+    narrow,
+    to_memory,
+    widen,
+    widened_type,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tile lives: row-major from `base + offset` bytes.
+
+    `base` is the arena or a constant's global.  `widened` tiles hold narrow floats as f32 and
+    narrow integers as wider ones, ready for a dot.
+    """
+
+    base: str
+    offset: int
+    shape: tuple[int, ...]
+    element: Type
+    widened: bool = False
+
+    @property
+    def stored_type(self) -> str:
+        if self.widened:
+            return widened_type(self.element)
+        return memory_type(self.element)
+
+    @property
+    def stored_bytes(self) -> int:
+        return SIZES[self.stored_type]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis."""
+        return row_major(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * self.stored_bytes
+
+    def to_stored(self, b: Builder, value: str, width: int) -> str:
+        """Converts register values to what this slot holds."""
+        convert = widen if self.widened else to_memory
+        return convert(b, value, self.element, width)
+
+    def from_stored(self, b: Builder, raw: str, width: int) -> str:
+        """Converts what this slot holds to register values."""
+        convert = narrow if self.widened else from_memory
+        return convert(b, raw, self.element, width)
+
+    def lane_offsets(self, at: Coords) -> tuple[int, ...]:
+        """Element offsets of each lane from lane 0."""
+        return _offsets(self.shape, at)
+
+
+@lru_cache(maxsize=1024)
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Elements between neighbours along each axis of a tile."""
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+@lru_cache(maxsize=1024)
+def _offsets(shape: tuple[int, ...], at: Coords) -> tuple[int, ...]:
+    if not at:
+        return (0,)
+    strides = row_major(shape)
+    sums = [
+        sum(axis.lanes[lane] * stride for axis, stride in zip(at, strides, strict=True))
+        for lane in range(at[0].width)
+    ]
+    return tuple(s - sums[0] for s in sums)

@@ -1,0 +1,98 @@
+"""Fills a row-major slot from values that run along another axis of memory.
+
+A square of chunks is computed along that axis, transposed in registers and written along the
+last one: neither the loads nor the stores are scattered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ttools.interpreter.llvm.builder import Builder, vector_type
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.tiles.integers import Integers
+from ttools.interpreter.tiles.loops import Loop
+from ttools.interpreter.tiles.slot import Slot
+
+
+def can_transpose(slot: Slot, axis: int, lanes: int) -> bool:
+    """Whether both axes are long enough for a square of chunks."""
+    return min(slot.shape[axis], slot.shape[-1]) >= min(lanes, 8)
+
+
+def fill_transposed(
+    ints: Integers,
+    slot: Slot,
+    axis: int,
+    lanes: int,
+    stored_at: Callable[[Coords], str],
+    address_of: Callable[[Coords], str],
+) -> None:
+    """Fills `slot` from chunks whose lanes lie along `axis`.
+
+    Args:
+        ints: emits the index arithmetic.
+        slot: the tile to fill.
+        axis: the axis along which chunks are computed.
+        lanes: the longest chunk.
+        stored_at: emits a chunk, converted to what the slot holds.
+        address_of: emits the address of the first lane of a chunk in the slot.
+    """
+    b, last = ints.b, len(slot.shape) - 1
+    size = min(lanes, slot.shape[axis], slot.shape[last])
+    still = (0,) * size
+    along = tuple(range(size))
+    loops: list[Loop] = []
+    bases = []
+    for k, extent in enumerate(slot.shape):
+        step = size if k in (axis, last) else 1
+        if extent > step:
+            loops.append(Loop(b, extent, step))
+            bases.append(loops[-1].index)
+        else:
+            bases.append("0")
+
+    def coords(fast: int, slow: int, position: int) -> Coords:
+        """Lanes along `fast`; `slow` at `position` within the square."""
+        axes = []
+        for k, base in enumerate(bases):
+            divisor = ANY_DIVISOR if base == "0" else size
+            if k == fast:
+                axes.append(Axis(base, along, divisor))
+            elif k == slow:
+                at = ints.iadd("i32", base, str(position))
+                axes.append(Axis(at, still, 1 if position else divisor))
+            else:
+                axes.append(Axis(base, still, ANY_DIVISOR if base == "0" else 1))
+        return tuple(axes)
+
+    rows = [stored_at(coords(axis, last, j)) for j in range(size)]
+    columns = transposed(b, rows, slot.stored_type)
+    for i, column in enumerate(columns):
+        at = coords(last, axis, i)
+        p = address_of(at)
+        b.store_lanes(column, slot.stored_type, size, p)
+    for loop in reversed(loops):
+        loop.close()
+
+
+def transposed(b: Builder, rows: Sequence[str], type: str) -> list[str]:
+    """Transposes n vectors of n lanes in log2(n) rounds of two-input shuffles."""
+    n = len(rows)
+    vec = vector_type(type, n)
+    current = list(rows)
+    distance = n // 2
+    while distance:
+        new = list(current)
+        # Exchange the off-diagonal blocks of size `distance` in each pair of rows.
+        low = [k if not k & distance else n + k - distance for k in range(n)]
+        high = [k + distance if not k & distance else n + k for k in range(n)]
+        for i in range(n):
+            if not i & distance:
+                pair = f"{vec} {current[i]}, {vec} {current[i + distance]}"
+                for target, lanes in ((i, low), (i + distance, high)):
+                    mask = ", ".join(f"i32 {k}" for k in lanes)
+                    new[target] = b.emit(f"shufflevector {pair}, <{n} x i32> <{mask}>")
+        current = new
+        distance //= 2
+    return current

@@ -1,0 +1,171 @@
+"""Compiling and loading: relocatable objects, external functions, targets, LLVM's refusals."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.interpreter.native import jit
+from ttools.interpreter.native.object_file import undefined_symbols
+from ttools.interpreter.runtime.native_runtime import runtime_ir
+
+SINE = """
+@table = private constant [2 x double] [double 1.0, double 2.0]
+declare double @sin(double)
+declare double @llvm.cos.f64(double)
+define void @ttools_run(ptr %launch, ptr %arena) {
+  %x = load double, ptr %launch
+  %a = call double @sin(double %x)
+  %b = call double @llvm.cos.f64(double %x)
+  %i = fptosi double %x to i64
+  %at = getelementptr double, ptr @table, i64 %i
+  %v = load double, ptr %at
+  %c = fadd double %a, %b
+  %d = fadd double %c, %v
+  store double %d, ptr %launch
+  ret void
+}
+"""
+SINE_OF_1 = 0.8414709848078965 + 0.5403023058681398 + 2.0
+
+
+def sine(code: jit.NativeCode) -> float:
+    value = ctypes.c_double(1.0)
+    code.function(ctypes.addressof(value), None)
+    return value.value
+
+
+@pytest.mark.parametrize("opt", [0, 1, 2, 3])
+@pytest.mark.parametrize("header", ["", f"{jit.QUICK}\n"])
+def test_compile_and_run_with_functions_of_libm(opt: int, header: str) -> None:
+    assert sine(jit.load(jit.compile_ir(header + SINE, opt=opt))) == pytest.approx(
+        SINE_OF_1, abs=1e-15
+    )
+
+
+def test_phases_are_timed() -> None:
+    phases: dict[str, float] = {}
+    jit.compile_ir(SINE, phases=phases)
+    assert set(phases) == {"parse", "optimise", "codegen"}
+    assert all(seconds > 0 for seconds in phases.values())
+
+
+def test_an_object_runs_in_another_process(tmp_path: Path) -> None:
+    path = tmp_path / "sine.o"
+    path.write_bytes(jit.compile_ir(SINE))
+    script = f"""
+import ctypes, pathlib
+from ttools.interpreter.native import jit
+value = ctypes.c_double(1.0)
+jit.load(pathlib.Path({str(path)!r}).read_bytes()).function(ctypes.addressof(value), None)
+print(value.value)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) == pytest.approx(SINE_OF_1, abs=1e-15)
+
+
+def test_undefined_symbols() -> None:
+    found = undefined_symbols(jit.compile_ir(SINE))
+    assert {"sin", "cos"} <= set(found)
+    assert "ttools_run" not in found
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF\x02\x01", b"nonsense" * 40])
+def test_what_is_no_object_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="ELF"):
+        jit.load(data)
+
+
+def test_a_cut_object_is_refused() -> None:
+    data = jit.compile_ir(SINE)
+    for size in range(64, len(data), 97):
+        with pytest.raises(ValueError, match=r"damaged|linked"):
+            jit.load(data[:size])
+
+
+def test_a_function_that_nobody_has() -> None:
+    text = """
+    declare void @no_such_function()
+    define void @ttools_run(ptr %l, ptr %a) {
+      call void @no_such_function()
+      ret void
+    }
+    """
+    with pytest.raises(TtoolsError, match="needs no_such_function"):
+        jit.load(jit.compile_ir(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "define void @ttools_run() { ret i32 0 }",
+        # Parses, but is refused by the verifier: %x does not dominate its use.
+        """define i32 @ttools_run(i1 %c) {
+          br i1 %c, label %a, label %b
+        a:
+          %x = add i32 1, 2
+          br label %b
+        b:
+          ret i32 %x
+        }""",
+    ],
+)
+def test_invalid_code_names_the_kernel(text: str) -> None:
+    with pytest.raises(TtoolsError, match="generated for kernel `softmax` is not valid"):
+        jit.compile_ir(text, name="softmax")
+
+
+def test_compiling_from_several_threads() -> None:
+    results: list[float] = []
+
+    def work() -> None:
+        results.append(sine(jit.load(jit.compile_ir(SINE))))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [pytest.approx(SINE_OF_1, abs=1e-15)] * 4
+
+
+def test_lanes_of_named_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("names of x86 CPUs")
+    assert jit.host_lanes("x86-64") == 4
+    assert jit.host_lanes("nehalem") == 4
+    if jit.host_lanes() >= 8:
+        assert jit.host_lanes("x86-64-v3") == 8
+        assert jit.host_lanes("haswell") == 8
+        monkeypatch.setenv("TTOOLS_CPU", "x86-64-v3")
+        assert jit.host_lanes() == 8
+        assert sine(jit.load(jit.compile_ir(SINE))) == pytest.approx(SINE_OF_1, abs=1e-15)
+
+
+def test_a_level_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_host_features", lambda: {"avx2": True})
+    jit._target.cache_clear()
+    try:
+        with pytest.raises(UsageError, match=r"TTOOLS_CPU=x86-64-v4: .* lacks avx512f"):
+            jit.host_target("x86-64-v4")
+    finally:
+        jit._target.cache_clear()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
+def test_the_runtime_is_valid_for_every_machine(machine: str) -> None:
+    llvm = jit._llvm()
+    with (
+        llvm.create_context() as context,
+        llvm.parse_assembly(runtime_ir(machine), context) as module,
+    ):
+        module.verify()

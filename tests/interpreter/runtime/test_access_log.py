@@ -1,0 +1,100 @@
+"""Records of several runs say what one record for each run would."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.interpreter.abi.probe_layout import (
+    REPEAT_COUNT_BITS,
+    REPEAT_LANE_BITS,
+    REPEAT_STRIDE_BITS,
+    REPEATED,
+)
+from ttools.interpreter.runtime.access_log import access_dtype, footprints_of, split_log, tiles_of
+
+extents = st.tuples(
+    st.integers(1, (1 << REPEAT_COUNT_BITS) - 1).map(lambda n: n % 5 + 1),
+    st.sampled_from([0, 1, 32, (1 << REPEAT_LANE_BITS) // 8]),
+    st.sampled_from([4, 64, (1 << REPEAT_STRIDE_BITS) - 1]),
+    st.integers(1, 4),
+)
+
+
+def logged(start, shape, site):
+    """A record as native code writes it."""
+    count, lanes, stride, run = shape
+    row = np.zeros(1, access_dtype())
+    row["start"], row["lane"], row["program"], row["epoch"] = start, 7, 3, 1
+    row["end"] = start + (count - 1) * stride + run
+    row["site"] = site | (REPEATED if count > 1 else 0)
+    word = count | lanes << REPEAT_COUNT_BITS | stride << (REPEAT_COUNT_BITS + REPEAT_LANE_BITS)
+    row["seq"] = np.array(word if count > 1 else 9, np.uint64).view(np.int64)
+    return row
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), extents), max_size=5))
+def test_each_run_becomes_a_record_in_its_place(rows):
+    parts = [logged(start, shape, site) for start, site, shape in rows]
+    log = np.concatenate([np.zeros(0, access_dtype()), *parts])
+    before = log.copy()
+    expected = [
+        (
+            start + n * stride,
+            start + n * stride + run,
+            3,
+            0 if count > 1 else 9,
+            site,
+            7 + n * lanes,
+        )
+        for start, site, (count, lanes, stride, run) in rows
+        for n in range(count)
+    ]
+    found = footprints_of(log)
+    assert [tuple(row)[:6] for row in found.runs().tolist()] == expected
+    assert np.array_equal(log, before)
+    assert found.count.tolist() == [count for _, _, (count, *_) in rows]
+
+
+def test_synchronising_accesses_are_told_apart():
+    sync = np.zeros(1, access_dtype())
+    sync["site"], sync["seq"] = -1 - 2, 5
+    footprints, syncs = split_log(np.concatenate([logged(64, (3, 4, 32, 8), 1), sync]))
+    assert footprints.runs()["start"].tolist() == [64, 96, 128]
+    assert (syncs["site"].tolist(), syncs["seq"].tolist()) == ([2], [5])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1 << 40), st.integers(0, 99), extents), min_size=1, max_size=5
+    ),
+    st.booleans(),
+    st.booleans(),
+)
+def test_tiles_are_what_the_records_say(rows, one_stride, all_alike):
+    if all_alike:
+        rows = [(start, site, rows[0][2]) for start, site, _ in rows]
+    if one_stride:
+        stride = rows[0][2][2]
+        rows = [(start, site, (*shape[:2], stride, shape[3])) for start, site, shape in rows]
+    log = np.concatenate([logged(start, shape, site) for start, site, shape in rows])
+    before = log.copy()
+    strides = {shape[2] for _, _, shape in rows if shape[0] > 1}
+    tiles = tiles_of(log)
+    if len(strides) > 1:
+        assert tiles is None
+        return
+    assert tiles is not None
+    assert tiles.starts.tolist() == [start for start, _, _ in rows]
+    runs = np.broadcast_to(tiles.runs, len(rows))
+    assert runs.tolist() == [shape[3] for _, _, shape in rows]
+    assert tiles.most == max(shape[0] for _, _, shape in rows)
+    assert tiles.stride == (strides.pop() if strides else 0)
+    assert np.array_equal(log, before)
+
+
+def test_synchronising_accesses_are_no_tiles():
+    log = np.zeros(2, access_dtype())
+    log["site"] = [3, -1]
+    assert tiles_of(log) is None

@@ -1,0 +1,47 @@
+"""A packed log gives back what was put into it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.interpreter.runtime.access_log import access_dtype
+from ttools.interpreter.runtime.packed_log import PackedLog
+
+numbers = st.sampled_from([0, 1, 3, 2**30, -1])
+rows = st.tuples(
+    st.integers(0, 2**47), st.sampled_from([4, 4, 4, 64]), numbers, numbers, *[numbers] * 4
+)
+# Also of one address and several lengths.
+blocks = st.lists(
+    st.lists(rows, max_size=4)
+    | st.lists(rows, max_size=3).map(lambda part: [(2**40, *row[1:]) for row in part])
+    | rows.map(lambda row: [row] * 3),
+    max_size=4,
+)
+
+
+@settings(max_examples=60)
+@given(blocks)
+def test_nothing_is_lost(blocks):
+    log, parts = PackedLog(), [np.zeros(0, access_dtype())]
+    for block in blocks:
+        records = np.array(
+            [(start, start + size, *rest) for start, size, *rest in block], access_dtype()
+        )
+        parts.append(records.copy())
+        log.add(records)
+        records["lane"] = 9  # the memory is used again
+    expected = np.concatenate(parts)
+    assert len(log) == len(expected)
+    assert np.array_equal(log.records(), expected)
+    for name in access_dtype().names:
+        if name != "end":
+            assert np.array_equal(log.column(name), expected[name])
+            pieces = [np.zeros(0, np.int64), *log.pieces(name)]
+            assert np.array_equal(np.concatenate(pieces), expected[name])
+    if len(expected):
+        sizes = expected["end"] - expected["start"]
+        assert log.bounds("bytes") == (sizes.min(), sizes.max())
+        assert log.bounds("site") == (expected["site"].min(), expected["site"].max())
