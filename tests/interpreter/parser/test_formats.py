@@ -277,7 +277,8 @@ def test_every_operation_has_a_case() -> None:
         "ub.unreachable",
         "ttg.local_barrier",
     }
-    assert set(OPERATIONS) | set(STRUCTURED) <= named
+    written = {name for name, op in OPERATIONS.items() if op.format is not None}
+    assert written | set(STRUCTURED) <= named
 
 
 @pytest.mark.parametrize(

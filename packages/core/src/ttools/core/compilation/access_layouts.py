@@ -15,19 +15,15 @@ from ttools.core.compilation.layouts import Holder, Layout, holder, layouts_of
 from ttools.core.compilation.stages import Compilation
 from ttools.core.location import SourceLocation
 
-#: Kinds of access by the operations that make them.
-_KINDS = {
-    "tt.load": "load",
-    "ttg.async_copy_global_to_local": "load",
-    "amdg.buffer_load": "load",
-    "amdg.buffer_load_to_local": "load",
-    "tt.store": "store",
-    "amdg.buffer_store": "store",
-    "tt.atomic_rmw": "atomic",
-    "tt.atomic_cas": "atomic",
-    "amdg.buffer_atomic_rmw": "atomic",
-}
-_ACCESS = re.compile(rf"(?:= |^\s*)({'|'.join(map(re.escape, _KINDS))})\b")
+#: An operation that accesses global memory; the name of the group is the kind of access.
+_ACCESS = re.compile(
+    r"""(?:=\ |^\s*)(?:
+        (?P<load>tt\.load|ttg\.async_copy_global_to_local|amdg\.buffer_load(?:_to_local)?)
+      | (?P<store>tt\.store|amdg\.buffer_store)
+      | (?P<atomic>tt\.atomic_rmw|tt\.atomic_cas|amdg\.buffer_atomic_rmw)
+    )\b""",
+    re.VERBOSE,
+)
 _TILE = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<[^<>]*>|[^,<>]+), (#.*)")
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
 #: Tiles of more elements take too long to be laid out one by one.
@@ -72,12 +68,13 @@ def access_layouts(compilation: Compilation) -> list[AccessLayout]:
         text = _balanced(tile[2])
         # What a loop pipelines is copied before it too.
         nested = line.text.startswith(_INDENT + " ")
-        key = (_KINDS[access[1]], line.location, shape, text)
+        kind = str(access.lastgroup)
+        key = (kind, line.location, shape, text)
         if key in found and nested:
             found[key] = replace(found[key], nested=True)
         held = None if key in found else _held(text, named, shape, compilation.target.threads)
         if held is not None:
-            found[key] = AccessLayout(_KINDS[access[1]], line.location, shape, text, held, nested)
+            found[key] = AccessLayout(kind, line.location, shape, text, held, nested)
     return list(found.values())
 
 

@@ -13,26 +13,8 @@ from ttools.interpreter.analysis.effects import (
     block_argument_sources,
     region_result_sources,
 )
-from ttools.interpreter.ir import Block, Module, Value
-
-# Operations that hand integers on without computing with them.
-_MOVES = frozenset(
-    {
-        "tt.splat",
-        "tt.broadcast",
-        "tt.expand_dims",
-        "tt.reshape",
-        "tt.trans",
-        "tt.unsplat",
-        "tt.gather",
-        "arith.select",
-        "arith.bitcast",
-        "scf.for",
-        "scf.if",
-        "scf.while",
-    }
-)
-_REGIONS = ("scf.for", "scf.if", "scf.while")
+from ttools.interpreter.dialects.traits import ATOMIC, CALL, GATHERS, STRUCTURED, VIEW
+from ttools.interpreter.ir import Block, Module, Operation, Value
 
 
 @dataclass
@@ -96,14 +78,14 @@ class _Walk:
             target = self._found.tables if moved_only else self._found.mixed
             target |= {index for index in sources if index is not None}
             self._found.anywhere |= None in sources
-        elif op.name in _REGIONS:
+        elif op.has(STRUCTURED):
             for source in region_result_sources(op, value.index):
                 self.visit(source, moved_only=moved_only)
-        elif op.name in ("tt.call", "tt.atomic_rmw", "tt.atomic_cas"):
+        elif op.has(CALL, ATOMIC):
             self._found.anywhere = True
         else:
             for operand in op.operands:
-                self.visit(operand, moved_only=moved_only and op.name in _MOVES)
+                self.visit(operand, moved_only=moved_only and _hands_on(op))
 
     def _visit_argument(self, value: Value, moved_only: bool) -> None:
         block = value.owner
@@ -116,3 +98,8 @@ class _Walk:
                 self._found.anywhere = True
             else:
                 self.visit(source, moved_only=moved_only)
+
+
+def _hands_on(op: Operation) -> bool:
+    """Whether an operation passes integers on without computing with them."""
+    return op.has(VIEW, GATHERS) or op.name in ("arith.select", "arith.bitcast")

@@ -7,6 +7,15 @@ folds that over all stores and atomics.  Both are flow-insensitive and may over-
 from __future__ import annotations
 
 from ttools.interpreter.abi.module import MemoryEffects
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    BARRIER,
+    CALL,
+    CAST,
+    READS,
+    STRUCTURED,
+    WRITES,
+)
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -16,20 +25,6 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
-
-#: Operations that write, and the operand that holds the address.
-WRITES = {
-    "tt.store": 0,
-    "tt.atomic_rmw": 0,
-    "tt.atomic_cas": 0,
-    "tt.descriptor_store": 0,
-    "tt.descriptor_scatter": 0,
-    "tt.descriptor_reduce": 0,
-}
-#: Operations no memory access may be moved across.
-BARRIERS = {"ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier"}
-#: Operations whose pointer results come from somewhere other than their pointer operands.
-_UNKNOWN_SOURCES = {"tt.load", "tt.int_to_ptr", "tt.call", "tt.atomic_rmw", "tt.atomic_cas"}
 
 
 class Provenance:
@@ -69,9 +64,9 @@ class Provenance:
         if op is None:
             assert isinstance(value.owner, Block)
             return block_argument_sources(value, value.owner)
-        if op.name in _UNKNOWN_SOURCES:
-            return [None]
-        if op.name in ("scf.for", "scf.while", "scf.if"):
+        if op.has(READS, CALL) or op.name == "tt.int_to_ptr":
+            return [None]  # not from its pointer operands
+        if op.has(STRUCTURED):
             return list(region_result_sources(op, value.index))
         pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
         return list(pointers) or [None]
@@ -112,11 +107,7 @@ def region_result_sources(op: Operation, index: int) -> list[Value]:
 
 def synchronises(op: Operation) -> bool:
     """Whether other programs can be observed through this operation."""
-    return (
-        op.name in BARRIERS
-        or op.name.startswith("tt.atomic")
-        or (op.name == "tt.load" and bool(op.attributes.get("isVolatile")))
-    )
+    return op.has(BARRIER, ATOMIC) or (op.has(READS) and bool(op.attributes.get("isVolatile")))
 
 
 def waits(loop: Operation) -> bool:
@@ -129,23 +120,24 @@ def waits(loop: Operation) -> bool:
 
 
 def _makes_progress(op: Operation) -> bool:
-    if op.name in ("tt.atomic_rmw", "tt.atomic_cas"):
+    if op.has(ATOMIC):
         return not op.results[0].uses or _counts(op)
-    return op.name in WRITES
+    return op.has(WRITES)
 
 
 def _counts(op: Operation) -> bool:
     """An atomic addition of something other than zero."""
     if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
         return False
-    source = op.operands[1].defining_op
+    added = op.operand("val")
+    source = added.defining_op if added is not None else None
     data = source.attributes.get("value") if source is not None else None
     return not (isinstance(data, Constant) and not any(data.bits))
 
 
 def makes_pointer(op: Operation) -> bool:
     """Whether an operation turns memory's contents or integers into pointers."""
-    if op.name not in ("tt.load", "tt.int_to_ptr", "tt.atomic_rmw", "tt.atomic_cas", "tt.bitcast"):
+    if not (op.results and op.has(READS, CAST)):
         return False
     made = isinstance(element_type(op.results[0].type), PointerType)
     return made and not (op.name == "tt.bitcast" and _holds_address(op.operands[0]))
@@ -161,18 +153,17 @@ def memory_effects(module: Module) -> MemoryEffects:
         for op in function.walk():
             synchronising |= synchronises(op)
             indirect |= makes_pointer(op)
-            address = WRITES.get(op.name)
-            if address is None and op.name == "tt.call":
+            if op.has(CALL):
                 # A callee may write through any pointer it is given.
                 pointers = [v for v in op.operands if _holds_address(v)]
             else:
-                pointers = [] if address is None else [op.operands[address]]
+                pointers = [op.address] if op.has(WRITES) else []
             for pointer in pointers if public else []:
                 roots = provenance.of(pointer)
                 unknown |= None in roots
                 written |= {r for r in roots if r is not None}
-            if not public and address is not None:
-                unknown |= not _points_into_arguments(provenance, op.operands[address])
+            if not public and op.has(WRITES):
+                unknown |= not _points_into_arguments(provenance, op.address)
     return MemoryEffects(frozenset(written), synchronising, unknown, indirect)
 
 

@@ -50,6 +50,15 @@ def is_only_exchanged(reduction: Operation) -> bool:
     )
 
 
+def is_part_of_swap(value: Value) -> bool:
+    """Whether a value may be what a swap is recognised by."""
+    op = value.defining_op
+    match op.name if op is not None else None:
+        case "tt.reduce" | "tt.expand_dims" | "tt.broadcast":
+            return True
+    return False
+
+
 def _users(op: Operation) -> list[Operation]:
     return [user for result in op.results for user, _ in result.uses]
 

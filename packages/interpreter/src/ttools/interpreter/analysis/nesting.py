@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ttools.interpreter.dialects.traits import COMBINES, LOOP
 from ttools.interpreter.ir import Block, Operation, Value
-
-LOOPS = {"scf.for", "scf.while"}
 
 
 def inside_combine(op: Operation) -> bool:
@@ -14,7 +13,7 @@ def inside_combine(op: Operation) -> bool:
     block = op.parent
     while block is not None and block.parent is not None and block.parent.parent is not None:
         parent = block.parent.parent
-        if parent.name in ("tt.reduce", "tt.scan", "tt.map_elementwise"):
+        if parent.has(COMBINES):
             return True
         block = parent.parent
     return False
@@ -24,7 +23,7 @@ def loop_depth(block: Block | None) -> int:
     """How many loops a block lies in."""
     depth = 0
     while block is not None and block.parent is not None and block.parent.parent is not None:
-        depth += block.parent.parent.name in LOOPS
+        depth += block.parent.parent.has(LOOP)
         block = block.parent.parent.parent
     return depth
 

@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 from ttools.interpreter import elementwise
+from ttools.interpreter.dialects.traits import DIVIDES, FROM_COORDINATES, REGULAR, VIEW
 from ttools.interpreter.ir import Operation, Value, operands_first
-
-#: Operations that only rename coordinates: as cheap as their operand.
-VIEWS = {"tt.splat", "tt.expand_dims", "tt.broadcast", "tt.reshape", "tt.trans", "tt.make_range"}
-VIEWS |= {"arith.constant", "tt.split", "tt.join", "tt.unsplat", "ttg.convert_layout", "ub.poison"}
-
-_AFFINE = {
-    "arith.addi",
-    "arith.subi",
-    "arith.muli",
-    "arith.extsi",
-    "arith.extui",
-    "arith.trunci",
-    "arith.remsi",
-    "arith.remui",
-    "tt.addptr",
-    "arith.andi",
-    "arith.ori",
-    "arith.cmpi",
-}
-_DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui")
 
 
 class Regularity:
@@ -47,7 +28,7 @@ class Regularity:
             return True
         if op.name == "arith.constant":
             return getattr(op.attributes["value"], "is_splat", False)
-        if op.name in ("tt.broadcast", "tt.expand_dims", "tt.reshape", "tt.trans"):
+        if op.has(VIEW) and len(op.operands) == 1:
             return self._uniform[op.operands[0]]
         return elementwise.is_elementwise(op.name) and all(self._uniform[v] for v in op.operands)
 
@@ -61,21 +42,23 @@ class Regularity:
         op = value.defining_op
         if not value.is_tensor or op is None:
             return True  # carried: judged by its initial value elsewhere
-        if op.name in VIEWS or op.name in _AFFINE:
+        if op.has(VIEW, FROM_COORDINATES, REGULAR):
             return all(self._regular[v] for v in op.operands)
         return self.is_uniform(value)
 
     def is_index_arithmetic(self, op: Operation) -> bool:
         """Whether an operation only moves a regular index, which costs nothing per lane."""
-        moves = op.name in ("tt.addptr", "arith.addi", "arith.muli")
-        return moves and self.is_regular(op.results[0])
+        match op.name:
+            case "tt.addptr" | "arith.addi" | "arith.muli":
+                return self.is_regular(op.results[0])
+        return False
 
     def is_index_division(self, op: Operation) -> bool:
         """Whether an operation divides a regular index by one number: mostly once per chunk.
 
         Stored, the result would no longer be seen to be the same, or contiguous, within a chunk.
         """
-        if op.name not in _DIVISIONS:
+        if not op.has(DIVIDES):
             return False
         index, divisor = op.operands
         regular = self.is_regular(index) and not self.is_uniform(index)

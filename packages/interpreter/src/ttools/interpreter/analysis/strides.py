@@ -123,15 +123,6 @@ def static_strides(value: Value) -> Strides:
     return _strides(value, {}, 0)
 
 
-#: Operations whose strides follow from those of their operands.
-_TRANSPARENT = frozenset(
-    {
-        *("tt.expand_dims", "tt.broadcast", "tt.trans", "tt.addptr", "arith.addi", "arith.muli"),
-        *("arith.extsi", "arith.extui", "arith.remsi", "arith.remui"),
-    }
-)
-
-
 def _strides(value: Value, known: dict[Value, Strides], depth: int) -> Strides:
     if value not in known:
         unknown: Strides = (None,) * len(shape_of(value.type))
@@ -152,13 +143,11 @@ def _defined(value: Value, known: dict[Value, Strides], depth: int) -> Strides |
         case "arith.constant":
             data = op.attributes["value"]
             return (0,) * rank if isinstance(data, Constant) and data.is_splat else None
-        case name if name in _TRANSPARENT:
-            inner = [_strides(v, known, depth + 1) for v in op.operands if v.is_tensor]
-            return _from_operands(op, inner)
-    return None
+    inner = [_strides(v, known, depth + 1) for v in op.operands if v.is_tensor]
+    return _from_operands(op, inner)
 
 
-def _from_operands(op: Operation, inner: list[Strides]) -> Strides:
+def _from_operands(op: Operation, inner: list[Strides]) -> Strides | None:
     match op.name:
         case "tt.expand_dims":
             axis = int(op.attributes["axis"])  # type: ignore[arg-type]
@@ -176,7 +165,9 @@ def _from_operands(op: Operation, inner: list[Strides]) -> Strides:
             )
         case "arith.muli":
             return _product(op.operands[0], op.operands[1], inner[0], inner[1])
-    return inner[0]
+        case "arith.extsi" | "arith.extui" | "arith.remsi" | "arith.remui":
+            return inner[0]
+    return None
 
 
 def _product(a: Value, b: Value, first: Strides, second: Strides) -> Strides:

@@ -16,6 +16,8 @@ from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
+from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, WRITES
 from ttools.interpreter.ir import Module, Operation
 from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
@@ -23,28 +25,15 @@ from ttools.interpreter.parser import parse_module
 
 _Place = tuple[str, int, int]
 
-_LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_LOADS = tuple(
+    name for name, op in OPERATIONS.items() if READS in op.traits and WRITES not in op.traits
+)
 _LOAD = re.compile(rf"= \"?(?:{'|'.join(_LOADS)})\b.* loc\((.*)\)$", re.MULTILINE)
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 #: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(place)`.
 _PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
 _COMMENT = "// ttools: unused loads "
-_BRANCHES = ("cf.br", "cf.cond_br")
-#: What computes a value and does nothing else; whatever is not known counts as an effect.
-_PURE_DIALECTS = ("arith.", "math.", "ub.")
-_PURE = frozenset(
-    {
-        *_LOADS,
-        *("scf.for", "scf.if", "scf.while", "scf.yield", "scf.condition", "tt.func"),
-        *("tt.addptr", "tt.advance", "tt.bitcast", "tt.broadcast", "tt.cat", "tt.clampf"),
-        *("tt.dot", "tt.dot_scaled", "tt.expand_dims", "tt.fp_to_fp", "tt.gather"),
-        *("tt.get_num_programs", "tt.get_program_id", "tt.histogram", "tt.int_to_ptr", "tt.join"),
-        *("tt.make_range", "tt.make_tensor_descriptor", "tt.make_tensor_ptr", "tt.mulhiui"),
-        *("tt.precise_divf", "tt.precise_sqrt", "tt.ptr_to_int", "tt.reduce", "tt.reduce.return"),
-        *("tt.reshape", "tt.scan", "tt.scan.return", "tt.splat", "tt.split", "tt.trans"),
-    }
-)
 
 
 def unused_loads(written: str, final: str) -> list[SourceLocation]:
@@ -120,7 +109,7 @@ def _innermost(text: str, aliases: dict[str, str]) -> _Place | None:
 
 def _drop_unreachable_blocks(function: Operation) -> None:
     """Takes away the blocks behind a `return`, where nothing branches."""
-    if not any(op.name in _BRANCHES for op in function.walk()):
+    if not any(op.has(BRANCH) for op in function.walk()):
         for region in function.regions:
             del region.blocks[1:]
 
@@ -140,4 +129,4 @@ def _has_effect(op: Operation) -> bool:
         return True
     if op.name in ("tt.elementwise_inline_asm", "tt.extern_elementwise"):
         return not op.attributes.get("pure", False)
-    return not (op.name in _PURE or op.name.startswith(_PURE_DIALECTS))
+    return not (op.has(PURE, FUNCTION) or op.name in _LOADS)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects import arith, barriers, cf, llvm, math, scf, tt, ub
-from ttools.interpreter.dialects.declaration import OpSyntax
+from ttools.interpreter.dialects import arith, cf, gpu, llvm, math, scf, tt, ttg, ttools, ub
+from ttools.interpreter.dialects.declaration import Op
 
-OPERATIONS: dict[str, OpSyntax] = {
-    name: syntax
-    for dialect in (arith, barriers, cf, llvm, math, scf, tt, ub)
-    for name, syntax in dialect.OPERATIONS.items()
+OPERATIONS: dict[str, Op] = {
+    name: op
+    for dialect in (arith, cf, gpu, llvm, math, scf, tt, ttg, ttools, ub)
+    for name, op in dialect.OPERATIONS.items()
 }
-"""Every operation with a declared format, by its name."""
+"""Every operation that is known, by its name."""
 
-__all__ = ["OPERATIONS", "OpSyntax"]
+#: What is not known may do anything.
+UNKNOWN = Op()
+
+
+def declared(name: str) -> Op:
+    """The declaration of an operation; `UNKNOWN`, which has no trait, if there is none."""
+    return OPERATIONS.get(name, UNKNOWN)
+
+
+__all__ = ["OPERATIONS", "UNKNOWN", "Op", "declared"]

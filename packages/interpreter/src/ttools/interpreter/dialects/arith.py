@@ -5,7 +5,18 @@ Formats: https://mlir.llvm.org/docs/Dialects/ArithOps/
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from dataclasses import replace
+
+from ttools.interpreter.dialects.declaration import Op, Unit
+from ttools.interpreter.dialects.traits import (
+    CAST,
+    DIVIDES,
+    ELEMENTWISE,
+    FROM_COORDINATES,
+    PURE,
+    REGULAR,
+    Trait,
+)
 
 _INTEGER_PREDICATES = (
     "eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge",
@@ -15,49 +26,47 @@ _FLOAT_PREDICATES = (
     "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
 )  # fmt: skip
 
-_BINARY = OpSyntax("$lhs `,` $rhs attr-dict `:` type($result)")
-_OVERFLOW = OpSyntax(
-    "$lhs `,` $rhs (`overflow` flags($overflowFlags))? attr-dict `:` type($result)"
-)
-_EXACT = OpSyntax("$lhs `,` $rhs (`exact` presence($isExact))? attr-dict `:` type($result)")
-_FLOAT_UNARY = OpSyntax("$operand (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
-_FLOAT_BINARY = OpSyntax("$lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
-_CAST = OpSyntax("$in attr-dict `:` type($in) `to` type($out)", ("out",))
-_NON_NEGATIVE_CAST = OpSyntax(
+_BINARY = Op("$lhs `,` $rhs attr-dict `:` type($result)")
+_OVERFLOW = Op("$lhs `,` $rhs (`overflow` flags($overflowFlags))? attr-dict `:` type($result)")
+_EXACT = Op("$lhs `,` $rhs (`exact` presence($isExact))? attr-dict `:` type($result)")
+_FLOAT_UNARY = Op("$operand (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
+_FLOAT_BINARY = Op("$lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
+_CAST = Op("$in attr-dict `:` type($in) `to` type($out)", ("out",))
+_NON_NEGATIVE_CAST = Op(
     "$in (`nneg` presence($nonNeg))? attr-dict `:` type($in) `to` type($out)", ("out",)
 )
-_OVERFLOW_CAST = OpSyntax(
+_OVERFLOW_CAST = Op(
     "$in (`overflow` flags($overflowFlags))? attr-dict `:` type($in) `to` type($out)", ("out",)
 )
-_FLOAT_CAST = OpSyntax(
+_FLOAT_CAST = Op(
     "$in (`fastmath` flags($fastmath))? attr-dict `:` type($in) `to` type($out)", ("out",)
 )
-_ROUNDING_CAST = OpSyntax(
+_ROUNDING_CAST = Op(
     "$in rounding($roundingmode) (`fastmath` flags($fastmath))? attr-dict `:`"
     " type($in) `to` type($out)",
     ("out",),
 )
-_EXTENDED_MULTIPLY = OpSyntax("$lhs `,` $rhs attr-dict `:` type($low)", ("low", "low"))
+_EXTENDED_MULTIPLY = Op("$lhs `,` $rhs attr-dict `:` type($low)", ("low", "low"))
 
-OPERATIONS: dict[str, OpSyntax] = {
-    "arith.constant": OpSyntax("attr-dict constant($value)", ("constant(value)",)),
-    "arith.cmpi": OpSyntax(
+_OPERATIONS: dict[str, Op] = {
+    "arith.constant": Op("attr-dict constant($value)", ("constant(value)",)),
+    "arith.cmpi": Op(
         "keyword($predicate) `,` $lhs `,` $rhs attr-dict `:` type($lhs)",
         ("i1(lhs)",),
         {"predicate": dict(enumerate(_INTEGER_PREDICATES))},
     ),
-    "arith.cmpf": OpSyntax(
+    "arith.cmpf": Op(
         "keyword($predicate) `,` $lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:`"
         " type($lhs)",
         ("i1(lhs)",),
         {"predicate": dict(enumerate(_FLOAT_PREDICATES))},
     ),
     # The type of the condition is written only if it is not a plain `i1`.
-    "arith.select": OpSyntax(
+    "arith.select": Op(
         "$condition `,` $true_value `,` $false_value attr-dict `:` type($types*)",
         ("last(types)",),
     ),
-    "arith.addui_extended": OpSyntax(
+    "arith.addui_extended": Op(
         "$lhs `,` $rhs attr-dict `:` type($sum) `,` type($overflow)", ("sum", "overflow")
     ),
     "arith.mulsi_extended": _EXTENDED_MULTIPLY,
@@ -92,3 +101,34 @@ OPERATIONS: dict[str, OpSyntax] = {
     "arith.extf": _FLOAT_CAST,
     "arith.truncf": _ROUNDING_CAST,
 }  # fmt: skip
+_EXTREMES = {"maximumf", "minimumf", "maxnumf", "minnumf"}
+_CASTS = {
+    "extsi", "extui", "trunci", "fptosi", "fptoui", "sitofp", "uitofp", "extf", "truncf",
+    "bitcast", "index_cast", "index_castui",
+}  # fmt: skip
+_REGULAR = {
+    "addi", "subi", "muli", "extsi", "extui", "trunci", "remsi", "remui", "andi", "ori", "cmpi",
+}  # fmt: skip
+_DIVIDES = {"divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"}
+
+
+def _traits(name: str) -> frozenset[Trait]:
+    if name == "constant":
+        return frozenset({PURE, FROM_COORDINATES})
+    kinds = {CAST: _CASTS, REGULAR: _REGULAR, DIVIDES: _DIVIDES}
+    own = {trait for trait, names in kinds.items() if name in names}
+    return frozenset({PURE, ELEMENTWISE} | own)
+
+
+def _unit(name: str) -> Unit:
+    if name in ("addf", "subf", "mulf"):
+        return "arithmetic"
+    if name in ("divf", "remf"):
+        return "divide"
+    return "compare" if name == "cmpf" or name in _EXTREMES else ""
+
+
+OPERATIONS = {
+    f"arith.{name}": replace(op, traits=_traits(name), unit=_unit(name))
+    for name, op in ((full.removeprefix("arith."), op) for full, op in _OPERATIONS.items())
+}

@@ -6,14 +6,17 @@ Formats: https://mlir.llvm.org/docs/Dialects/ControlFlowDialect/
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.traits import BRANCH, EFFECT, TERMINATOR
 
-OPERATIONS: dict[str, OpSyntax] = {
-    "cf.br": OpSyntax("successor attr-dict", ()),
-    "cf.cond_br": OpSyntax(
+OPERATIONS: dict[str, Op] = {
+    "cf.br": Op("successor attr-dict", (), traits=frozenset({BRANCH, TERMINATOR})),
+    "cf.cond_br": Op(
         "$condition (`weights` `(` attribute($branch_weights) `)`)? `,` successor `,` successor"
         " attr-dict",
         (),
+        traits=frozenset({BRANCH, TERMINATOR}),
     ),
-    "cf.assert": OpSyntax("$arg `,` string($msg) attr-dict", ()),
+    "cf.assert": Op("$arg `,` string($msg) attr-dict", (), traits=frozenset({EFFECT})),
+    "cf.switch": Op(operands=("flag",), traits=frozenset({BRANCH, TERMINATOR})),
 }

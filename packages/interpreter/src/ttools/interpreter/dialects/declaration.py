@@ -1,4 +1,4 @@
-"""What a dialect file says about an operation: how it is written, and what its results are.
+"""What a dialect file says about an operation: how it is written, its results, and what it does.
 
 Formats follow MLIR's declarative assembly formats
 (https://mlir.llvm.org/docs/DefiningDialects/Operations/#declarative-assembly-format):
@@ -23,16 +23,27 @@ This file must not know how formats are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from ttools.interpreter.dialects.traits import Trait
+
+#: Not `kind($name)`, which is an attribute or a type.
+_OPERAND = re.compile(r"(?<![\w-]\()\$(\w+)")
+
+Unit: TypeAlias = Literal["", "arithmetic", "compare", "divide", "function"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpSyntax:
-    """The syntax of one operation.
+@dataclass(frozen=True)
+class Op:
+    """The declaration of one operation.
 
     Attributes:
-        format: Its assembly format.
+        format: Its assembly format; None where the parser reads it otherwise (functions, structured
+            control flow), or where it is printed in MLIR's generic form only.
         results: One entry per result, or per group of results: the name under which the format
             binds their types, or a rule of that name's type: `pointee(ptr)`, `i1(lhs)`,
             `element(src)`, `last(types)`, `constant(value)`.
@@ -42,10 +53,24 @@ class OpSyntax:
         operands: The names of the operands in the order of the operation's definition, where the
             format has another order or more than one variable part; the attribute
             `operandSegmentSizes` then tells how many values each of them has.
+        traits: What it does, see `traits`.
+        unit: What computes it on a GPU, as far as profilers count by the lane: `arithmetic` are
+            sums and products; empty for what is not counted so.
+        each: Operations of that unit for each lane: a fused multiply-add is two.
     """
 
-    format: str
+    format: str | None = None
     results: tuple[str, ...] = ("result",)
     enums: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     operands: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    unit: Unit = ""
+    each: int = 1
+
+    @cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        """The names of its operands; an optional or variable one comes after all others."""
+        if self.operands or self.format is None:
+            return self.operands
+        return tuple(_OPERAND.findall(self.format))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.traits import EFFECT
 
-OPERATIONS: dict[str, OpSyntax] = {
-    "llvm.intr.assume": OpSyntax("$cond attr-dict `:` type($cond)", ()),
+OPERATIONS: dict[str, Op] = {
+    "llvm.intr.assume": Op("$cond attr-dict `:` type($cond)", (), traits=frozenset({EFFECT})),
 }

@@ -5,16 +5,19 @@ Formats: https://mlir.llvm.org/docs/Dialects/MathOps/
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from dataclasses import replace
 
-_INTEGER_UNARY = OpSyntax("$operand attr-dict `:` type($result)")
-_UNARY = OpSyntax("$operand (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
-_BINARY = OpSyntax("$lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
-_PREDICATE = OpSyntax(
+from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.traits import ELEMENTWISE, PURE
+
+_INTEGER_UNARY = Op("$operand attr-dict `:` type($result)")
+_UNARY = Op("$operand (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
+_BINARY = Op("$lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
+_PREDICATE = Op(
     "$operand (`fastmath` flags($fastmath))? attr-dict `:` type($operand)", ("i1(operand)",)
 )
 
-OPERATIONS: dict[str, OpSyntax] = {
+_OPERATIONS: dict[str, Op] = {
     **{
         f"math.{name}": _UNARY
         for name in (
@@ -26,20 +29,38 @@ OPERATIONS: dict[str, OpSyntax] = {
     **{f"math.{name}": _BINARY for name in ("atan2", "copysign", "powf")},
     **{f"math.{name}": _INTEGER_UNARY for name in ("absi", "ctlz", "ctpop", "cttz")},
     **{f"math.{name}": _PREDICATE for name in ("isfinite", "isinf", "isnan", "isnormal")},
-    "math.ipowi": OpSyntax("$lhs `,` $rhs attr-dict `:` type($result)"),
-    "math.fma": OpSyntax(
+    "math.ipowi": Op("$lhs `,` $rhs attr-dict `:` type($result)"),
+    "math.fma": Op(
         "$a `,` $b `,` $c (`fastmath` flags($fastmath))? attr-dict `:` type($result)"
     ),
-    "math.fpowi": OpSyntax(
+    "math.fpowi": Op(
         "$lhs `,` $rhs (`fastmath` flags($fastmath))? attr-dict `:` type($lhs) `,` type($rhs)",
         ("lhs",),
     ),
-    "math.sincos": OpSyntax(
+    "math.sincos": Op(
         "$operand (`fastmath` flags($fastmath))? attr-dict `:` type($operand)",
         ("operand", "operand"),
     ),
-    "math.clampf": OpSyntax(
+    "math.clampf": Op(
         "$value `to` `[` $min `,` $max `]` (`fastmath` flags($fastmath))? attr-dict `:`"
         " type($result)"
     ),
 }  # fmt: skip
+
+_TRAITS = frozenset({PURE, ELEMENTWISE})
+#: What is no elementary function: a GPU's units for arithmetic, or for bits, do it.
+_PLAIN = {
+    "absf", "copysign", "floor", "ceil", "trunc", "round", "roundeven", "isnan", "isinf",
+    "isfinite", "isnormal", "absi", "ctlz", "ctpop", "cttz", "ipowi",
+}  # fmt: skip
+
+
+def _declared(name: str, op: Op) -> Op:
+    if name == "fma":
+        return replace(op, traits=_TRAITS, unit="arithmetic", each=2)
+    if name == "clampf":
+        return replace(op, traits=_TRAITS, unit="compare")
+    return replace(op, traits=_TRAITS, unit="" if name in _PLAIN else "function")
+
+
+OPERATIONS = {name: _declared(name.removeprefix("math."), op) for name, op in _OPERATIONS.items()}

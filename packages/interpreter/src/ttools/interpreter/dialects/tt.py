@@ -7,7 +7,27 @@ of its own, read in `ttools.interpreter.parser.structured`; `tt.reduce`, `tt.sca
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    BARRIER,
+    CALL,
+    CAST,
+    COMBINES,
+    CROSS_LANE,
+    CROSS_THREAD,
+    EFFECT,
+    ELEMENTWISE,
+    FROM_COORDINATES,
+    FUNCTION,
+    GATHERS,
+    PURE,
+    READS,
+    REGULAR,
+    TERMINATOR,
+    VIEW,
+    WRITES,
+)
 
 # TritonAttrDefs.td; shown as numbers where an attribute dictionary holds them.
 _PADDING = {"padding": {1: "zero", 2: "nan"}}
@@ -31,152 +51,221 @@ _CACHE_POLICY = {"cachePolicy": {"cache_modifier": "cache", "eviction_policy": "
 _CACHE_CLAUSES = (
     "oilist(`cacheModifier` `=` keyword($cache) | `evictionPolicy` `=` keyword($evict))"
 )
-_CONVERT = OpSyntax("$src attr-dict `:` type($src) `->` type($result)")
-_PAIR = OpSyntax("$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)")
-_PROGRAM_DIMENSION = OpSyntax("dimension($axis) attr-dict `:` type($result)")
-_BARE = OpSyntax("attr-dict", ())
-_TERMINATOR = OpSyntax("attr-dict ($srcs* `:` type($srcs*))?", ())
-_COMBINE_RETURN = OpSyntax("$result* attr-dict `:` type($result*)", ())
+_CONVERT = "$src attr-dict `:` type($src) `->` type($result)"
+_PAIR = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
+_PROGRAM_DIMENSION = "dimension($axis) attr-dict `:` type($result)"
+_TERMINATOR = "attr-dict ($srcs* `:` type($srcs*))?"
+_COMBINE_RETURN = "$result* attr-dict `:` type($result*)"
 
 _MEMORY = {
-    "tt.load": OpSyntax(
+    "tt.load": Op(
         f"$ptr (`,` $mask)? (`,` $other)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)",
         ("pointee(ptr)",),
         _CACHE | _PADDING,
         _CACHE_POLICY,
+        traits=frozenset({READS}),
     ),
-    "tt.store": OpSyntax(
+    "tt.store": Op(
         f"$ptr `,` $value (`,` $mask)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)",
         (),
         _CACHE,
         _CACHE_POLICY,
+        traits=frozenset({WRITES}),
     ),
-    "tt.atomic_rmw": OpSyntax(
+    "tt.atomic_rmw": Op(
         "keyword($atomic_rmw_op) `,` keyword($sem) `,` keyword($scope) `,` $ptr `,` $val"
         " (`,` $mask)? attr-dict `:` functional-type",
         ("results",),
         _ATOMIC,
+        traits=frozenset({READS, WRITES, ATOMIC}),
     ),
-    "tt.atomic_cas": OpSyntax(
+    "tt.atomic_cas": Op(
         "keyword($sem) `,` keyword($scope) `,` $ptr `,` $cmp `,` $val attr-dict `:`"
         " functional-type",
         ("results",),
         _ATOMIC,
+        traits=frozenset({READS, WRITES, ATOMIC}),
     ),
-    "tt.addptr": OpSyntax("$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)"),
+    "tt.addptr": Op(
+        "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
+        traits=frozenset({PURE, ELEMENTWISE, REGULAR}),
+    ),
     # Block pointers, up to Triton 3.8.
-    "tt.make_tensor_ptr": OpSyntax(
+    "tt.make_tensor_ptr": Op(
         "$base `,` `[` $shape* `]` `,` `[` $strides* `]` `,` `[` $offsets* `]` attr-dict `:`"
         " short-type($result, tt.ptr)",
         operands=("base", "shape", "strides", "offsets"),
+        traits=frozenset({PURE}),
     ),
-    "tt.advance": OpSyntax("$ptr `,` `[` $offsets* `]` attr-dict `:` short-type($result, tt.ptr)"),
+    "tt.advance": Op(
+        "$ptr `,` `[` $offsets* `]` attr-dict `:` short-type($result, tt.ptr)",
+        traits=frozenset({PURE}),
+    ),
 }
 
 _DESCRIPTORS = {
-    "tt.make_tensor_descriptor": OpSyntax(
+    "tt.make_tensor_descriptor": Op(
         "$base `,` `[` $shape* `]` `,` `[` $strides* `]` attr-dict `:`"
         " short-type($base, tt.ptr) `,` short-type($result, tt.tensordesc)",
         enums=_PADDING,
         operands=("base", "shape", "strides"),
+        traits=frozenset({PURE}),
     ),
-    "tt.descriptor_load": OpSyntax(
+    "tt.descriptor_load": Op(
         f"$desc `[` $indices* `]` {_CACHE_CLAUSES} attr-dict `:` type($desc) `->` type($result)",
         enums=_CACHE,
         parts=_CACHE_POLICY,
+        traits=frozenset({READS}),
     ),
-    "tt.descriptor_store": OpSyntax(
+    "tt.descriptor_store": Op(
         "$desc `[` $indices* `]` `,` $src attr-dict `:` type($desc) `,` type($src)",
         (),
         operands=("desc", "src", "indices"),
+        traits=frozenset({WRITES}),
     ),
-    "tt.descriptor_reduce": OpSyntax(
+    "tt.descriptor_reduce": Op(
         "keyword($kind) `,` $desc `[` $indices* `]` `,` $src attr-dict `:`"
         " type($desc) `,` type($src)",
         (),
         operands=("desc", "src", "indices"),
+        traits=frozenset({READS, WRITES}),
     ),
-    "tt.descriptor_gather": OpSyntax(
-        "$desc `[` $x_offsets `,` $y_offset `]` attr-dict `:` functional-type", ("results",)
+    "tt.descriptor_gather": Op(
+        "$desc `[` $x_offsets `,` $y_offset `]` attr-dict `:` functional-type",
+        ("results",),
+        traits=frozenset({READS}),
     ),
-    "tt.descriptor_scatter": OpSyntax(
-        "$desc `[` $x_offsets `,` $y_offset `]` `,` $src attr-dict `:` type($operands*)", ()
+    "tt.descriptor_scatter": Op(
+        "$desc `[` $x_offsets `,` $y_offset `]` `,` $src attr-dict `:` type($operands*)",
+        (),
+        traits=frozenset({WRITES}),
     ),
 }
 
 _ELEMENTWISE = {
-    "tt.int_to_ptr": _CONVERT,
-    "tt.ptr_to_int": _CONVERT,
-    "tt.bitcast": _CONVERT,
-    "tt.fp_to_fp": OpSyntax(
+    "tt.int_to_ptr": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
+    "tt.ptr_to_int": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
+    "tt.bitcast": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
+    "tt.fp_to_fp": Op(
         "$src attr-dict (`,` `rounding` `=` keyword($rounding))? `:` type($src) `->` type($result)",
         enums={"rounding": {0: "rtz", 1: "rtne"}},
+        traits=frozenset({PURE, ELEMENTWISE, CAST}),
     ),
-    "tt.clampf": OpSyntax(
+    "tt.clampf": Op(
         "$x `,` $min `,` $max `,` `propagateNan` `=` keyword($propagateNan) attr-dict `:`"
         " type($result)",
         enums=_PROPAGATE_NAN,
+        traits=frozenset({PURE, ELEMENTWISE}),
+        unit="compare",
     ),
-    "tt.precise_sqrt": OpSyntax("$x attr-dict `:` type($result)"),
-    "tt.precise_divf": OpSyntax("$x `,` $y attr-dict `:` type($result)"),
-    "tt.mulhiui": OpSyntax("$x `,` $y attr-dict `:` type($result)"),
-    "tt.extern_elementwise": OpSyntax("$srcs* attr-dict `:` functional-type", ("results",)),
-    "tt.elementwise_inline_asm": OpSyntax(
-        "string($asm_string) attr-dict ($args* `:` type($args*))? `->` type($result*)"
+    "tt.precise_sqrt": Op(
+        "$x attr-dict `:` type($result)", traits=frozenset({PURE, ELEMENTWISE}), unit="function"
+    ),
+    "tt.precise_divf": Op(
+        "$x `,` $y attr-dict `:` type($result)",
+        traits=frozenset({PURE, ELEMENTWISE}),
+        unit="divide",
+    ),
+    "tt.mulhiui": Op(
+        "$x `,` $y attr-dict `:` type($result)", traits=frozenset({PURE, ELEMENTWISE})
+    ),
+    "tt.extern_elementwise": Op(
+        "$srcs* attr-dict `:` functional-type",
+        ("results",),
+        traits=frozenset({ELEMENTWISE}),
+        unit="function",
+    ),
+    "tt.elementwise_inline_asm": Op(
+        "string($asm_string) attr-dict ($args* `:` type($args*))? `->` type($result*)",
+        traits=frozenset({ELEMENTWISE}),
     ),
 }
 
 _SHAPES = {
-    "tt.splat": _CONVERT,
-    "tt.unsplat": OpSyntax("$src attr-dict `:` type($src)", ("element(src)",)),
-    "tt.expand_dims": _CONVERT,
-    "tt.broadcast": _CONVERT,
-    "tt.trans": _CONVERT,
-    "tt.reshape": OpSyntax(
+    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
+    "tt.unsplat": Op(
+        "$src attr-dict `:` type($src)", ("element(src)",), traits=frozenset({PURE, VIEW})
+    ),
+    "tt.expand_dims": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
+    "tt.broadcast": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
+    "tt.trans": Op(_CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
+    "tt.reshape": Op(
         "$src (`allow_reorder` presence($allow_reorder))?"
         " (`efficient_layout` presence($efficient_layout))? attr-dict `:`"
-        " type($src) `->` type($result)"
+        " type($src) `->` type($result)",
+        traits=frozenset({PURE, VIEW, CROSS_THREAD}),
     ),
-    "tt.cat": _PAIR,
-    "tt.join": _PAIR,
-    "tt.split": OpSyntax("$src attr-dict `:` type($src) `->` type($outLHS)", ("outLHS", "outLHS")),
-    "tt.make_range": OpSyntax("attr-dict `:` type($result)"),
+    "tt.cat": Op(_PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD})),
+    "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
+    "tt.split": Op(
+        "$src attr-dict `:` type($src) `->` type($outLHS)",
+        ("outLHS", "outLHS"),
+        traits=frozenset({PURE, VIEW, CROSS_THREAD}),
+    ),
+    "tt.make_range": Op("attr-dict `:` type($result)", traits=frozenset({PURE, FROM_COORDINATES})),
 }
 
 _TILES = {
-    "tt.dot": OpSyntax(
+    "tt.dot": Op(
         "$a `,` $b `,` $c (`,` `inputPrecision` `=` keyword($inputPrecision))? attr-dict `:`"
         " type($a) `*` type($b) `->` type($d)",
         ("d",),
         _INPUT_PRECISION,
+        traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}),
     ),
-    "tt.dot_scaled": OpSyntax(
+    "tt.dot_scaled": Op(
         "$a (`scale` $a_scale)? `,` $b (`scale` $b_scale)? `,` $c"
         " `lhs` `=` keyword($a_elem_type) `rhs` `=` keyword($b_elem_type) attr-dict `:`"
         " type($a) (`,` type($a_scale))? `*` type($b) (`,` type($b_scale))? `->` type($d)",
         ("d",),
         operands=("a", "b", "c", "a_scale", "b_scale"),
+        traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}),
     ),
-    "tt.histogram": OpSyntax("$src (`,` $mask)? attr-dict `:` type($src) `->` type($result)"),
-    "tt.gather": OpSyntax("$src `[` $indices `]` attr-dict `:` functional-type", ("results",)),
-    "tt.reduce.return": _COMBINE_RETURN,
-    "tt.scan.return": _COMBINE_RETURN,
-    "tt.map_elementwise.return": _TERMINATOR,
+    "tt.histogram": Op(
+        "$src (`,` $mask)? attr-dict `:` type($src) `->` type($result)",
+        traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD}),
+    ),
+    "tt.gather": Op(
+        "$src `[` $indices `]` attr-dict `:` functional-type",
+        ("results",),
+        traits=frozenset({PURE, GATHERS, CROSS_THREAD}),
+    ),
+    "tt.reduce.return": Op(_COMBINE_RETURN, (), traits=frozenset({PURE, TERMINATOR})),
+    "tt.scan.return": Op(_COMBINE_RETURN, (), traits=frozenset({PURE, TERMINATOR})),
+    "tt.map_elementwise.return": Op(_TERMINATOR, (), traits=frozenset({PURE, TERMINATOR})),
 }
 
 _PROGRAM = {
-    "tt.get_program_id": _PROGRAM_DIMENSION,
-    "tt.get_num_programs": _PROGRAM_DIMENSION,
-    "tt.print": OpSyntax("string($prefix) attr-dict (`:` $args* `:` type($args*))?", ()),
-    "tt.assert": OpSyntax("$condition `,` string($message) attr-dict `:` type($condition)", ()),
-    "tt.call": OpSyntax(
-        "symbol($callee) `(` $operands* `)` attr-dict `:` functional-type", ("results",)
+    "tt.get_program_id": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE})),
+    "tt.get_num_programs": Op(_PROGRAM_DIMENSION, traits=frozenset({PURE})),
+    "tt.print": Op(
+        "string($prefix) attr-dict (`:` $args* `:` type($args*))?", (), traits=frozenset({EFFECT})
     ),
-    "tt.return": _TERMINATOR,
-    "tt.grid_dependency_wait": _BARE,
-    "tt.grid_dependency_launch_dependents": _BARE,
+    "tt.assert": Op(
+        "$condition `,` string($message) attr-dict `:` type($condition)",
+        (),
+        traits=frozenset({EFFECT}),
+    ),
+    "tt.call": Op(
+        "symbol($callee) `(` $operands* `)` attr-dict `:` functional-type",
+        ("results",),
+        traits=frozenset({CALL, CROSS_THREAD}),
+    ),
+    "tt.return": Op(_TERMINATOR, (), traits=frozenset({TERMINATOR})),
+    "tt.grid_dependency_wait": Op("attr-dict", (), traits=frozenset({EFFECT})),
+    "tt.grid_dependency_launch_dependents": Op("attr-dict", (), traits=frozenset({EFFECT})),
 }
 
-OPERATIONS: dict[str, OpSyntax] = (
-    _MEMORY | _DESCRIPTORS | _ELEMENTWISE | _SHAPES | _TILES | _PROGRAM
+# Printed in MLIR's generic form, so without a format.
+_COMBINING = {
+    "tt.reduce": Op(traits=frozenset({PURE, COMBINES, CROSS_LANE, CROSS_THREAD})),
+    "tt.scan": Op(traits=frozenset({PURE, COMBINES, CROSS_LANE, CROSS_THREAD})),
+    # What its function does is not known here.
+    "tt.map_elementwise": Op(traits=frozenset({COMBINES, CROSS_LANE})),
+    "tt.func": Op(traits=frozenset({FUNCTION})),
+    "tt.barrier": Op(traits=frozenset({BARRIER})),
+}
+
+OPERATIONS: dict[str, Op] = (
+    _COMBINING | _MEMORY | _DESCRIPTORS | _ELEMENTWISE | _SHAPES | _TILES | _PROGRAM
 )

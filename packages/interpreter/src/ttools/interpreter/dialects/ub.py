@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.dialects.declaration import OpSyntax
+from ttools.interpreter.dialects.declaration import Op
+from ttools.interpreter.dialects.traits import FROM_COORDINATES, PURE, TERMINATOR
 
-OPERATIONS: dict[str, OpSyntax] = {
-    "ub.poison": OpSyntax("attr-dict `:` type($result)"),
-    "ub.unreachable": OpSyntax("attr-dict", ()),
+OPERATIONS: dict[str, Op] = {
+    "ub.poison": Op("attr-dict `:` type($result)", traits=frozenset({PURE, FROM_COORDINATES})),
+    "ub.unreachable": Op("attr-dict", (), traits=frozenset({TERMINATOR})),
 }

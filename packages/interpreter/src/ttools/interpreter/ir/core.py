@@ -1,9 +1,10 @@
 """The interpreter's IR: a plain-data mirror of TTIR (MLIR's Triton dialect).
 
 Operations are generic: a name, operands, results, attributes, regions and successors, exactly as
-MLIR has them, so that the parser needs no class per operation and passes dispatch on `op.name`
-through tables.  Attribute names are those of the ODS definitions (`axis`, `predicate`, `value`).
-This file must not know how operations are written in text, nor what they mean.
+MLIR has them, so that the parser needs no class per operation. What an operation does is in its
+declaration (see `dialects`): passes ask for traits and for operands by name. Attribute names are
+those of the ODS definitions (`axis`, `predicate`, `value`). This file must not know how operations
+are written in text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from math import prod
 from typing import TypeAlias
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import Trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,39 @@ class Operation:
     def result(self) -> Value:
         (value,) = self.results
         return value
+
+    def has(self, *traits: Trait) -> bool:
+        """Whether it is declared with any of the traits."""
+        return not declared(self.name).traits.isdisjoint(traits)
+
+    def operand(self, name: str) -> Value | None:
+        """The operand that its declaration calls so, the first one where there may be several.
+
+        Returns:
+            None if it is left out, or the declaration has no such operand.
+        """
+        names = declared(self.name).operand_names
+        if name not in names:
+            return None
+        index = names.index(name)
+        sizes = self.attributes.get("operandSegmentSizes")
+        if isinstance(sizes, tuple) and len(sizes) == len(names):
+            if not sizes[index]:
+                return None
+            index = sum(size for size in sizes[:index] if isinstance(size, int))
+        return self.operands[index] if index < len(self.operands) else None
+
+    @property
+    def address(self) -> Value:
+        """The pointers, or the descriptor, of a memory access."""
+        value = self.operand("ptr") or self.operand("desc")
+        assert value is not None, f"{self.name} accesses no memory"
+        return value
+
+    @property
+    def mask(self) -> Value | None:
+        """Which lanes take part; None if all do."""
+        return self.operand("mask")
 
     def walk(self) -> Iterator[Operation]:
         """This operation and all nested ones, in program order."""

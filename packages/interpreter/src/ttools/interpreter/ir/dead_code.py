@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ttools.interpreter.dialects.traits import BRANCH, LOOP, STRUCTURED, TERMINATOR
 from ttools.interpreter.ir import Block, Operation, Value
 from ttools.interpreter.ir.rewriting import Builder, set_operand
 
-_LOOPS = {"scf.for", "scf.while"}
-_STRUCTURED = {*_LOOPS, "scf.if"}
 #: Of `scf.for`: lower bound, upper bound, step; the initial values follow.
 _BOUNDS = 3
-_ENDS = {"scf.yield", "scf.condition", "cf.br", "cf.cond_br", "tt.return", "ub.unreachable"}
 
 
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
@@ -50,7 +48,7 @@ class _Liveness:
         self.values: set[Value] = set()
         self._pending: list[Value] = []
         for op in function.walk():
-            if keep(op) or op.name in ("cf.cond_br", "cf.br"):
+            if keep(op) or op.has(BRANCH):
                 self._run(op)
         while self._pending:
             self._reach(self._pending.pop())
@@ -93,13 +91,13 @@ class _Liveness:
         """What a needed value comes from."""
         owner = value.owner
         if isinstance(owner, Operation):
-            if owner.name in _STRUCTURED:
+            if owner.has(STRUCTURED):
                 for source in _passed(owner, value.index):
                     self._need(source)
             self._run(owner)
             return
         around = owner.parent.parent if owner.parent is not None else None
-        if around is not None and around.name in _LOOPS:
+        if around is not None and around.has(LOOP):
             carried = value.index - (1 if around.name == "scf.for" else 0)
             if carried >= 0:
                 for source in _entering(around, owner, carried):
@@ -134,7 +132,7 @@ def _entering(op: Operation, block: Block, index: int) -> Iterator[Value]:
 def _sweep(block: Block, live: _Liveness) -> None:
     kept: list[Operation] = []
     for op in block.operations:
-        if op.name in _ENDS or op in live.operations:
+        if op.has(TERMINATOR) or op in live.operations:
             _disconnect(op, kept, live)
             kept.append(op)
             for region in op.regions:
@@ -150,7 +148,7 @@ def _sweep(block: Block, live: _Liveness) -> None:
 def _disconnect(op: Operation, kept: list[Operation], live: _Liveness) -> None:
     """Lets an operation that stays pass undefined values where nobody needs them."""
     for index, operand in enumerate(op.operands):
-        if operand in live.values or op.name in ("cf.br", "cf.cond_br"):
+        if operand in live.values or op.has(BRANCH):
             continue
         b = Builder(kept, op.parent, op.location)
         set_operand(op, index, b.value("ub.poison", [], operand.type))

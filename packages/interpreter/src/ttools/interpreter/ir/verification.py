@@ -122,13 +122,42 @@ def _dominators(region: Region) -> dict[Block, set[Block]]:
 # ---- types
 
 _TypeRule = Callable[[Operation], "str | None"]
+_TYPES: dict[str, _TypeRule] = {}
 
 
+def _types_of(*names: str) -> Callable[[_TypeRule], _TypeRule]:
+    """Makes a function the rule for the types of some operations; it says what is wrong."""
+
+    def register(rule: _TypeRule) -> _TypeRule:
+        _TYPES.update(dict.fromkeys(names, rule))
+        return rule
+
+    return register
+
+
+@_types_of(
+    "arith.addi",
+    "arith.subi",
+    "arith.muli",
+    "arith.andi",
+    "arith.ori",
+    "arith.xori",
+    "arith.shli",
+    "arith.minsi",
+    "arith.maxsi",
+    "arith.divsi",
+    "arith.remsi",
+    "arith.addf",
+    "arith.subf",
+    "arith.mulf",
+    "arith.divf",
+)
 def _all_alike(op: Operation) -> str | None:
     types = {v.type for v in (*op.operands, *op.results)}
     return None if len(types) == 1 else f"its types differ: {', '.join(sorted(map(str, types)))}"
 
 
+@_types_of("arith.cmpi", "arith.cmpf")
 def _comparison(op: Operation) -> str | None:
     a, b = op.operands
     if a.type != b.type:
@@ -142,6 +171,7 @@ def _is_boolean_like(type: Type, like: Type) -> str | None:
     return None
 
 
+@_types_of("arith.select")
 def _selection(op: Operation) -> str | None:
     condition, a, b = op.operands
     if not a.type == b.type == op.results[0].type:
@@ -149,11 +179,13 @@ def _selection(op: Operation) -> str | None:
     return _is_boolean_like(condition.type, a.type) if condition.is_tensor else None
 
 
+@_types_of("tt.splat")
 def _splat(op: Operation) -> str | None:
     source, result = op.operands[0].type, op.results[0].type
     return None if shape_of(result) and element_type(result) == source else "makes another type"
 
 
+@_types_of("tt.broadcast")
 def _broadcast(op: Operation) -> str | None:
     source, result = op.operands[0].type, op.results[0].type
     if element_type(source) != element_type(result):
@@ -165,6 +197,7 @@ def _broadcast(op: Operation) -> str | None:
     return None if fits else f"{before} cannot become {after}"
 
 
+@_types_of("arith.extsi", "arith.extui", "arith.trunci")
 def _widening(op: Operation) -> str | None:
     source, result = (element_type(v.type) for v in (op.operands[0], op.results[0]))
     if not isinstance(source, IntegerType) or not isinstance(result, IntegerType):
@@ -174,6 +207,7 @@ def _widening(op: Operation) -> str | None:
     return None if fits else f"from {source} to {result}"
 
 
+@_types_of("tt.addptr")
 def _pointer_sum(op: Operation) -> str | None:
     pointer, offset = op.operands
     if pointer.type != op.results[0].type or shape_of(pointer.type) != shape_of(offset.type):
@@ -181,6 +215,7 @@ def _pointer_sum(op: Operation) -> str | None:
     return None
 
 
+@_types_of("tt.load", "tt.store")
 def _access(op: Operation) -> str | None:
     pointer = op.operands[0]
     element = element_type(pointer.type)
@@ -199,18 +234,21 @@ def _access(op: Operation) -> str | None:
     return None
 
 
+@_types_of("scf.for")
 def _for_loop(op: Operation) -> str | None:
     body = op.regions[0].entry
     groups = [op.operands[3:], body.arguments[1:], body.terminator.operands, op.results]
     return _same_types(groups)
 
 
+@_types_of("scf.while")
 def _while_loop(op: Operation) -> str | None:
     before, after = (region.entry for region in op.regions)
     first = _same_types([op.operands, before.arguments, after.terminator.operands])
     return first or _same_types([before.terminator.operands[1:], after.arguments, op.results])
 
 
+@_types_of("scf.if")
 def _conditional(op: Operation) -> str | None:
     return _same_types([op.results, *(r.entry.terminator.operands for r in op.regions if r.blocks)])
 
@@ -220,6 +258,7 @@ def _same_types(groups: list[list[Value]]) -> str | None:
     return None if all(types == first for types in rest) else "what it carries differs in type"
 
 
+@_types_of("cf.br", "cf.cond_br")
 def _branch(op: Operation) -> str | None:
     forwarded = [v for _, values in op.successors for v in values]
     if forwarded and op.operands[-len(forwarded) :] != forwarded:
@@ -228,39 +267,3 @@ def _branch(op: Operation) -> str | None:
         if [v.type for v in values] != [v.type for v in target.arguments]:
             return "forwards values of other types than the arguments of its target"
     return None
-
-
-_BINARY = [
-    "addi",
-    "subi",
-    "muli",
-    "andi",
-    "ori",
-    "xori",
-    "shli",
-    "minsi",
-    "maxsi",
-    "divsi",
-    "remsi",
-    "addf",
-    "subf",
-    "mulf",
-    "divf",
-]
-_TYPES: dict[str, _TypeRule] = {
-    **{f"arith.{name}": _all_alike for name in _BINARY},
-    "arith.cmpi": _comparison,
-    "arith.cmpf": _comparison,
-    "arith.select": _selection,
-    **{f"arith.{name}": _widening for name in ("extsi", "extui", "trunci")},
-    "tt.splat": _splat,
-    "tt.broadcast": _broadcast,
-    "tt.addptr": _pointer_sum,
-    "tt.load": _access,
-    "tt.store": _access,
-    "scf.for": _for_loop,
-    "scf.while": _while_loop,
-    "scf.if": _conditional,
-    "cf.br": _branch,
-    "cf.cond_br": _branch,
-}

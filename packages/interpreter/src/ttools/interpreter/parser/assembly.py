@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from ttools.interpreter import ir
-from ttools.interpreter.dialects import OpSyntax
+from ttools.interpreter.dialects import Op
 from ttools.interpreter.parser.attributes import (
     parse_attribute,
     parse_attribute_dictionary,
@@ -71,7 +71,7 @@ _ROUNDING_MODES = frozenset(
 )
 
 
-def compile_syntax(syntax: OpSyntax) -> Callable[[OperandReader], OperationState]:
+def compile_syntax(syntax: Op) -> Callable[[OperandReader], OperationState]:
     """A function that reads what follows the name of an operation, up to its location.
 
     The types of the results are bound to the name `results` in the state that it returns.
@@ -102,7 +102,7 @@ def order_operands(state: OperationState, names: Sequence[str]) -> None:
     state.attributes["operandSegmentSizes"] = tuple(len(part) for part in parts)
 
 
-def name_attributes(attributes: dict[str, ir.Attribute], syntax: OpSyntax) -> None:
+def name_attributes(attributes: dict[str, ir.Attribute], syntax: Op) -> None:
     """Gives enum values that were written as numbers, and parts of attributes, their names."""
     for name, names in syntax.enums.items():
         value = attributes.get(name)
@@ -117,7 +117,8 @@ def name_attributes(attributes: dict[str, ir.Attribute], syntax: OpSyntax) -> No
 class _FormatCompiler:
     """Recursive descent over the pieces of one format."""
 
-    def __init__(self, syntax: OpSyntax) -> None:
+    def __init__(self, syntax: Op) -> None:
+        assert syntax.format is not None
         self._pieces = list(_PIECE.finditer(syntax.format))
         self._index = 0
         self._by_segment = bool(syntax.operands)

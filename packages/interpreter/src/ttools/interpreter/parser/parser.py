@@ -14,7 +14,7 @@ from typing import NoReturn
 from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
 from ttools.interpreter import ir
-from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects import declared
 from ttools.interpreter.parser.assembly import (
     OperandReader,
     OperationState,
@@ -68,7 +68,8 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
 @cache
 def _reader(name: str) -> Callable[[OperandReader], OperationState] | None:
     """Formats are compiled when an operation is first met."""
-    return compile_syntax(OPERATIONS[name]) if name in OPERATIONS else None
+    op = declared(name)
+    return None if op.format is None else compile_syntax(op)
 
 
 class ModuleParser:
@@ -214,8 +215,7 @@ class ModuleParser:
             cursor.error(f"`{name}` has {count} operands, but {len(operand_types)} types")
         cursor.expect("->")
         state.types["results"] = cursor.result_types()
-        if name in OPERATIONS:
-            name_attributes(state.attributes, OPERATIONS[name])
+        name_attributes(state.attributes, declared(name))
         if successors:
             state.successors = _forwarded(state, successors)
         return state

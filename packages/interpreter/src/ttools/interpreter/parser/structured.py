@@ -69,6 +69,21 @@ def _parameter(reader: RegionReader) -> tuple[Argument, dict[str, ir.Attribute]]
     return (token, kind, reader.location()), attributes
 
 
+Reader: TypeAlias = "Callable[[RegionReader], OperationState]"
+STRUCTURED: dict[str, Reader] = {}
+
+
+def _syntax_of(name: str) -> Callable[[Reader], Reader]:
+    """Makes a function read what follows the name of an operation."""
+
+    def register(reader: Reader) -> Reader:
+        STRUCTURED[name] = reader
+        return reader
+
+    return register
+
+
+@_syntax_of("scf.for")
 def _parse_for(reader: RegionReader) -> OperationState:
     """`unsigned %i = %a to %b step %c iter_args(%x = %y) -> (f32) : i32 {body} {attributes}`."""
     cursor = reader.cursor
@@ -93,6 +108,7 @@ def _parse_for(reader: RegionReader) -> OperationState:
     return state
 
 
+@_syntax_of("scf.while")
 def _parse_while(reader: RegionReader) -> OperationState:
     """`(%x = %y) : (f32) -> (f32) {before} do {after} attributes {…}`."""
     cursor = reader.cursor
@@ -110,6 +126,7 @@ def _parse_while(reader: RegionReader) -> OperationState:
     return state
 
 
+@_syntax_of("scf.if")
 def _parse_if(reader: RegionReader) -> OperationState:
     """`%condition -> (f32) {then} else {else} {attributes}`."""
     cursor = reader.cursor
@@ -123,6 +140,7 @@ def _parse_if(reader: RegionReader) -> OperationState:
     return state
 
 
+@_syntax_of("scf.execute_region")
 def _parse_execute_region(reader: RegionReader) -> OperationState:
     """`no_inline -> f32 {body} {attributes}`."""
     cursor = reader.cursor
@@ -135,6 +153,7 @@ def _parse_execute_region(reader: RegionReader) -> OperationState:
     return state
 
 
+@_syntax_of("cf.switch")
 def _parse_switch(reader: RegionReader) -> OperationState:
     """`%flag : i32, [default: ^bb1(%a : f32), 42: ^bb2] {attributes}`."""
     cursor = reader.cursor
@@ -157,6 +176,7 @@ def _parse_switch(reader: RegionReader) -> OperationState:
     return state
 
 
+@_syntax_of("scf.index_switch")
 def _parse_index_switch(reader: RegionReader) -> OperationState:
     """`%value {attributes} -> f32 case 2 {…} default {…}`; the default region comes first."""
     cursor = reader.cursor
@@ -172,16 +192,6 @@ def _parse_index_switch(reader: RegionReader) -> OperationState:
     state.regions.insert(0, _terminated(reader.region()))
     state.attributes["cases"] = tuple(cases)
     return state
-
-
-STRUCTURED: dict[str, Callable[[RegionReader], OperationState]] = {
-    "cf.switch": _parse_switch,
-    "scf.for": _parse_for,
-    "scf.while": _parse_while,
-    "scf.if": _parse_if,
-    "scf.execute_region": _parse_execute_region,
-    "scf.index_switch": _parse_index_switch,
-}
 
 
 def _bind_initial_values(reader: RegionReader, state: OperationState) -> list[str]:

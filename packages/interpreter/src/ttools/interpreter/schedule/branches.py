@@ -9,7 +9,8 @@ how anything is emitted.
 from __future__ import annotations
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.analysis.effects import WRITES, synchronises
+from ttools.interpreter.analysis.effects import synchronises
+from ttools.interpreter.dialects.traits import CALL, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
 
 
@@ -79,8 +80,7 @@ def waits_for_yield(load: Operation) -> bool:
 
 def _is_observable(op: Operation) -> bool:
     return (
-        op.name in WRITES
-        or op.name == "tt.call"
+        op.has(WRITES, CALL)
         or synchronises(op)
         or (op.name == "tt.elementwise_inline_asm" and elementwise.has_effects(op))
     )

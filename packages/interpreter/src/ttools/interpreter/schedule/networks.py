@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter import elementwise
-from ttools.interpreter.analysis.regularity import VIEWS
 from ttools.interpreter.analysis.strides import tile_order
+from ttools.interpreter.dialects.traits import FROM_COORDINATES, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, register_type
 from ttools.interpreter.schedule.plan import Network, Plan
@@ -111,7 +111,7 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
         return False
     if op.name == "tt.load":  # of a tile that is not stored: nothing writes there in this launch
         return op.results[0].is_tensor
-    return op.name in VIEWS or (
+    return op.has(VIEW, FROM_COORDINATES) or (
         elementwise.is_elementwise(op.name) and not elementwise.has_effects(op)
     )
 

@@ -10,7 +10,7 @@ never writes (`Facts.readonly`) count as expressions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import EmitOptions, Facts
@@ -23,7 +23,17 @@ from ttools.interpreter.analysis.nesting import (
     inside_combine,
     loop_depth,
 )
-from ttools.interpreter.analysis.regularity import VIEWS, Regularity
+from ttools.interpreter.analysis.regularity import Regularity
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    BRANCH,
+    CALL,
+    CROSS_LANE,
+    FROM_COORDINATES,
+    GATHERS,
+    STRUCTURED,
+    VIEW,
+)
 from ttools.interpreter.ir import Block, Operation, Value, operands_first
 from ttools.interpreter.schedule.branches import (
     blocks_of,
@@ -34,34 +44,6 @@ from ttools.interpreter.schedule.branches import (
 from ttools.interpreter.schedule.networks import plan_networks
 from ttools.interpreter.schedule.plan import Plan
 
-#: Results of these are always stored: the operation itself fills a whole tile.
-WHOLE_TILE = {
-    "tt.reduce",
-    "tt.scan",
-    "tt.dot",
-    "tt.dot_scaled",
-    "tt.cat",
-    "tt.histogram",
-    "tt.atomic_rmw",
-    "tt.atomic_cas",
-    "tt.call",
-    "tt.map_elementwise",
-    "scf.if",
-    "scf.while",
-}
-#: Operand positions that must be in memory (all, for print): elements are addressed, or taken one
-#: by one, which would not let what computes them go by vectors.
-ADDRESSED_OPERANDS: dict[str, tuple[int, ...] | None] = {
-    "tt.dot": (0, 1),
-    "tt.gather": (0,),
-    "tt.histogram": (0,),
-    "tt.print": None,
-    "tt.call": None,
-    "tt.return": None,
-    "tt.map_elementwise": None,
-    "cf.br": None,
-    "cf.cond_br": None,
-}
 #: Worth storing when used by more than one operation.
 COSTLY = 8
 #: Worth storing rather than repeating once per row of a broadcast or once per loop iteration.
@@ -72,11 +54,6 @@ COSTLY_AT_ONCE = 400
 #: How many operations in a row may rename coordinates before a tile is stored: each is emitted
 #: inside the next one, as deep in Python's stack.
 _MOST_VIEWS = 16
-
-#: What takes all of its operands where it stands.
-_EVALUATE_AT_ONCE = {"tt.store", "tt.reduce"}
-
-_ROW_CHANGING = {"tt.broadcast", "tt.trans", "tt.reshape", "tt.gather", "tt.join", "tt.split"}
 
 
 def make_plan(
@@ -162,7 +139,7 @@ class _Planner:
             order[user]
             for user in users
             if user.parent is load.parent
-            and user.name in _EVALUATE_AT_ONCE
+            and user.name in ("tt.store", "tt.reduce")
             and user not in self.plan.exchanges
             and user not in self.plan.skipped
         ]
@@ -204,17 +181,29 @@ class _Planner:
 
     # ---- forced by the operation
     def _store_forced(self, op: Operation) -> None:
-        if op.name in WHOLE_TILE:
+        """Stores what control flow carries, and what memory order forbids to move."""
+        if op.has(CROSS_LANE, ATOMIC, CALL):  # the operation itself fills a whole tile
             self._store_all(op.results)
-        if op.name in ADDRESSED_OPERANDS:
-            positions = ADDRESSED_OPERANDS[op.name]
-            chosen = op.operands if positions is None else [op.operands[i] for i in positions]
-            for value in chosen:
-                if value not in self.plan.stored:
-                    self.plan.store(value, widened=op.name == "tt.dot")
-        rule = _FORCED.get(op.name)
-        if rule is not None:
-            rule(self, op)
+        for value in _addressed(op):
+            if value not in self.plan.stored:
+                self.plan.store(value, widened=op.name == "tt.dot")
+        match op.name:
+            case "tt.dot_scaled":
+                self._scaled_operands(op)
+            case "tt.load":
+                self._load(op)
+            case "tt.elementwise_inline_asm":
+                self._inline_assembly(op)
+            case "tt.func":
+                self._block_arguments(op)
+            case "scf.for":
+                self._carry(op)
+            case "scf.while":
+                self._store_all(op.results)
+                self._yields(op)
+            case "scf.if":
+                self._store_all(op.results)
+                self._branches(op)
 
     def _store_all(self, values: Sequence[Value]) -> None:
         for value in values:
@@ -300,7 +289,7 @@ class _Planner:
                 self._views[inner] = 0
             else:
                 below = max((self._views[v] for v in op.operands), default=0)
-                renames = op.name in VIEWS or op.name in _ROW_CHANGING or op in self.plan.exchanges
+                renames = op.has(VIEW, FROM_COORDINATES, GATHERS) or op in self.plan.exchanges
                 self._views[inner] = below + renames
         return self._views[value]
 
@@ -334,7 +323,7 @@ class _Planner:
                 cost += 8
             elif self.regularity.is_index_division(op):
                 cost += 3
-            elif op.name not in VIEWS and not self.regularity.is_index_arithmetic(op):
+            elif not op.has(VIEW, FROM_COORDINATES) and not self.regularity.is_index_arithmetic(op):
                 cost += elementwise.cost(op) if elementwise.is_elementwise(op.name) else 1
         self._cost[value] = cost
         return cost
@@ -350,7 +339,8 @@ class _Planner:
                 or yielded in self.plan.shares
                 or target is None
                 or target.parent is not body
-                or target.name in ("scf.for", "scf.if", "scf.while", "tt.call", "tt.cat")
+                or target.has(STRUCTURED, CALL)
+                or target.name == "tt.cat"
                 or self.plan.stored.get(yielded) != self.plan.stored[argument]
                 or sum(v is yielded for v in body.terminator.operands) > 1
             ):
@@ -376,24 +366,28 @@ class _Planner:
                 elif top is target or user in self.plan.exchanges:
                     return False
                 else:
-                    stays = same_element and user.name not in _ROW_CHANGING
-                    stays &= user.name != "tt.expand_dims"
+                    stays = same_element and not user.has(VIEW, GATHERS)
                     for result in user.results:
                         if result.is_tensor and not self.plan.is_stored(result):
                             pending.append((result, stays))
         return True
 
 
-#: What must be stored because control flow carries it, or memory order forbids moving it.
-_FORCED: dict[str, Callable[[_Planner, Operation], None]] = {
-    "tt.dot_scaled": _Planner._scaled_operands,
-    "tt.load": _Planner._load,
-    "tt.elementwise_inline_asm": _Planner._inline_assembly,
-    "tt.func": _Planner._block_arguments,
-    "scf.for": _Planner._carry,
-    "scf.while": _Planner._yields,
-    "scf.if": _Planner._branches,
-}
+def _addressed(op: Operation) -> Sequence[Value]:
+    """Operands that must be in memory: their elements are addressed, or taken one by one.
+
+    That would not let what computes them go by vectors.
+    """
+    if op.has(CALL, BRANCH):
+        return op.operands
+    match op.name:
+        case "tt.dot":
+            return op.operands[:2]
+        case "tt.gather" | "tt.histogram":
+            return op.operands[:1]
+        case "tt.print" | "tt.return" | "tt.map_elementwise":
+            return op.operands
+    return ()
 
 
 def _writes_after_reading(op: Operation, position: int) -> bool:

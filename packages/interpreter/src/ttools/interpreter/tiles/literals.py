@@ -12,18 +12,14 @@ from operator import and_, eq, ne, or_, xor
 from ttools.interpreter.ir import IntegerType, Operation, element_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
 
-_BITWISE: dict[str, Callable[[int, int], int]] = {
-    "arith.andi": and_,
-    "arith.ori": or_,
-    "arith.xori": xor,
-}
 # As MLIR prints them, and as their numbers.
 _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}
 
 
 def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     """The result of an operation on literal integers; None if it is something else."""
-    if op.name not in _BITWISE and op.name != "arith.cmpi":
+    bitwise = _bitwise(op)
+    if bitwise is None and op.name != "arith.cmpi":
         return None
     operands = [_numbers(chunk) for chunk in chunks]
     left, right = operands
@@ -31,8 +27,8 @@ def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
         return None
     pairs = zip(left, right, strict=True)
     element = element_type(op.result.type)
-    if op.name in _BITWISE:
-        numbers = tuple(_BITWISE[op.name](x, y) for x, y in pairs)
+    if bitwise is not None:
+        numbers = tuple(bitwise(x, y) for x, y in pairs)
         return Affine(element, str(numbers[0]), tuple(n - numbers[0] for n in numbers))
     test = _COMPARISONS.get(op.attributes["predicate"])
     if test is None:
@@ -41,6 +37,17 @@ def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     if len(set(answers)) == 1:
         return uniform(element, answers[0], len(answers))
     return Vector(element, len(answers), f"<{', '.join(f'i1 {answer}' for answer in answers)}>")
+
+
+def _bitwise(op: Operation) -> Callable[[int, int], int] | None:
+    match op.name:
+        case "arith.andi":
+            return and_
+        case "arith.ori":
+            return or_
+        case "arith.xori":
+            return xor
+    return None
 
 
 def _numbers(chunk: Chunk) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ttools.core.location import SourceLocation
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, Value
 from ttools.interpreter.watching.source_names import Function, names_of_file
 
@@ -70,7 +71,7 @@ def all_blocks(module: Module) -> Iterator[Block]:
 def _nested(block: Block) -> Iterator[Block]:
     yield block
     for op in block.operations:
-        if op.name in ("scf.for", "scf.while", "scf.if"):
+        if op.has(STRUCTURED):
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _nested(inner)

@@ -10,13 +10,11 @@ from collections.abc import Sequence
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.analysis.exchange import is_part_of_swap
 from ttools.interpreter.emit.instruments.probe import WATCH
 from ttools.interpreter.ir import Module, Operation, PointerType, element_type
 from ttools.interpreter.ir.rewriting import Rewriter
-from ttools.interpreter.watching.variables import STORED, Variable
-
-#: Swaps of neighbours are recognised by these having no other users.
-_PARTS_OF_SWAPS = {"tt.reduce", "tt.expand_dims", "tt.broadcast"}
+from ttools.interpreter.watching.variables import Variable, stored_by
 
 
 def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
@@ -32,7 +30,7 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
     for variable in variables:
         if variable.operation is None:
             b = rewriter.start(variable.block, variable.place)
-        elif variable.operation.name in STORED and variable.name == STORED[variable.operation.name]:
+        elif variable.name == stored_by(variable.operation):
             b = rewriter.before(variable.operation)
         else:
             b = rewriter.after(variable.operation)
@@ -47,8 +45,8 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
 
 def _hide(op: Operation) -> None:
     for index, value in enumerate(op.operands):
-        source = value.defining_op
-        if source is None or source.name not in _PARTS_OF_SWAPS:
+        # Swaps of neighbours are recognised by their parts having no other users.
+        if not is_part_of_swap(value):
             value.uses.remove((op, index))
 
 

@@ -141,7 +141,7 @@ def unmatched_sentence(
                 f"{listed}"
             )
     listed = "; ".join(
-        f"in `{kernel}`: {', '.join(sorted({n for n, *_ in rows} - set(STORED.values())))}"
+        f"in `{kernel}`: {', '.join(sorted({n for n, *_ in rows} - set(STORED)))}"
         for kernel, rows in sorted(known.items())
     )
     what = f"line `{selector.text}`" if selector.line else f"variable `{selector.text}`"

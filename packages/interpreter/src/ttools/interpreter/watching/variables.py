@@ -19,6 +19,7 @@ from ttools.core.location import (
     source_lines,
     users_place,
 )
+from ttools.interpreter.dialects.traits import ATOMIC, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -32,12 +33,8 @@ from ttools.interpreter.ir import (
 from ttools.interpreter.ir.rewriting import BOOLEAN
 from ttools.interpreter.watching.repeats import Kind, is_certain, is_unrolled, kind_of
 
-#: Names of what has none in the source: what a statement stores.
-STORED = {"tt.store": "tl.store", "tt.atomic_rmw": "tl.atomic", "tt.atomic_cas": "tl.atomic"}
-#: Of these, the operand that is the mask.
-_STORE_MASKS = {"tt.store": 2, "tt.atomic_rmw": 2}
-_STRUCTURED = {"scf.for", "scf.while", "scf.if"}
-_ENDS = {"scf.yield", "scf.condition"}
+#: How `stored_by` calls what is stored.
+STORED = ("tl.store", "tl.atomic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +103,16 @@ def _separate(found: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_la
         (found.variables if certain else found.doubtful).append(part.variable)
 
 
+def stored_by(op: Operation) -> str | None:
+    """The function of Triton's language by which an operation stores; None if it does not.
+
+    What a statement stores has no name in the source, so this is how it is called.
+    """
+    if op.has(ATOMIC):
+        return "tl.atomic"
+    return "tl.store" if op.has(WRITES) else None
+
+
 def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
     block = kernel.regions[0].entry
     for name, value in zip(names, block.arguments, strict=False):
@@ -117,7 +124,7 @@ def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
 def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterator[Variable]:
     positions = {op: n for n, op in enumerate(block.operations)}
     for op in block.operations:
-        if op.name in STORED:
+        if stored_by(op) is not None:
             yield from _stored(op, block)
         for assigned in _assigned(op, block, positions):
             if assigned.is_part:
@@ -127,21 +134,19 @@ def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterat
                 yield assigned.variable
         if op.name == "scf.for":
             yield from _counter(op)
-        if op.name in _STRUCTURED:
+        if op.has(STRUCTURED):
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _in_block(inner, wholes, parts)
 
 
 def _stored(op: Operation, block: Block) -> Iterator[Variable]:
-    place = users_place(op.location)
-    if place is None:
+    place, name, mask = users_place(op.location), stored_by(op), op.mask
+    if place is None or name is None:
         return
-    position = _STORE_MASKS.get(op.name, len(op.operands))
-    mask = op.operands[position] if len(op.operands) > position else None
-    if op.name == "tt.store" or mask is None or element_type(mask.type) == BOOLEAN:
-        value = op.operands[-1 if op.name == "tt.atomic_cas" else 1]
-        yield Variable(STORED[op.name], place, value, block, op, mask)
+    if not op.has(ATOMIC) or mask is None or element_type(mask.type) == BOOLEAN:
+        value = op.operand("val") or op.operands[1]
+        yield Variable(name, place, value, block, op, mask)
 
 
 def _counter(loop: Operation) -> Iterator[Variable]:
@@ -195,7 +200,7 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
             continue
         chain = chain_of(value.location)
         # The location of a loop or branch names any of its results; its callers' are right.
-        first = 1 if op.name in _STRUCTURED else 0
+        first = 1 if op.has(STRUCTURED) else 0
         if first and not value.uses:
             continue
         for level in range(first, len(chain)):
@@ -249,7 +254,7 @@ def _is_part(
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
     """Who uses a value, and from which level of its location on that is told."""
     for user, _ in value.uses:
-        if user.name not in _ENDS:
+        if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
             continue
         region = user.parent.parent if user.parent is not None else None

@@ -10,27 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from math import prod
 
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import COMBINES
 from ttools.interpreter.ir import FloatType, Operation, TensorType, element_type, shape_of
 
-#: Operations of an arithmetic unit, by lane; the unit is the type they work on.
-_ARITHMETIC = {
-    "arith.addf": 1,
-    "arith.subf": 1,
-    "arith.mulf": 1,
-    "math.fma": 2,
-}
-_COMPARISONS = {
-    *("arith.cmpf", "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"),
-    *("tt.clampf", "math.clampf"),
-}
-_DIVISIONS = {"arith.divf", "arith.remf", "tt.precise_divf"}
-#: Of `math`, what is no elementary function.
-_NO_FUNCTION = {
-    *("math.fma", "math.absf", "math.copysign", "math.floor", "math.ceil", "math.trunc"),
-    *("math.round", "math.roundeven", "math.isnan", "math.isinf", "math.isfinite"),
-    *("math.isnormal", "math.absi", "math.ctlz", "math.ctpop", "math.cttz", "math.ipowi"),
-    *("math.clampf",),
-}
 #: Names of float types as Triton writes them.
 _NAMES = {"f16": "fp16", "f32": "fp32", "f64": "fp64"}
 
@@ -40,30 +23,17 @@ OTHER_UNITS = ("compare", "divide", "function")
 
 def cost(op: Operation) -> Counter[str]:
     """Operations of one execution by unit: `fp32`, `dot fp16`, `function`, `divide`, `compare`."""
-    rule = _WITH_REGIONS.get(op.name)
-    if rule is not None:
-        return rule(op)
+    if op.has(COMBINES):
+        return _map(op) if op.name == "tt.map_elementwise" else _reduce(op)
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return _dot(op)
-    if not op.results:
+    operation = declared(op.name)
+    if not operation.unit:
         return Counter()
-    lanes = prod(shape_of(op.results[0].type))
-    unit, each = _per_lane(op)
-    return Counter({unit: lanes * each}) if each else Counter()
-
-
-def _per_lane(op: Operation) -> tuple[str, int]:
-    if op.name in _ARITHMETIC:
-        return _unit(element_type(op.results[0].type)), _ARITHMETIC[op.name]
-    if op.name in _COMPARISONS:
-        return "compare", 1
-    if op.name in _DIVISIONS:
-        return "divide", 1
-    if op.name.startswith("math.") and op.name not in _NO_FUNCTION:
-        return "function", 1
-    if op.name in ("tt.extern_elementwise", "tt.precise_sqrt"):
-        return "function", 1
-    return "", 0
+    unit: str = operation.unit
+    if unit == "arithmetic":
+        unit = _unit(element_type(op.results[0].type))
+    return Counter({unit: prod(shape_of(op.results[0].type)) * operation.each})
 
 
 def _unit(element: object) -> str:
@@ -113,10 +83,3 @@ def _body(op: Operation) -> Counter[str]:
 
 def _times(each: Counter[str], count: int) -> Counter[str]:
     return Counter({unit: number * count for unit, number in each.items()})
-
-
-_WITH_REGIONS = {
-    "tt.reduce": _reduce,
-    "tt.scan": _reduce,
-    "tt.map_elementwise": _map,
-}

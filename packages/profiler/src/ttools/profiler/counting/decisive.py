@@ -12,15 +12,16 @@ from functools import lru_cache
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import IntegerType, Module, Operation, PointerType, Value, element_type
 from ttools.interpreter.ir.dead_code import remove_dead_code
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
 from ttools.interpreter.parser import parse_module
-from ttools.profiler.counting.rewrite import ACCESSES, CHECK, is_mask
+from ttools.profiler.counting.rewrite import CHECK, is_mask, kind_of
 
-#: Accesses through descriptors and block pointers.
-_UNKNOWN = ("tt.descriptor_", "tt.make_tensor_", "tt.experimental_", "tt.advance")
+#: What makes block pointers and descriptors.
+_MAKERS = ("tt.make_tensor_", "tt.experimental_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +54,18 @@ def decisive(module: Module) -> Decisive | None:
     None where it has recursive calls, or accesses that are not made through plain pointers.
     """
     kernel = module.kernel
-    if inline_calls(module) or any(op.name.startswith(_UNKNOWN) for op in kernel.walk()):
+    if inline_calls(module) or any(_goes_by_descriptor(op) for op in kernel.walk()):
         return None
     alike = _alike(kernel)
     rewriter = Rewriter()
     _keep_blocks(kernel, rewriter)
     for op in list(kernel.walk()):
-        if op.name not in ACCESSES:
+        if kind_of(op) is None:
             continue
         b = rewriter.before(op)
-        position = ACCESSES[op.name][1]
-        _need(b, op.operands[0])
-        if position is not None and len(op.operands) > position and is_mask(op.operands[position]):
-            _check(b, op.operands[position])
+        _need(b, op.address)
+        if op.mask is not None and is_mask(op.mask):
+            _check(b, op.mask)
     rewriter.apply()
     remove_dead_code(kernel, lambda op: op.name in (CHECK, "tt.return"))
     arguments = kernel.regions[0].entry.arguments
@@ -75,9 +75,13 @@ def decisive(module: Module) -> Decisive | None:
             for index, value in enumerate(arguments)
             if value.uses and not isinstance(element_type(value.type), PointerType)
         ),
-        memory=any(op.name in ACCESSES for op in kernel.walk()),
+        memory=any(kind_of(op) is not None for op in kernel.walk()),
         alike=alike,
     )
+
+
+def _goes_by_descriptor(op: Operation) -> bool:
+    return op.name.startswith(_MAKERS) or op.operand("desc") is not None
 
 
 def _keep_blocks(operation: Operation, rewriter: Rewriter) -> None:
@@ -87,7 +91,7 @@ def _keep_blocks(operation: Operation, rewriter: Rewriter) -> None:
             b = rewriter.start(block)
             _check(b, b.constant(BOOLEAN, 1))
             for op in block.operations:
-                if op.name in ("scf.for", "scf.while", "scf.if"):
+                if op.has(STRUCTURED):
                     _keep_blocks(op, rewriter)
 
 
@@ -106,7 +110,7 @@ def _alike(kernel: Operation) -> tuple[int, ...]:
     provenance = Provenance(kernel)
     groups: dict[bool, set[int]] = {True: set(), False: set()}
     for op in kernel.walk():
-        if op.name in ACCESSES:
-            sources = provenance.of(op.operands[0])
-            groups[ACCESSES[op.name][0] == "load"] |= {s for s in sources if s is not None}
+        if (kind := kind_of(op)) is not None:
+            sources = provenance.of(op.address)
+            groups[kind == "load"] |= {s for s in sources if s is not None}
     return tuple(sorted(set().union(*(each for each in groups.values() if len(each) > 1))))

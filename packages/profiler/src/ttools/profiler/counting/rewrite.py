@@ -14,6 +14,7 @@ from typing import Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
     Block,
     FloatType,
@@ -32,13 +33,6 @@ from ttools.profiler.counting.mask_factors import mask_factors
 
 CHECK, COUNT = "ttools.check", "ttools.count"
 Kind = Literal["load", "store", "atomic"]
-#: Accesses by operation: what they are, and the operand that is their mask.
-ACCESSES: dict[str, tuple[Kind, int | None]] = {
-    "tt.load": ("load", 1),
-    "tt.store": ("store", 2),
-    "tt.atomic_rmw": ("atomic", 2),
-    "tt.atomic_cas": ("atomic", None),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +115,15 @@ def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
     return plan
 
 
+def kind_of(op: Operation) -> Kind | None:
+    """The kind of an access through pointers; None for anything else."""
+    if op.operand("ptr") is None or not op.has(READS, WRITES):
+        return None
+    if op.has(ATOMIC):
+        return "atomic"
+    return "store" if op.has(WRITES) else "load"
+
+
 def _visit(
     blocks: list[Block],
     plan: CountingPlan,
@@ -134,11 +137,11 @@ def _visit(
         b = rewriter.start(block)
         _count(b, (), 1, number)
         for op in block.operations:
-            if op.name in ACCESSES:
+            if kind_of(op) is not None:
                 _access(op, number, plan, provenance, rewriter, masks)
             elif op.name == "tt.call":
                 plan.unsupported.append("a call that cannot be inlined is not counted")
-            elif op.name in ("scf.for", "scf.while", "scf.if"):
+            elif op.has(STRUCTURED):
                 for region in op.regions:
                     _visit(region.blocks, plan, provenance, rewriter, masks)
             elif found := cost(op):
@@ -155,11 +158,10 @@ def _access(
     rewriter: Rewriter,
     masks: dict[tuple[Block, Value], int],
 ) -> None:
-    kind, position = ACCESSES[op.name]
-    pointer = op.operands[0]
+    kind, pointer, value = kind_of(op), op.address, op.mask
+    assert kind is not None
     mask: int | None = None
-    if position is not None and len(op.operands) > position and is_mask(op.operands[position]):
-        value = op.operands[position]
+    if value is not None and is_mask(value):
         assert op.parent is not None
         key = (op.parent, value)
         if key not in masks:
@@ -204,7 +206,7 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
     """What the rewritten kernel still reads, and whether the launch would have written it."""
     written = {a.parameter for a in plan.accesses if a.kind != "load"}
     for op in kernel.walk():
-        if op.name not in ACCESSES:
+        if kind_of(op) is None:
             continue
         plan.reads = True
         sources = provenance.of(op.operands[0])

@@ -11,7 +11,7 @@ from ttools.interpreter.ir import FloatType, IntegerType, Module, Operation, Poi
 from ttools.interpreter.ir import element_type as element_of
 from ttools.interpreter.ir.dead_code import remove_dead_code
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.profiler.counting.rewrite import ACCESSES, CHECK, Kind, is_mask
+from ttools.profiler.counting.rewrite import CHECK, Kind, is_mask, kind_of
 
 
 def rewrite_accesses(module: Module) -> dict[int, Kind]:
@@ -25,16 +25,15 @@ def rewrite_accesses(module: Module) -> dict[int, Kind]:
     rewriter = Rewriter()
     stand_ins: dict[Operation, Kind] = {}
     for op in list(kernel.walk()):
-        if op.name not in ACCESSES:
+        kind = kind_of(op)
+        if kind is None:
             continue
-        kind, position = ACCESSES[op.name]
         if kind == "load":
             _use(rewriter.after(op), op.result)
             continue
         b = rewriter.before(op)
-        masked = position is not None and len(op.operands) > position
-        masks = [op.operands[position]] if masked and position is not None else []
-        load = _load(b, op.operands[0], [m for m in masks if is_mask(m)])
+        masks = [op.mask] if op.mask is not None and is_mask(op.mask) else []
+        load = _load(b, op.address, masks)
         stand_ins[load] = kind
         _use(b, load.result)
     rewriter.apply()

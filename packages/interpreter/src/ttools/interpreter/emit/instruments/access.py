@@ -25,7 +25,6 @@ from ttools.interpreter.analysis.strides import memory_order
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.event import (
     Destination,
-    mask_of,
     named_operands,
     payload_bytes,
     report,
@@ -287,7 +286,7 @@ class _Access:
             if (self.op, body) in known:
                 return known[self.op, body]
         with e.b.before(e.b.preheaders[0]):
-            mask, size = mask_of(self.op), self.site.size
+            mask, size = self.op.mask, self.site.size
             whole = whole_tile(e, pointer, mask, size, self._bounds())
             if whole is not None and self.leaves:
                 whole = record_tile(e, self.site, self.number, whole)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ttools.interpreter import elementwise
 from ttools.interpreter.abi.module import Shown
 from ttools.interpreter.analysis.loop_names import argument_name
+from ttools.interpreter.dialects.traits import FROM_COORDINATES, READS
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
 from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
@@ -267,7 +268,7 @@ def _is_cheap(e: Emitter, value: Value, depth: int = 0) -> bool:
 def _operands(value: Value, at: Coords) -> list[tuple[Value, Coords]]:
     """The operands a value was computed from, each with the coordinates of the same lanes."""
     op = value.defining_op
-    if op is None or op.name in ("tt.load", "tt.make_range", "arith.constant") or op.regions:
+    if op is None or op.has(READS, FROM_COORDINATES) or op.regions:
         return []
     first = op.operands[0] if op.operands else None
     if op.name == "tt.splat" and first is not None:
@@ -295,16 +296,6 @@ def _unfolded(value: Value, shape: Sequence[int], at: Coords) -> list[tuple[Valu
     return [(value, tuple(at[axis] for axis in kept) or origin(0, at[0].width))]
 
 
-_MASKS = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
-
-
-def mask_of(op: Operation) -> Value | None:
-    """The mask of a memory access, if it has one."""
-    place = _MASKS.get(op.name, len(op.operands))
-    return op.operands[place] if place < len(op.operands) else None
-
-
 def named_operands(op: Operation) -> list[Value]:
     """What the report of a memory access explains: its address and mask."""
-    mask = mask_of(op)
-    return [op.operands[0]] if mask is None else [op.operands[0], mask]
+    return [op.address] if op.mask is None else [op.address, op.mask]

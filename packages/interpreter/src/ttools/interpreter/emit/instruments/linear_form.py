@@ -7,7 +7,7 @@ the corners of the tile, and so between them. Must not know what the tiles are u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.interpreter.emit.function import Emitter
@@ -71,10 +71,34 @@ class Linear:
             first = self._form(initial, depth + 1)
             return first and self._in_type(value, self._plus(first, self._moved(value, delta)))
         op = value.defining_op
-        rule = None if op is None else _RULES.get(op.name)
-        if op is None or rule is None or op in self.e.plan.exchanges:
-            return None
-        return rule(self, op, depth)
+        return None if op is None or op in self.e.plan.exchanges else self._computed(op, depth)
+
+    def _computed(self, op: Operation, depth: int) -> Form | None:
+        """The form of an operation's result, as far as it is one of indices."""
+        match op.name:
+            case "tt.splat":
+                return self._splat(op, depth)
+            case "arith.constant":
+                return self._constant(op, depth)
+            case "tt.make_range":
+                return self._range(op, depth)
+            case "tt.expand_dims":
+                return self._expand(op, depth)
+            case "tt.broadcast":
+                return self._broadcast(op, depth)
+            case "tt.trans":
+                return self._transposed(op, depth)
+            case "arith.extsi" | "arith.extui":
+                return self._widened(op, depth)
+            case "arith.addi" | "arith.subi":
+                return self._sum(op, depth)
+            case "arith.muli":
+                return self._product(op, depth)
+            case "arith.shli":
+                return self._shifted(op, depth)
+            case "tt.addptr":
+                return self._pointer(op, depth)
+        return None
 
     def _operands(self, op: Operation, depth: int) -> list[Form] | None:
         forms = [self._form(operand, depth + 1) for operand in op.operands]
@@ -247,21 +271,3 @@ class Linear:
 def _bits(value: Value) -> int:
     type = element_type(value.type)
     return type.width if isinstance(type, IntegerType) else 64
-
-
-_Rule = Callable[[Linear, Operation, int], "Form | None"]
-_RULES: dict[str, _Rule] = {
-    "tt.splat": Linear._splat,
-    "arith.constant": Linear._constant,
-    "tt.make_range": Linear._range,
-    "tt.expand_dims": Linear._expand,
-    "tt.broadcast": Linear._broadcast,
-    "tt.trans": Linear._transposed,
-    "arith.extsi": Linear._widened,
-    "arith.extui": Linear._widened,
-    "arith.addi": Linear._sum,
-    "arith.subi": Linear._sum,
-    "arith.muli": Linear._product,
-    "arith.shli": Linear._shifted,
-    "tt.addptr": Linear._pointer,
-}

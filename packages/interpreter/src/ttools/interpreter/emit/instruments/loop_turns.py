@@ -6,21 +6,15 @@ comes of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
+from ttools.interpreter.dialects.traits import CROSS_THREAD, LOOP, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
 from ttools.interpreter.ir import Operation
 
-_WRITES = frozenset({"tt.store", "tt.atomic_rmw", "tt.atomic_cas"})
-_LOOPS = frozenset({"scf.for", "scf.while"})
-#: Where threads give each other values a GPU lets them wait for each other, as a rule.
-_EXCHANGES = re.compile(
-    r"tt\.(reduce|scan|dot|dot_scaled|histogram|gather|trans|reshape|cat|join|split|call)"
-)
 #: Turns between two exchanges, less one, of those that the log can count.
 _STRETCH = 0xFFFF
 
@@ -32,9 +26,9 @@ def mark_exchanges(e: Emitter, function: Operation) -> None:
     of them may seem to lie before it than do.
     """
     walked = list(function.walk())
-    if any(op.name in _LOOPS and _are_told(e, op) for op in walked):
+    if any(op.has(LOOP) and _are_told(e, op) for op in walked):
         for op in walked:
-            if _EXCHANGES.fullmatch(op.name):
+            if op.has(CROSS_THREAD):
                 e.afterwards[op] = lambda: _pass(e, _STRETCH)
 
 
@@ -61,26 +55,26 @@ def _reloads(prober: Prober, loop: Operation) -> bool:
     That is, whatever exchanges values in the loop lies between the two.
     """
     walked = list(loop.walk())
-    exchanges = [n for n, op in enumerate(walked) if _EXCHANGES.fullmatch(op.name)]
+    exchanges = [n for n, op in enumerate(walked) if op.has(CROSS_THREAD)]
     first, last = (exchanges[0], exchanges[-1]) if exchanges else (len(walked), -1)
     loaded: list[Operation] = []
     found = False
     for n, op in enumerate(walked):
-        if op.name in _WRITES and access_flags(op) & IMPLIES_BARRIER:
+        if op.has(WRITES) and access_flags(op) & IMPLIES_BARRIER:
             return False
         if op.attributes.get(SHADOW):
             continue
         if op.name == "tt.load" and n < first:
             loaded.append(op)
-        elif op.name in _WRITES and n > last:
+        elif op.has(WRITES) and n > last:
             found = found or _meets(prober, op, loaded)
     return found
 
 
 def _meets(prober: Prober, store: Operation, loads: Sequence[Operation]) -> bool:
-    pointer = store.operands[0]
+    pointer = store.address
     return any(
-        prober.may_share(pointer, load.operands[0])
+        prober.may_share(pointer, load.address)
         for load in loads
-        if pointer.is_tensor or load.operands[0].is_tensor
+        if pointer.is_tensor or load.address.is_tensor
     )

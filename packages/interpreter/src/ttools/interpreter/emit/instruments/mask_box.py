@@ -63,8 +63,8 @@ class MaskBox:
         if op is not None and name == "arith.andi":
             for operand in op.operands:
                 self._visit(operand, axes, depth + 1)
-        elif op is not None and name in ("tt.broadcast", "tt.expand_dims", "tt.trans"):
-            self._visit(op.operands[0], _axes_below(op, axes), depth + 1)
+        elif op is not None and name and (below := _axes_below(op, axes)) is not None:
+            self._visit(op.operands[0], below, depth + 1)
         elif op is not None and name == "arith.constant" and _is_true(op):
             pass  # atomics have a mask that lets everything through
         elif op is not None and name == "tt.splat":
@@ -120,13 +120,15 @@ def _is_true(constant: Operation) -> bool:
     return isinstance(data, Constant) and data.is_splat and bool(data.bits[0])
 
 
-def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...]:
-    """The axes of the tile along which the dimensions of an operand lie."""
+def _axes_below(op: Operation, axes: Sequence[int | None]) -> tuple[int | None, ...] | None:
+    """The axes of the tile along which the dimensions of an operand lie; None if it has others."""
     if op.name == "tt.expand_dims":
         gone = op.attributes["axis"]
         return tuple(axis for n, axis in enumerate(axes) if n != gone)
     if op.name == "tt.trans":
         order = [int(k) for k in op.attributes["order"]]  # type: ignore[union-attr, arg-type]
         return tuple(axes[order.index(n)] for n in range(len(order)))
+    if op.name != "tt.broadcast":
+        return None
     extents = zip(shape_of(op.operands[0].type), axes, strict=True)
     return tuple(None if extent == 1 else axis for extent, axis in extents)

@@ -1,0 +1,56 @@
+"""Traits: what an operation does, as far as analyses ask, said once where it is declared.
+
+As in xDSL and MLIR, a pass asks for a trait and not for a name, so that an operation that is added
+is known to every pass. This file must not know any operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trait:
+    """One trait; compared by identity, which is what makes asking for it cheap.
+
+    Attributes:
+        name: as messages show it.
+    """
+
+    name: str
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+# ---- effects: an operation without any of them, and without PURE, may do anything
+PURE = Trait("PURE")  #: computes its results and does nothing else, but for what its regions do
+READS = Trait("READS")  #: reads memory at its address
+WRITES = Trait("WRITES")  #: writes memory at its address
+ATOMIC = Trait("ATOMIC")  #: reads and writes in one step, which other programs can see
+BARRIER = Trait("BARRIER")  #: threads of the program wait for each other; accesses stay on a side
+EFFECT = Trait("EFFECT")  #: is seen from outside other than in memory: prints, asserts, waits
+
+# ---- lanes
+ELEMENTWISE = Trait("ELEMENTWISE")  #: lane i of a result comes from lane i of the operands
+VIEW = Trait("VIEW")  #: renames coordinates: a lane of the result is one of an operand
+GATHERS = Trait("GATHERS")  #: as a view, but which lane it is depends on data
+FROM_COORDINATES = Trait("FROM_COORDINATES")  #: a lane follows from its coordinates alone
+CROSS_LANE = Trait("CROSS_LANE")  #: a lane of the result depends on many lanes of the operands
+CROSS_THREAD = Trait(
+    "CROSS_THREAD"
+)  #: hands values from thread to thread, as a rule over a barrier
+COMBINES = Trait("COMBINES")  #: its region is a function of elements, called for many lanes
+CAST = Trait("CAST")  #: the same value in another representation
+
+# ---- integers
+REGULAR = Trait("REGULAR")  #: of tiles built of ranges and uniform values it makes such a tile
+DIVIDES = Trait("DIVIDES")  #: an integer quotient or remainder
+
+# ---- control
+STRUCTURED = Trait("STRUCTURED")  #: its regions are code of the function, which ends in a yield
+LOOP = Trait("LOOP")  #: a structured operation whose regions run any number of times
+BRANCH = Trait("BRANCH")  #: goes on in a successor block
+TERMINATOR = Trait("TERMINATOR")  #: the last operation of its block
+CALL = Trait("CALL")  #: runs another function of the module
+FUNCTION = Trait("FUNCTION")  #: a function

@@ -1,0 +1,137 @@
+"""What is declared of operations: complete, consistent, and said in one place only."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import ttools.interpreter.emit.rules  # noqa: F401 - registers the lowerings
+from ttools.interpreter import elementwise
+from ttools.interpreter.dialects import OPERATIONS, UNKNOWN, declared, traits
+from ttools.interpreter.dialects.traits import (
+    ATOMIC,
+    CALL,
+    COMBINES,
+    ELEMENTWISE,
+    LOOP,
+    PURE,
+    READS,
+    STRUCTURED,
+    TERMINATOR,
+    VIEW,
+    WRITES,
+)
+from ttools.interpreter.emit.function import EXCHANGE, FUSED, NETWORK, ROOTS
+from ttools.interpreter.ir import IntegerType, Operation, Value
+from ttools.interpreter.parser import parse_module
+
+_SOURCES = Path(__file__).parents[3] / "packages"
+_NAME = re.compile(r"(tt|scf|arith|math|cf|ub|gpu|llvm|ttg)\.[a-z_]\w*(\.\w+)*")
+#: Files that may list operations: their declarations and lowerings.
+_ROOMS = ("dialects", "lower", "elementwise")
+#: Passes of the sanitizer have tables yet (docs/design/next.md).
+_LEFT = "sanitizer"
+#: Files that still do, with the reason.
+_EXCEPTIONS = {
+    "interpreter/watching/unnamed.py": "what Triton's front end makes of Python's operators",
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_has_traits(name: str) -> None:
+    assert OPERATIONS[name].traits
+
+
+def test_what_is_lowered_is_declared() -> None:
+    lowered = {*ROOTS, *FUSED} - {EXCHANGE, NETWORK}
+    assert lowered <= set(OPERATIONS)
+
+
+def test_elementwise_operations_are_those_with_such_a_lowering() -> None:
+    said = {name for name, op in OPERATIONS.items() if ELEMENTWISE in op.traits}
+    assert said - {"tt.addptr"} == {n for n in OPERATIONS if elementwise.is_elementwise(n)}
+
+
+@pytest.mark.parametrize(
+    ("trait", "implied"),
+    [
+        (ATOMIC, {READS, WRITES}),
+        (LOOP, {STRUCTURED}),
+        (VIEW, {PURE}),
+    ],
+)
+def test_traits_that_imply_others(trait: traits.Trait, implied: set[traits.Trait]) -> None:
+    holders = [op for op in OPERATIONS.values() if trait in op.traits]
+    assert holders
+    assert all(implied <= op.traits for op in holders)
+
+
+def test_traits_that_exclude_each_other() -> None:
+    for name, op in OPERATIONS.items():
+        assert not (PURE in op.traits and op.traits & {READS, WRITES, CALL}), name
+        assert not (TERMINATOR in op.traits and op.traits & {STRUCTURED, COMBINES}), name
+
+
+def test_what_is_unknown_may_do_anything() -> None:
+    op = Operation("other.thing")
+    assert declared("other.thing") is UNKNOWN
+    assert not op.has(PURE, VIEW, ELEMENTWISE)
+    assert op.mask is None
+
+
+def test_operands_have_names() -> None:
+    module = parse_module("""
+module {
+  tt.func public @k(%p: !tt.ptr<f32>, %m: i1, %v: f32) {
+    %a = tt.load %p : !tt.ptr<f32>
+    %b = tt.load %p, %m : !tt.ptr<f32>
+    %c = tt.load %p, %m, %v : !tt.ptr<f32>
+    tt.store %p, %v : !tt.ptr<f32>
+    tt.store %p, %v, %m : !tt.ptr<f32>
+    tt.return
+  }
+}
+""")
+    p, m, v = module.kernel.regions[0].entry.arguments
+    operations = module.kernel.regions[0].entry.operations
+    named = [(op.address, op.mask, op.operand("other")) for op in operations[:5]]
+    assert named == [(p, None, None), (p, m, None), (p, m, v), (p, None, None), (p, m, None)]
+    assert operations[3].operand("value") is v
+    assert operations[0].operand("nothing of that name") is None
+
+
+def test_operands_of_groups_are_found_by_their_sizes() -> None:
+    op = Operation("tt.dot_scaled")
+    a, b, c, scale = (Value(IntegerType(8), name, op, 0) for name in ("a", "b", "c", "scale"))
+    op.operands = [a, b, c, scale]
+    op.attributes["operandSegmentSizes"] = (1, 1, 1, 0, 1)
+    assert op.operand("a_scale") is None
+    assert op.operand("b_scale") is scale
+
+
+def _tables(path: Path) -> list[int]:
+    """Lines where three or more operations are listed."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Dict):
+            entries = node.keys
+        elif isinstance(node, ast.Set | ast.Tuple | ast.List):
+            entries = list(node.elts)
+        else:
+            continue
+        texts = [e.value for e in entries if isinstance(e, ast.Constant)]
+        if sum(isinstance(t, str) and bool(_NAME.fullmatch(t)) for t in texts) >= 3:
+            found.append(node.lineno)
+    return found
+
+
+def test_no_other_file_lists_operations() -> None:
+    found = {}
+    for path in _SOURCES.glob("*/src/ttools/**/*.py"):
+        name = str(path).partition("/ttools/")[2]
+        if not {*_ROOMS, _LEFT} & set(path.parts) and _tables(path):
+            found[name] = _tables(path)
+    assert found.keys() == _EXCEPTIONS.keys(), found
