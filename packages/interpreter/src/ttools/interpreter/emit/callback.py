@@ -1,25 +1,17 @@
-"""Calls from native code back into the runtime, and the layout of the launch structure."""
+"""Calls from native code back into the runtime, and what ends a program early."""
 
 from __future__ import annotations
 
+from ttools.interpreter.abi.launch_layout import offset
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.llvm.builder import Builder
-
-#: Byte offsets in the launch structure (`ABI_VERSION` covers them).
-NEXT, COUNT, ORDER, GRID, ABORT, PARAMS, CALLBACK, BATCH = 0, 8, 16, 24, 36, 40, 48, 56
-
-
-def field(b: Builder, offset: int, type: str) -> str:
-    """Loads a field of the launch structure."""
-    p = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {offset}")
-    return b.emit(f"load {type}, ptr {p}, align {8 if type in ('i64', 'ptr') else 4}")
+from ttools.interpreter.emit.launch_fields import launch_field
 
 
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: str) -> None:
     """Calls the runtime; the program returns at once when told to."""
     b = e.b
-    function = field(b, CALLBACK, "ptr")
+    function = launch_field(b, "callback", "ptr")
     verdict = b.emit(
         f"call i32 {function}(ptr %launch, i64 %program, i32 {int(kind)}, i32 {site}, "
         f"ptr {payload})"
@@ -30,7 +22,7 @@ def call_back(e: Emitter, kind: CallbackKind, site: int, payload: str) -> None:
 def leave_when_aborted(e: Emitter) -> None:
     """Lets the program return if the launch has been aborted; for loops that may not end."""
     b = e.b
-    flag = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {ABORT}")
+    flag = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {offset('abort')}")
     leave_unless_zero(e, b.emit(f"load volatile i32, ptr {flag}, align 4"))
 
 

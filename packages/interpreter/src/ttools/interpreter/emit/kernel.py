@@ -20,15 +20,6 @@ from ttools.interpreter.abi.probe_layout import probe_bytes
 from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
-from ttools.interpreter.emit.callback import (
-    ABORT,
-    BATCH,
-    COUNT,
-    GRID,
-    ORDER,
-    PARAMS,
-    field,
-)
 from ttools.interpreter.emit.function import Callee, Emitter
 from ttools.interpreter.emit.instruments.loop_turns import mark_exchanges
 from ttools.interpreter.emit.instruments.probe import (
@@ -38,6 +29,7 @@ from ttools.interpreter.emit.instruments.probe import (
     is_watched,
     monitor_of,
 )
+from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower.control import region_blocks
 from ttools.interpreter.ir import (
@@ -301,16 +293,16 @@ def _driver(
         b.start("entry")
         if probe is not None and monitor is not None:
             probe.begin(monitor_of(b, monitor))
-        params = field(b, PARAMS, "ptr")
+        params = launch_field(b, "parameters", "ptr")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
-        grid = [field(b, GRID + 4 * k, "i32") for k in range(2)]
+        grid = [launch_field(b, f"grid_{axis}", "i32") for axis in "xy"]
         gx, gy = (b.emit(f"zext i32 {g} to i64") for g in grid)
-        count, batch = field(b, COUNT, "i64"), field(b, BATCH, "i64")
-        order = field(b, ORDER, "ptr")
+        count, batch = launch_field(b, "count", "i64"), launch_field(b, "batch", "i64")
+        order = launch_field(b, "order", "ptr")
         natural = b.emit(f"icmp eq ptr {order}, null")
         b.branch("take")
         b.start("take")
-        stopped = field(b, ABORT, "i32")
+        stopped = launch_field(b, "abort", "i32")
         abort = b.emit(f"icmp ne i32 {stopped}, 0")
         b.cond_branch(abort, "out", "next")
         b.start("next")

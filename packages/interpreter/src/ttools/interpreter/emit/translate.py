@@ -8,8 +8,9 @@ is used; one that belongs to no known storage ends the program with a report ins
 from __future__ import annotations
 
 from ttools.interpreter.abi.module import CallbackKind, Site
-from ttools.interpreter.emit.callback import PARAMS, call_back, field
+from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter
+from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.tiles.chunk import Chunk, Vector
@@ -57,7 +58,7 @@ def translated(e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: st
         return chunk
     b, width = e.b, chunk.width
     b.define("ttools.translate", _LOOKUP)
-    parameters = field(b, PARAMS, "ptr")
+    parameters = launch_field(b, "parameters", "ptr")
     cell = b.emit(f"getelementptr inbounds i8, ptr {parameters}, i64 {8 * e.parameter_count}")
     table = b.emit(f"load ptr, ptr {cell}, align 8")
     addresses = e.vector(chunk)

@@ -11,12 +11,10 @@ import sys
 import threading
 
 from ttools.core.errors import KernelError
+from ttools.interpreter.abi.launch_layout import Launch
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule, Site
 from ttools.interpreter.runtime import printing
 from ttools.interpreter.runtime.monitor import Monitor
-
-#: Offset of the abort flag in `Launch`.
-ABORT = 36
 
 Program = tuple[int, int, int]
 
@@ -53,7 +51,7 @@ class Callbacks:
 
     def abort(self) -> None:
         """Lets no more programs start, and running ones end at their next check."""
-        ctypes.c_int32.from_address(self.launch + ABORT).value = 1
+        Launch.from_address(self.launch).abort = 1
 
     def handle(self, program: int, kind: int, site: int, payload: int) -> int:
         """Answers one callback; non-zero makes the program return at once."""

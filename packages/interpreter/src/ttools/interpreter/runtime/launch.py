@@ -17,14 +17,15 @@ from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
+from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, Launch, offset
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.line_table import LineTable
 from ttools.interpreter.runtime import crash_note, parking
 from ttools.interpreter.runtime.arena import Arena
-from ttools.interpreter.runtime.callbacks import ABORT, CALLBACK, Callbacks
+from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
-from ttools.interpreter.runtime.native_runtime import PENDING, native_runtime
+from ttools.interpreter.runtime.native_runtime import native_runtime
 from ttools.interpreter.runtime.pool import default_threads, pool
 from ttools.interpreter.runtime.selection import Grid, Order, arrange
 
@@ -39,10 +40,6 @@ _TICK = 50_000_000
 
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
-
-# `Launch` as the ABI has it (see `emit.module`), our own count of unfinished jobs, the parameters.
-_LAUNCH = "=qqQiiiiQQq64x"
-_PARAMETERS = struct.calcsize(_LAUNCH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +95,7 @@ class Kernel:
         self.lines = lines
         self.cost: float | None = None
         self.ran_alone = False
-        self._layout = struct.Struct(f"{_LAUNCH}{len(emitted.parameters)}Q")
+        self._layout = struct.Struct(f"{FORMAT}{len(emitted.parameters)}Q")
         self.pack_into = self._layout.pack_into
         self.launch_bytes = self._layout.size
         self.calls_back = bool(emitted.sites or emitted.probes)
@@ -232,7 +229,7 @@ def _fill(
 ) -> None:
     """Writes the `Launch` structure and the parameters behind it."""
     address = scratch.address
-    fields = (0, count, order, *extents, 0, address + _PARAMETERS, CALLBACK, 1)
+    fields = (0, count, order, *extents, 0, address + PARAMETERS, CALLBACK, 1)
     try:
         kernel.pack_into(scratch.buffer, 0, *fields, *params)
     except struct.error:
@@ -285,7 +282,7 @@ def _execute(
 
 
 def _set_batch(scratch: _Scratch, batch: int) -> None:
-    ctypes.c_int64.from_address(scratch.address + 56).value = batch
+    Launch.from_address(scratch.address).batch = batch
 
 
 def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
@@ -326,7 +323,7 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
     boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
-    pending = scratch.address + PENDING
+    pending = scratch.address + offset("pending")
     start = time.perf_counter()
     try:
         left = runtime.share(
@@ -335,7 +332,7 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
         while left:
             left = runtime.await_jobs(pending, _TICK)
     except BaseException:
-        ctypes.c_int32.from_address(scratch.address + ABORT).value = 1
+        Launch.from_address(scratch.address).abort = 1
         _await_all(runtime, pending)
         raise
     finally:

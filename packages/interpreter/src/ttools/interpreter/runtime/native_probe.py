@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+from ttools.interpreter.abi.launch_layout import offset
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.abi.probe_layout import (
     COUNTER_BYTES,
@@ -33,7 +34,6 @@ from ttools.interpreter.abi.probe_layout import (
     SHARED_LOG_RECORDS,
     SITE_BYTES,
 )
-from ttools.interpreter.emit.callback import CALLBACK
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 
@@ -61,7 +61,7 @@ _WORDS = {
     "SHARED_LOG_RECORDS": SHARED_LOG_RECORDS,
     "PAYLOAD_ADDRESSES": PAYLOAD_ADDRESSES,
     "LARGEST_ELEMENT": LARGEST_ELEMENT,
-    "LAUNCH_CALLBACK": CALLBACK,
+    "LAUNCH_CALLBACK": offset("callback"),
     "EVENT": int(CallbackKind.EVENT),
     "DRAIN": int(CallbackKind.DRAIN),
 }

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, offset
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 
@@ -42,7 +43,7 @@ class Runner(ctypes.Structure):
     """
 
     _fields_ = [
-        ("launch", ctypes.c_int64 * 8),
+        ("launch", ctypes.c_int64 * (KERNEL_BYTES // 8)),
         ("shared", ctypes.c_void_p),  # the launch that programs are taken from
         ("entry", ctypes.c_void_p),
         ("program", ctypes.c_int64),  # its linear id, -1 between programs
@@ -89,22 +90,15 @@ class SignalAction(ctypes.Structure):
 #: Bytes of the stack that handlers of signals run on: AVX-512 and AMX state, and a few frames.
 ALTERNATE_STACK_BYTES = 64 * 1024
 
-#: Offsets of our own fields in `Launch`: unfinished jobs (i32), nanoseconds a wait may sleep (i64).
-PENDING, LONGEST_SLEEP = 64, 72
-#: Programs given back and not taken again (i64), the runner that gave back last (pointer), whether
-#: any program has waited (i64).
-RETURNED, FIRST_RETURN, CONTENDED = 80, 88, 96
-
 # Offsets of `Launch` (the ABI) and of the structures above, for the text below.
 _OFFSETS = {
-    "COUNT": 8,
-    "ORDER": 16,
-    "ABORT": 36,
-    "BATCH": 56,
-    "LONGEST_SLEEP": LONGEST_SLEEP,
-    "RETURNED": RETURNED,
-    "FIRST_RETURN": FIRST_RETURN,
-    "CONTENDED": CONTENDED,
+    **{
+        name.upper(): offset(name)
+        for name in (
+            *("count", "order", "abort", "batch"),
+            *("longest_sleep", "returned", "first_return", "contended"),
+        )
+    },
     "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
     "NOTE_BYTES": ctypes.sizeof(Note),
     "SIGACTION_BYTES": ctypes.sizeof(SignalAction),

@@ -20,12 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
+from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, Launch, offset
 from ttools.interpreter.abi.module import EmittedModule
-from ttools.interpreter.runtime.callbacks import ABORT, Callbacks
+from ttools.interpreter.runtime.callbacks import Callbacks
 from ttools.interpreter.runtime.native_runtime import (
-    LONGEST_SLEEP,
-    PENDING,
-    RETURNED,
     Runner,
     native_runtime,
 )
@@ -50,7 +48,6 @@ _MOST_AT_ONCE = 32
 _TICK, _LONGEST_TICK = 100_000, 2_000_000
 #: All waiting programs together may wake this often: every 20 us.
 _WAKE_NANOSECONDS = 20_000
-_LAUNCH_BYTES, _COUNT, _ORDER, _GRID = 64, 8, 16, 24
 _WORDS = ctypes.sizeof(Runner) // 8
 _COLUMN = {name: getattr(Runner, name).offset // 8 for name, *_ in Runner._fields_}
 
@@ -124,9 +121,10 @@ class _Crew:
         self._entry = entry
         self._arena_bytes = arena_bytes
         self._launch = launch
+        self._launch_structure = Launch.from_address(launch)
         self._workers: list[Worker] = []
         self._chunks: list[NDArray[np.int64]] = []
-        self.count = ctypes.c_int64.from_address(launch + _COUNT).value
+        self.count = self._launch_structure.count
         self.let_sleep(0)
 
     def __len__(self) -> int:
@@ -146,14 +144,14 @@ class _Crew:
         skip = -memory.ctypes.data % 64 // 8
         rows = memory[skip : skip + len(workers) * _WORDS].reshape(len(workers), _WORDS)
         template = np.zeros(_WORDS, np.int64)
-        whole = ctypes.string_at(self._launch, _LAUNCH_BYTES)
-        template[: _LAUNCH_BYTES // 8] = np.frombuffer(whole, np.int64)
-        template[_ORDER // 8] = 0
-        template[6] = self._runtime.callback
-        template[7] = 1
+        shown = ctypes.string_at(self._launch, KERNEL_BYTES)
+        template[: KERNEL_BYTES // 8] = np.frombuffer(shown, np.int64)
+        template[offset("order") // 8] = 0
+        template[offset("callback") // 8] = self._runtime.callback
+        template[offset("batch") // 8] = 1
         template[_COLUMN["shared"]] = self._launch
         template[_COLUMN["entry"]] = self._entry
-        template[_COLUMN["callback"]] = np.frombuffer(whole, np.int64)[6]
+        template[_COLUMN["callback"]] = self._launch_structure.callback
         template[_COLUMN["program"]] = template[_COLUMN["site"]] = -1
         rows[:] = template
         self._chunks.append(rows)
@@ -166,7 +164,7 @@ class _Crew:
             rows.ctypes.data,
             _WORDS * 8,
             None,
-            self._launch + PENDING,
+            self._launch + offset("pending"),
             0,
         )
         return len(workers)
@@ -180,29 +178,30 @@ class _Crew:
 
     def started(self) -> int:
         """Programs taken so far and not given back; while others run, rather more than fewer."""
-        returned = ctypes.c_int64.from_address(self._launch + RETURNED).value
-        return min(self.count, ctypes.c_int64.from_address(self._launch).value) - returned
+        launch = self._launch_structure
+        returned = launch.returned
+        return int(min(self.count, launch.next) - returned)
 
     def wait(self, nanoseconds: int) -> int:
         """Waits for the end of all threads, not longer than told; returns how many run on."""
-        left: int = self._runtime.await_jobs(self._launch + PENDING, nanoseconds)
+        left: int = self._runtime.await_jobs(self._launch + offset("pending"), nanoseconds)
         return left
 
     def let_sleep(self, waiting: int) -> None:
         """Sets how long a wait may sleep, given how many programs wait."""
         longest = max(100_000, waiting * _WAKE_NANOSECONDS)
-        ctypes.c_int64.from_address(self._launch + LONGEST_SLEEP).value = longest
+        self._launch_structure.longest_sleep = longest
 
     @property
     def aborted(self) -> bool:
-        return bool(ctypes.c_int32.from_address(self._launch + ABORT).value)
+        return bool(self._launch_structure.abort)
 
     def abort(self) -> None:
         """Makes every program return at its next check."""
-        ctypes.c_int32.from_address(self._launch + ABORT).value = 1
+        self._launch_structure.abort = 1
         for rows in self._chunks:
             for i in range(len(rows)):
-                ctypes.c_int32.from_address(rows[i].ctypes.data + ABORT).value = 1
+                ctypes.c_int32.from_address(rows[i].ctypes.data + offset("abort")).value = 1
 
     def disband(self, *, keep: int) -> None:
         """Waits for the threads, whatever the user types, and returns them to the pool."""

@@ -20,9 +20,8 @@ from ttools.interpreter.abi.probe_layout import (
 )
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.strides import addresses_differ
-from ttools.interpreter.emit.callback import PARAMS
-from ttools.interpreter.emit.callback import field as launch_field
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile
+from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder, vector_type
 
@@ -125,7 +124,7 @@ def load(b: Builder, base: str, offset: int, type: str) -> str:
 
 def monitor_of(b: Builder, parameter_count: int) -> str:
     """The launch's monitor, which is passed behind the parameters."""
-    return load(b, launch_field(b, PARAMS, "ptr"), 8 * parameter_count, "ptr")
+    return load(b, launch_field(b, "parameters", "ptr"), 8 * parameter_count, "ptr")
 
 
 def is_watched(b: Builder, program: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import CallbackKind, Site
-from ttools.interpreter.emit.callback import GRID, call_back, field, leave_unless_zero
+from ttools.interpreter.emit.callback import call_back, leave_unless_zero
 from ttools.interpreter.emit.function import Emitter, fused, root
+from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.tiles.chunk import Chunk, Coords, origin, uniform
@@ -24,7 +25,7 @@ def program_id(e: Emitter, op: Operation) -> None:
 def num_programs(e: Emitter, op: Operation) -> None:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
-    e.set_scalar(op.result, field(e.b, GRID + 4 * axis, "i32"))
+    e.set_scalar(op.result, launch_field(e.b, f"grid_{'xyz'[axis]}", "i32"))
 
 
 @root("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
