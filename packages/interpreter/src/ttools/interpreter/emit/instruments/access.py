@@ -281,7 +281,7 @@ class _Access:
             return None
         # All places that evaluate an access come after the first in the same straight line, see
         # `schedule`; what is out of line there may use its values.
-        known = self.prober.whole_tiles
+        known: dict[tuple[Operation, int], WholeTile | None] = self.prober.whole_tiles
         for body in e.b.bodies:
             if (self.op, body) in known:
                 return known[self.op, body]

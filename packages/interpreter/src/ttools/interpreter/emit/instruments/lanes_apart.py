@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.tile_hull import Hull
+from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.ir import Operation, PointerType, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type
@@ -27,7 +28,7 @@ def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
     assert prober is not None
     element = element_type(pointer.type)
     assert isinstance(element, PointerType)
-    whole = prober.whole_tiles.get((op, b.bodies[-1]))
+    whole: WholeTile | None = prober.whole_tiles.get((op, b.bodies[-1]))
     size = SIZES[memory_type(element.pointee)]
     apart = None if whole is None else _apart(e, whole.hull, shape_of(pointer.type), size)
     if apart is None:

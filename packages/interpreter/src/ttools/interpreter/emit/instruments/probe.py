@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ttools.interpreter.abi.module import Facts, Instruments, ProbeSite
 from ttools.interpreter.abi.probe_layout import (
@@ -20,7 +21,6 @@ from ttools.interpreter.abi.probe_layout import (
 )
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.strides import addresses_differ
-from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder, vector_type
@@ -45,8 +45,8 @@ class Prober:
         bounds: per pointer parameter, the address and size of what may be accessed.
         leaders: the first site of each evaluation of an operation.
         copies: the site, and the place of its payload, of chunks that unrolled code accesses alike.
-        whole_tiles: what is known of all lanes of an access, by its operation and the function
-            (of `Builder.bodies`) that it was found in.
+        whole_tiles: a `WholeTile`, or None, of all lanes of an access, by its operation and the
+            function (of `Builder.bodies`) that it was found in.
         watches: whether the function tells what its variables hold.
     """
 
@@ -58,7 +58,7 @@ class Prober:
     bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
     copies: dict[object, tuple[int, int]] = field(default_factory=dict)
-    whole_tiles: dict[tuple[Operation, int], WholeTile | None] = field(default_factory=dict)
+    whole_tiles: dict[tuple[Operation, int], Any] = field(default_factory=dict)
     watches: bool = True
 
     def bind(self, b: Builder, pointers: Sequence[int], parameter_count: int) -> None:
