@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 import kernel_text
@@ -9,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+import triton.language as tl
 from number_formats import (
     BF16,
     BOOL,
@@ -205,6 +207,17 @@ def test_float_division(format: Format) -> None:
         got = run("tl.div_rn(x, y)", F32, x, y)
         with np.errstate(all="ignore"):
             assert_same(got, x / y)
+
+
+@pytest.mark.skipif(
+    "approx" not in inspect.signature(tl.fdiv).parameters, reason="from Triton 3.9 on"
+)
+def test_approximate_division() -> None:
+    x, y = pairs(F32)
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.longdouble) / y.astype(np.longdouble)
+    smallest = float(np.finfo(np.float32).smallest_normal)
+    assert_ulps(run("tl.fdiv(x, y, approx=True)", F32, x, y), exact, 2, floor=smallest)
 
 
 @pytest.mark.parametrize("format", INTEGERS, ids=lambda f: f.name)

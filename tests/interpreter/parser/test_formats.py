@@ -208,6 +208,7 @@ tt.store %pp, %f, %b cacheModifier = wt : tensor<4x!tt.ptr<f32>>
 """
 
 _NEW = """
+%r = tt.approx_divf %f, %f : tensor<4xf32>
 %r = arith.divsi %i, %i exact : tensor<4xi32>
 %r = arith.extui %i nneg : tensor<4xi32> to tensor<4xi64>
 %r = arith.index_castui %s nneg : i32 to index

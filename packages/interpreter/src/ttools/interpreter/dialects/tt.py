@@ -166,6 +166,12 @@ _ELEMENTWISE = {
         traits=frozenset({PURE, ELEMENTWISE}),
         unit="divide",
     ),
+    # From Triton 3.9 on: `tl.fdiv(x, y, approx=True)`.
+    "tt.approx_divf": Op(
+        "$x `,` $y attr-dict `:` type($result)",
+        traits=frozenset({PURE, ELEMENTWISE}),
+        unit="divide",
+    ),
     "tt.mulhiui": Op(
         "$x `,` $y attr-dict `:` type($result)", traits=frozenset({PURE, ELEMENTWISE})
     ),

@@ -220,6 +220,7 @@ OPERATIONS: dict[str, Callable[..., Result]] = {
     "create_fneg": _floating(np.negative, _ROUNDED_ONCE),
     "create_fdiv": _floating(np.divide, _IEEE),
     "create_precise_divf": _floating(np.divide, _IEEE),
+    "create_approx_divf": _floating(np.divide, _IEEE),
     "create_precise_sqrt": _floating(np.sqrt, _IEEE),
     # Of f32 the native one flushes denormals.
     "create_sqrt": _floating(np.sqrt, frozenset(("f64",))),

@@ -22,7 +22,7 @@ _COSTS: dict[str, int] = {
     "arith.remf": 8,
     "math.fpowi": _LIBRARY_CALL,
     "tt.extern_elementwise": 40,
-    **dict.fromkeys(("arith.divf", "tt.precise_divf"), 9),
+    **dict.fromkeys(("arith.divf", "tt.precise_divf", "tt.approx_divf"), 9),
     **dict.fromkeys(("math.sqrt", "tt.precise_sqrt"), 10),
     "math.rsqrt": 18,
     **dict.fromkeys(

@@ -190,6 +190,7 @@ FLOATING: dict[str, Lowering] = {
     "arith.mulf": _arithmetic("fmul"),
     "arith.divf": _arithmetic("fdiv"),
     "tt.precise_divf": _arithmetic("fdiv"),
+    "tt.approx_divf": _arithmetic("fdiv"),  # within 2 ulp of which a GPU's is
     "arith.negf": _lower_negf,
     "arith.maxnumf": _unrounded(maximum_number),
     "arith.minnumf": _unrounded(minimum_number),
