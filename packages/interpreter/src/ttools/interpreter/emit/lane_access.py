@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.emit.lower.shape import mangled
-from ttools.interpreter.llvm.builder import SIZES, Builder, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, mangled, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 
 #: Vectors that lanes may be spread over before a gather is shorter.

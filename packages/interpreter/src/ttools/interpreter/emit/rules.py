@@ -4,10 +4,13 @@ import ttools.interpreter.emit.instruments.check
 import ttools.interpreter.emit.instruments.count
 import ttools.interpreter.emit.instruments.watch
 import ttools.interpreter.emit.lower.atomic
+import ttools.interpreter.emit.lower.call
 import ttools.interpreter.emit.lower.control
 import ttools.interpreter.emit.lower.dot
 import ttools.interpreter.emit.lower.dot_scaled
 import ttools.interpreter.emit.lower.exchange
+import ttools.interpreter.emit.lower.gather
+import ttools.interpreter.emit.lower.histogram
 import ttools.interpreter.emit.lower.index
 import ttools.interpreter.emit.lower.memory
 import ttools.interpreter.emit.lower.network

@@ -300,3 +300,8 @@ class Builder:
             preheader.add(self.lines)
         finally:
             self.lines, self._hint = saved
+
+
+def mangled(type: str) -> str:
+    """A scalar type's name in an intrinsic's suffix."""
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(type, type)

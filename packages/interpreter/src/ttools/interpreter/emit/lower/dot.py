@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot_precision import Product, products_of
-from ttools.interpreter.emit.lower.shape import mangled
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
-from ttools.interpreter.llvm.builder import SIZES, Builder, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, mangled, vector_type
 from ttools.interpreter.tiles.chunk import Chunk, Coords, Vector, origin, uniform
 from ttools.interpreter.tiles.loops import Loop, for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import widened_type

@@ -1,0 +1,59 @@
+"""Calls between functions of a kernel, those that are marked `noinline`."""
+
+from __future__ import annotations
+
+from ttools.core.errors import UnsupportedError
+from ttools.interpreter.emit.callback import leave_unless_zero
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.tiles.chunk import origin, uniform
+from ttools.interpreter.tiles.slot import Slot
+
+
+@root("tt.call")
+def call(e: Emitter, op: Operation) -> None:
+    """Calls another function: scalars by value, tiles by address of their slots."""
+    callee = e.callees.get(str(op.attributes["callee"]))
+    if callee is None:
+        raise UnsupportedError("a recursive call", op.location)
+    b = e.b
+    frame = e.allocate(callee.arena_bytes)
+    arena = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {frame}")
+    arguments = ["ptr %launch", "i64 %program", "i32 %px", "i32 %py", "i32 %pz", f"ptr {arena}"]
+    if e.prober is not None:
+        arguments.append("ptr %probe")
+    for value in op.operands:
+        if value.is_tensor:
+            arguments.append(f"ptr {_address(e, plain_slot(e, value))}")
+        else:
+            arguments.append(f"{register_type(value.type)} {e.scalar(value)}")
+    for result in op.results:
+        if result.is_tensor:
+            arguments.append(f"ptr {_address(e, e.slot(result))}")
+    answer = b.emit(f"call {callee.return_type} @{callee.symbol}({', '.join(arguments)})")
+    status = b.emit(f"extractvalue {callee.return_type} {answer}, 0")
+    leave_unless_zero(e, status)
+    position = 1
+    for result in op.results:
+        if not result.is_tensor:
+            e.set_scalar(result, b.emit(f"extractvalue {callee.return_type} {answer}, {position}"))
+            position += 1
+
+
+def _address(e: Emitter, slot: Slot) -> str:
+    return e.b.emit(f"getelementptr inbounds i8, ptr {slot.base}, i64 {slot.offset}")
+
+
+def plain_slot(e: Emitter, value: Value) -> Slot:
+    """A slot that holds the value in memory representation."""
+    if not value.is_tensor:
+        slot = e.new_slot((1,), value.type)
+        e.write_slot(slot, origin(1), uniform(value.type, e.scalar(value), 1))
+        return slot
+    slot = e.slot(value)
+    if not slot.widened:
+        return slot
+    plain = e.new_slot(slot.shape, slot.element)
+    e.copy_slot(slot, plain)
+    return plain

@@ -1,0 +1,39 @@
+"""Histograms: one lane after the other, each adding to its bin."""
+
+from __future__ import annotations
+
+from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.ir import Operation, element_type, shape_of
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.tiles.chunk import Coords, uniform
+from ttools.interpreter.tiles.loops import for_each_chunk, traversal
+
+
+@root("tt.histogram")
+def histogram(e: Emitter, op: Operation) -> None:
+    """Counts per bin; values outside the bins are not counted."""
+    source, mask = op.operands[0], op.mask
+    slot = e.slot(op.result)
+    bins = slot.shape[0]
+    e.fill(slot, lambda at: uniform(slot.element, "0", at[0].width))
+    type = register_type(element_type(source.type))
+
+    def count(at: Coords) -> None:
+        b = e.b
+        with e.fresh_memo():
+            value = e.vector(e.operand(source, at))
+            inside = b.emit(f"icmp ult {type} {value}, {bins}")
+            if mask is not None:
+                inside = b.emit(f"and i1 {inside}, {e.vector(e.operand(mask, at))}")
+        then, done = b.label("count"), b.label("counted")
+        b.cond_branch(inside, then, done)
+        b.start(then)
+        wide = e.convert_int(value, type, "i64", signed=False)
+        base = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {slot.offset}")
+        p = b.emit(f"getelementptr inbounds {slot.stored_type}, ptr {base}, i64 {wide}")
+        old = b.emit(f"load {slot.stored_type}, ptr {p}")
+        b.do(f"store {slot.stored_type} {b.emit(f'add {slot.stored_type} {old}, 1')}, ptr {p}")
+        b.branch(done)
+        b.start(done)
+
+    for_each_chunk(e.b, traversal(shape_of(source.type), 1), count)
