@@ -16,13 +16,11 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
-from tests.forked_python import ForkedPython
 
 _ROOT = Path(__file__).parents[1]
 _CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
@@ -88,11 +86,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs an NVIDIA GPU")
     if item.get_closest_marker("tutorials") and not os.environ.get("TTOOLS_TUTORIALS"):
         pytest.skip("TTOOLS_TUTORIALS does not name the folder of Triton's tutorial files")
-
-
-@pytest.fixture(scope="session")
-def forked_python() -> Iterator[ForkedPython]:
-    """What runs commands with torch imported already, which is half of what they take."""
-    python = ForkedPython()
-    yield python
-    python.close()
