@@ -27,11 +27,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TextIO
 
-#: Variables that are read before or while torch and Triton are imported.
-_READ_EARLY = (
-    *("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_"),
-    *("TRITON_DEBUG", "TRITON_INTERPRET"),
-)
+#: Variables that are read before or while torch and Triton are imported. TRITON_INTERPRET is one
+#: too, but ttools unsets it.
+_READ_EARLY = (*("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_", "TRITON_DEBUG"),)
 #: What commands import, some of it late.
 _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
