@@ -11,16 +11,16 @@ import typer
 
 from ttools.cli import exit_codes
 from ttools.cli.console import stdout, tell_error
-from ttools.cli.doctor import doctor_command
-from ttools.cli.inspect import inspect_command
-from ttools.cli.interpret import interpret_command
-from ttools.cli.profile import profile_command
-from ttools.cli.profile_compare import profile_compare_command
-from ttools.cli.profile_view import profile_view_command
-from ttools.cli.record import record_command
-from ttools.cli.sanitize import sanitize_command
+from ttools.cli.doctor.command import doctor_command
+from ttools.cli.inspect.command import inspect_command
+from ttools.cli.interpret.command import interpret_command
+from ttools.cli.profile.command import profile_command
+from ttools.cli.profile.compare import profile_compare_command
+from ttools.cli.profile.view import profile_view_command
+from ttools.cli.record.command import record_command
+from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
-from ttools.cli.tune import TuneCommand, tune_command
+from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.script import working_folder
 

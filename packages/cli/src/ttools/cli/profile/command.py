@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from ttools.cli import options, profile_options, profile_report
+from ttools.cli import options
 from ttools.cli.console import require_folder, say
+from ttools.cli.profile import options as profile_options
+from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 

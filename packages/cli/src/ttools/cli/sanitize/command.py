@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options, sanitize_gpu, sanitize_options
+from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, tell_error
 from ttools.cli.progress import progress
-from ttools.cli.sanitize_ending import SanitizeEnding
+from ttools.cli.sanitize import gpu as sanitize_gpu
+from ttools.cli.sanitize import options as sanitize_options
+from ttools.cli.sanitize.ending import SanitizeEnding
 from ttools.cli.work import (
     Work,
     read_work,

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import typer
 
-from ttools.cli import exit_codes, options, statistics, watch_options, watching
+from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
+from ttools.cli.interpret import options as watch_options
+from ttools.cli.interpret import statistics, watching
 from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 

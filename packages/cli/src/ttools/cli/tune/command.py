@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options, tune_options, tune_report
+from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
-from ttools.cli.tune_executor import read_executor
-from ttools.cli.tune_kernel import read_configs, run_kernel
-from ttools.cli.tune_options import TuneFormat
-from ttools.cli.tune_store import READINGS, read_stores
+from ttools.cli.tune import options as tune_options
+from ttools.cli.tune import report as tune_report
+from ttools.cli.tune.executor import read_executor
+from ttools.cli.tune.kernel import read_configs, run_kernel
+from ttools.cli.tune.options import TuneFormat
+from ttools.cli.tune.stores import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.errors import TtoolsError, UsageError
 
