@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ttools.cli import exit_codes
-from ttools.cli.console import stdout, tell_error
+from ttools.cli.console import show_error, stdout
 from ttools.cli.doctor.command import doctor_command
 from ttools.cli.inspect.command import inspect_command
 from ttools.cli.interpret.command import interpret_command
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         require_working_folder()
         command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
     except TtoolsError as error:
-        tell_error(error)
+        show_error(error)
         raise SystemExit(exit_codes.of_error(error)) from None
 
 

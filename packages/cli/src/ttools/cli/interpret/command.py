@@ -67,8 +67,8 @@ def interpret_command(
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
-    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
-    script's own; 2 is a wrong use of this command, 3 a failure of ttools.
+    Options before SCRIPT are for ttools, everything after it is for the script. The exit status
+    is the script's own; 2 for wrong usage, 3 for a failure of ttools.
     """
     work = read_work(
         words or [],

@@ -71,12 +71,12 @@ def tune_command(
 ) -> None:
     """Find the best configuration of each autotuned kernel; verify every one of them.
 
-    Options before SCRIPT are ours, all that follows it is the script's. Each key of each autotuned
-    kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is not here; a
-    configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL
-    is tuned over --space on --inputs without a script. `ttools tune show FILE` shows a
-    store, `export FILE` writes it as CSV, `diff OLD NEW` compares two, `rules FILE` makes rules of
-    it. The exit status is the script's own.
+    Options before SCRIPT are for ttools, everything after it is for the script. Each key of each
+    autotuned kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is
+    not here; a configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL is tuned
+    over --space on --inputs without a script. `ttools tune show FILE` shows a store, `export FILE`
+    writes it as CSV, `diff OLD NEW` compares two, `rules FILE` derives rules from it. The exit
+    status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())

@@ -128,7 +128,7 @@ def _row(
 
 
 def _interval(trial: Trial) -> str:
-    """How far the median may be from what it is told to be, in percent."""
+    """The uncertainty of the reported median, in percent."""
     if trial.interval is None or not trial.seconds:
         return ""
     low, high = trial.interval
