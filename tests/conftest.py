@@ -16,13 +16,13 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
-from tests.forked_python import ForkedPython
+from tests.chromium import Chromium
 
 _ROOT = Path(__file__).parents[1]
 _CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
@@ -91,8 +91,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def forked_python() -> Iterator[ForkedPython]:
-    """What runs commands with torch imported already, which is half of what they take."""
-    python = ForkedPython()
-    yield python
-    python.close()
+def dump_dom() -> Iterator[Callable[[Path], str]]:
+    """Opens a page in Chromium and returns the document that its scripts leave."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        if os.environ.get("TTOOLS_REQUIRE_CHROMIUM") == "1":
+            pytest.fail("TTOOLS_REQUIRE_CHROMIUM is set, but chromium is not installed")
+        pytest.skip("chromium is not installed")
+    chromium = Chromium(browser)
+    yield chromium.dump_dom
+    chromium.close()

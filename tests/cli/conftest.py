@@ -9,29 +9,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.forked_python import ForkedPython
+from tests.forked_python import PYTHON
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-#: Variables that are read before or while torch is imported.
-_READ_EARLY = ("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH")
-#: Tests of the process itself: what it imports, and what happens when an import fails.
-_PLAIN = ("test_app", "test_doctor")
+
+def _environment(changes: dict[str, str]) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "100", **changes}
 
 
 @pytest.fixture
-def ttools(tmp_path: Path, forked_python: ForkedPython, request: pytest.FixtureRequest) -> Run:
-    """Runs `ttools ARGUMENTS…` in a folder of the test's own."""
-    plain = request.path.stem in _PLAIN
+def ttools(tmp_path: Path) -> Run:
+    """Runs `ttools ARGUMENTS…` in a folder of the test's own, with all imports made already."""
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        variables = {**os.environ, "COLUMNS": "100", **environment}
-        if not plain and not any(name.startswith(_READ_EARLY) for name in environment):
-            return forked_python.run("ttools_entry", arguments, cwd=tmp_path, env=variables)
+        words = ["-m", "ttools_entry", *arguments]
+        return PYTHON.run(words, cwd=tmp_path, env=_environment(environment))
+
+    return run
+
+
+@pytest.fixture
+def started_ttools(tmp_path: Path) -> Run:
+    """Runs `ttools ARGUMENTS…` as `ttools` does, from the start of Python to its very end."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "ttools_entry", *arguments],
             cwd=tmp_path,
-            env=variables,
+            env=_environment(environment),
             capture_output=True,
             text=True,
             timeout=120,

@@ -11,22 +11,22 @@ import pytest
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def test_help_lists_what_exists(ttools: Run) -> None:
-    done = ttools("--help")
+def test_help_lists_what_exists(started_ttools: Run) -> None:
+    done = started_ttools("--help")
     assert done.returncode == 0
     for name in ("interpret", "sanitize", "profile", "profile compare", "inspect", "doctor"):
         assert f" {name} " in done.stdout
     assert " record " in done.stdout
 
 
-def test_no_arguments_is_a_usage_error(ttools: Run) -> None:
-    done = ttools()
+def test_no_arguments_is_a_usage_error(started_ttools: Run) -> None:
+    done = started_ttools()
     assert done.returncode == 2
     assert "interpret" in done.stdout + done.stderr
 
 
-def test_version(ttools: Run) -> None:
-    done = ttools("--version")
+def test_version(started_ttools: Run) -> None:
+    done = started_ttools("--version")
     assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
 
 
@@ -37,8 +37,8 @@ def test_commands_have_help(ttools: Run, command: str) -> None:
     assert "--output" in done.stdout
 
 
-def test_unknown_command(ttools: Run) -> None:
-    done = ttools("interpet")
+def test_unknown_command(started_ttools: Run) -> None:
+    done = started_ttools("interpet")
     assert done.returncode == 2
     assert "interpet" in done.stderr
 
@@ -47,16 +47,18 @@ def test_unknown_command(ttools: Run) -> None:
     ("typed", "expected"),
     [("ttools in", "interpret"), ("ttools interpret --thr", "--threads")],
 )
-def test_shell_completion(ttools: Run, typed: str, expected: str) -> None:
+def test_shell_completion(started_ttools: Run, typed: str, expected: str) -> None:
     words = typed.split(" ")
-    done = ttools(
+    done = started_ttools(
         _TTOOLS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(words) - 1)
     )
     assert expected in done.stdout.split()
 
 
-def test_completion_script_names_the_command(ttools: Run) -> None:
-    done = ttools("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+def test_completion_script_names_the_command(started_ttools: Run) -> None:
+    done = started_ttools(
+        "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
     assert "_TTOOLS_COMPLETE=complete_bash" in done.stdout, done.stderr
 
 

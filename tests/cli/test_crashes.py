@@ -7,10 +7,10 @@ import platform
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 WILD = """\
 import torch, triton, triton.language as tl
@@ -33,8 +33,7 @@ print("survived")
 
 
 def run(command: str, *options: str, script: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "ttools_entry", command, *options, str(script)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    return PYTHON.run(["-m", "ttools_entry", command, *options, str(script)])
 
 
 @pytest.fixture
@@ -200,14 +199,8 @@ def test_llvm_gives_up(end: str, user: str, tmp_path: Path) -> None:
     script = tmp_path / "defect.py"
     script.write_text(DEFECT)
     command = ["-m", "ttools_entry", "interpret"] if user == "cli" else []
-    done = subprocess.run(
-        [sys.executable, *command, str(script), end, user],
-        env={**os.environ, "TTOOLS_CPU": "x86-64-v2", "TTOOLS_CACHE": "off"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    environment = {**os.environ, "TTOOLS_CPU": "x86-64-v2", "TTOOLS_CACHE": "off"}
+    done = PYTHON.run([*command, str(script), end, user], env=environment)
     assert done.returncode == (-signal.SIGABRT if end == "abort" else 1)
     line = DEFECT[: DEFECT.index("def defect_kernel")].count("\n") + 1
     assert f"LLVM gave up while kernel `defect_kernel` (defined at {script}:{line})" in done.stderr

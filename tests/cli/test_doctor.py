@@ -17,8 +17,8 @@ def checks(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.smoke
-def test_healthy_installation(ttools: Run) -> None:
-    done = ttools("doctor", "--json")
+def test_healthy_installation(started_ttools: Run) -> None:
+    done = started_ttools("doctor", "--json")
     assert done.returncode == 0, done.stdout
     found = checks(done)
     assert "LLVM" in found["llvmlite"]["detail"]
@@ -47,12 +47,12 @@ def test_table_and_json_agree(ttools: Run, tmp_path: Path) -> None:
     ],
 )
 def test_broken_import_is_reported(
-    ttools: Run, tmp_path: Path, broken: str, checks_hit: list[str]
+    started_ttools: Run, tmp_path: Path, broken: str, checks_hit: list[str]
 ) -> None:
     package = tmp_path / "path" / broken
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('lib.so: cannot open')")
-    done = ttools("doctor", "--json", PYTHONPATH=str(tmp_path / "path"))
+    done = started_ttools("doctor", "--json", PYTHONPATH=str(tmp_path / "path"))
     assert done.returncode == 1
     found = checks(done)
     for name in checks_hit:

@@ -117,9 +117,9 @@ def test_mistakes_are_usage_errors(ttools: Run, arguments: tuple[str, ...], said
     assert done.stdout == ""
 
 
-def test_upstream_s_interpreter_is_taken_over(ttools: Run) -> None:
+def test_upstream_s_interpreter_is_taken_over(started_ttools: Run, ttools: Run) -> None:
     code = "import os; print(os.environ.get('TRITON_INTERPRET'))"
-    done = ttools("interpret", "-c", code, TRITON_INTERPRET="1")
+    done = started_ttools("interpret", "-c", code, TRITON_INTERPRET="1")
     assert done.stdout == "None\n"
     assert done.stderr.count("TRITON_INTERPRET is set") == 1
     quiet = ttools("interpret", "-c", code, TRITON_INTERPRET="0")

@@ -6,12 +6,12 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from junitparser import JUnitXml
+from tests.forked_python import PYTHON
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -123,28 +123,25 @@ def test_upstream_interpreter_gives_way(ttools: Run, buggy: str) -> None:
 
 
 def test_terminal_gets_colour_and_the_same_text(tmp_path: Path, buggy: str) -> None:
-    arguments = [sys.executable, "-m", "ttools_entry", "sanitize", buggy]
+    words = ["-m", "ttools_entry", "sanitize", buggy]
 
     def on_terminal(**environment: str) -> str:
         leader, follower = pty.openpty()
-        with subprocess.Popen(
-            arguments,
-            cwd=tmp_path,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment},
-            stdout=follower,
-            stderr=follower,
-        ):
-            os.close(follower)
-            written = b""
-            while True:
-                try:
-                    chunk = os.read(leader, 4096)
-                except OSError:  # Linux: the other end is closed
-                    break
-                if not chunk:
-                    break
-                written += chunk
+        name = os.ttyname(follower)
+        variables = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
+        process = PYTHON.start(words, streams=(name, name, name), cwd=tmp_path, env=variables)
+        os.close(follower)
+        written = b""
+        while True:
+            try:
+                chunk = os.read(leader, 4096)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not chunk:
+                break
+            written += chunk
         os.close(leader)
+        process.wait()
         return written.decode().replace("\r\n", "\n")
 
     coloured = on_terminal()

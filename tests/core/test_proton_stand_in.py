@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.forked_python import PYTHON
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
 
@@ -39,15 +39,8 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a script under the device map, in a folder that gets its files."""
     script = folder / "script.py"
     script.write_text(_HEAD + textwrap.dedent(code))
-    command = [sys.executable, "-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
-    return subprocess.run(
-        [*command, str(script)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    command = ["-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu"]
+    return PYTHON.run([*command, str(script)], cwd=folder)
 
 
 def tree_of(node: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +145,5 @@ def test_proton_is_itself_again_when_the_map_ends(tmp_path: Path) -> None:
     """
     script = tmp_path / "code.py"
     script.write_text(textwrap.dedent(code))
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = PYTHON.run([str(script)])
     assert done.returncode == 0, done.stderr

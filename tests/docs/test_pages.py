@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```python\n(.*?)```", re.DOTALL)
@@ -28,13 +27,5 @@ PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if blocks(p)]
 def test_python_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(page)), "utf-8")
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "TTOOLS_QUIET": "1"},
-        timeout=120,
-        check=False,
-    )
+    done = PYTHON.run([str(script)], cwd=ROOT, env={**os.environ, "TTOOLS_QUIET": "1"})
     assert done.returncode == 0, done.stderr

@@ -101,7 +101,7 @@ def test_a_session(block: str, tmp_path: Path) -> None:
 
 def command(line: str) -> list[str]:
     program, *arguments = shlex.split(line)
-    return ttools(*arguments) if program == "ttools" else [sys.executable, *arguments]
+    return ttools(*arguments) if program == "ttools" else arguments
 
 
 def compare(step: Step, said: str) -> None:

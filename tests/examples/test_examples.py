@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.forked_python import PYTHON
 
 if TYPE_CHECKING:
     import torch
@@ -67,9 +66,7 @@ def test_example_as_python(path: Path) -> None:
 def test_example_as_a_script(command: list[str]) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     script = str(ROOT / "examples" / "vector_add.py")
-    done = subprocess.run(
-        [sys.executable, *command, script], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = PYTHON.run([*command, script])
     assert done.returncode == 0, done.stderr
     assert "ok vector_add" in done.stdout
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
 
@@ -27,10 +27,7 @@ REPLACED = {
 
 
 def run(script: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(script)], env={**os.environ, "TTOOLS_QUIET": "1"},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    return PYTHON.run([str(script)], env={**os.environ, "TTOOLS_QUIET": "1"})
 
 
 def corrections() -> dict[str, str]:

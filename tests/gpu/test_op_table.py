@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 torch = pytest.importorskip("torch")
 
@@ -16,8 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tools.gpu_op_table", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return PYTHON.run(["-m", "tools.gpu_op_table", *arguments], cwd=ROOT, timeout=1200)
 
 
 @pytest.mark.gpu

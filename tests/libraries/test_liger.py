@@ -6,14 +6,13 @@ inputs is the truth; the tolerances are a few roundings of the type that the ope
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import PYTHON
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("triton", reason="triton is not installed")
@@ -302,13 +301,7 @@ print("trained on", device)
 
 def test_training_script_under_the_command(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu", "train.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    words = ["-m", "ttools_entry", "interpret", "--device-map", "cuda=cpu", "train.py"]
+    done = PYTHON.run(words, cwd=tmp_path, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "trained on cuda" in done.stdout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "interpreter" / "eager"))
 from terminal import Terminal, ttools
@@ -163,11 +163,8 @@ def test_where_the_turn_is_unknown_the_first_visit_counts(tmp_path: Path) -> Non
 def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
     load = "tl.load(p + k + tl.arange(0, BLOCK))  # ttools: ignore[oob_load] as planned"
     write(tmp_path, re.sub(r"tl\.load\(\n.*\n *\)", load, SCRIPT, count=1))
-    done = subprocess.run(
-        ttools("sanitize", "--check", "memcheck", "--pdb-on-finding", "script.py"),
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    words = ttools("sanitize", "--check", "memcheck", "--pdb-on-finding", "script.py")
+    done = PYTHON.run(words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "(Pdb)" not in done.stdout
 
@@ -182,10 +179,7 @@ def test_what_does_not_count_is_not_stopped_at(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> None:
     write(tmp_path, SCRIPT)
     (tmp_path / "kernel.ttir").write_text("module {}")
-    done = subprocess.run(
-        ttools("sanitize", "--pdb-on-finding", *arguments),
-        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    done = PYTHON.run(ttools("sanitize", "--pdb-on-finding", *arguments), cwd=tmp_path)
     assert done.returncode == 2
     assert sentence in done.stderr
 
@@ -193,7 +187,7 @@ def test_refusals(tmp_path: Path, arguments: tuple[str, ...], sentence: str) -> 
 def test_in_pytest(tmp_path: Path) -> None:
     write(tmp_path, SCRIPT.replace("\nmain()\n", "\ndef test_it():\n    main()\n"))
     (tmp_path / "script.py").rename(tmp_path / "test_it.py")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_it.py"]
+    command = ["-m", "pytest", "-p", "no:cacheprovider", "test_it.py"]
     options = ["--ttools-sanitize=memcheck", "--ttools-pdb-on-finding"]
     with Terminal([*command, *options], tmp_path) as terminal:
         assert "test_it.py(8)part()" in terminal.until(PROMPT)

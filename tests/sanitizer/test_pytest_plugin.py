@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.forked_python import ForkedPython
+from tests.forked_python import PYTHON
 
 Pytest = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -39,7 +39,7 @@ HEADLINE = "kernels.py:9:9: error[memcheck]: out-of-bounds load of 4 bytes from 
 
 
 @pytest.fixture
-def run_pytest(tmp_path: Path, forked_python: ForkedPython) -> Pytest:
+def run_pytest(tmp_path: Path) -> Pytest:
     """Writes test files and runs pytest on them."""
     (tmp_path / "kernels.py").write_text(KERNELS)
 
@@ -51,9 +51,8 @@ def run_pytest(tmp_path: Path, forked_python: ForkedPython) -> Pytest:
         for name, text in files.items():
             (tmp_path / name).write_text(text)
         (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
-        return forked_python.run(
-            "pytest",
-            ["-p", "no:cacheprovider", *arguments],
+        return PYTHON.run(
+            ["-m", "pytest", "-p", "no:cacheprovider", *arguments],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "120", **environment},
             timeout=180,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 from tools.conformance.outcomes import judge
 from tools.conformance.plugin import answer_for_newer_devices
 
@@ -138,11 +138,8 @@ def test_a_newer_checkout_may_ask_for_devices_that_this_triton_does_not_know(mon
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "tools.conformance", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "140"}
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280
-    )
+    words = ["-m", "tools.conformance", *map(str, arguments)]
+    return PYTHON.run(words, cwd=ROOT, env={**os.environ, "COLUMNS": "140"}, timeout=280)
 
 
 @pytest.fixture(scope="module")

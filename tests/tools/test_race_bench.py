@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 from tools.race_bench import Row, judge, main, score
 
 from ttools.core.findings import Finding, Related
@@ -98,10 +96,7 @@ def test_the_tool_runs_a_corpus(tmp_path: Path, wrong: str, status: int) -> None
     package.mkdir(parents=True)
     (package / "small.py").write_text(SPEC.replace("WRONG", wrong))
     words = ["-m", "tools.race_bench", "--checkout", str(tmp_path), "--corpus", "small"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, env=environment, cwd=tmp_path
-    )
+    done = PYTHON.run(words, cwd=ROOT)
     assert done.returncode == status, done.stderr
     assert "| same_yes | race | race | overlapping_store@9 |" in done.stdout
     assert "| open | not labelled | race |" in done.stdout

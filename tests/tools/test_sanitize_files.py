@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import PYTHON
 from tools.sanitize_files import (
     Ran,
     Verdict,
@@ -134,23 +133,17 @@ def test_the_tool_runs_a_folder(tmp_path: Path) -> None:
     reviewed, results = tmp_path / "reviewed.json", tmp_path / "results.json"
     real = {"file": "unmasked.py", "kind": "oob_load", "verdict": "real", "reason": "no mask"}
 
-    def tool(verdicts: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    def tool(path: Path, verdicts: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
         reviewed.write_text(json.dumps(verdicts))
-        words = [str(tmp_path), "--reviewed", str(reviewed), "--json", str(results)]
-        return subprocess.run(
-            [sys.executable, "-m", "tools.sanitize_files", *words],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            cwd=tmp_path,
-        )
+        words = [str(path), "--reviewed", str(reviewed), "--json", str(results)]
+        return PYTHON.run(["-m", "tools.sanitize_files", *words], cwd=ROOT)
 
-    done = tool([])
+    done = tool(tmp_path, [])
     assert done.returncode == 1, done.stderr
     assert "error[oob_load] unmasked.py:8 `copy_kernel`" in done.stdout
     assert "2 ran, 0 are known not to, 0 failed\nfindings in 1 scripts; 1 to review" in done.stdout
-    done = tool([{**real, "listed": True}])
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.rstrip().endswith("listed by others: 1 of 1 found")
     masked, unmasked = json.loads(results.read_text())
     assert (masked["findings"], unmasked["findings"][0]["count"]) == ([], 4)
+    done = tool(tmp_path / "unmasked.py", [{**real, "listed": True}])
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.rstrip().endswith("listed by others: 1 of 1 found")

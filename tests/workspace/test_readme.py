@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.forked_python import ForkedPython
+from tests.forked_python import PYTHON
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,14 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save = '\nopen("add_kernel.ttir", "w").write(kernel.asm["ttir"])\n'
     (place / "examples").symlink_to(ROOT / "examples")
     (place / "tour.py").write_text(snippet() + save)
-    done = subprocess.run(
-        [sys.executable, "tour.py"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = PYTHON.run(["tour.py"], cwd=place, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "8 programs\n"
     return place
@@ -63,8 +53,8 @@ def test_there_are_commands_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_command(words: list[str], folder: Path, forked_python: ForkedPython) -> None:
-    done = forked_python.run("ttools_entry", words, cwd=folder, env=os.environ, timeout=240)
+def test_command(words: list[str], folder: Path) -> None:
+    done = PYTHON.run(["-m", "ttools_entry", *words], cwd=folder, timeout=240)
     has_defects = words[0] == "sanitize" and words[-1].startswith("examples/defects/")
     assert done.returncode == int(has_defects), done.stderr
     for option in ("--dump-outputs", "--output"):

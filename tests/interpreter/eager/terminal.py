@@ -6,32 +6,31 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
+
+from tests.forked_python import PYTHON
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class Terminal:
-    """Runs a command until it is left; reads what it writes.
+    """Runs Python until it is left; reads what it writes.
 
     Args:
-        command: the program and its arguments.
+        words: what follows `python`.
         folder: where it runs.
     """
 
-    def __init__(self, command: list[str], folder: Path) -> None:
+    def __init__(self, words: list[str], folder: Path) -> None:
         ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "dumb", "PYTHON_COLORS": "0", "COLUMNS": "200"}
         environment.pop("PYTHONBREAKPOINT", None)
         self._file = ours
-        self._process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
+        name = os.ttyname(theirs)
+        streams = (name, name, name)
+        self._process = PYTHON.start(words, streams=streams, cwd=folder, env=environment)
         os.close(theirs)
 
     def __enter__(self) -> Terminal:
@@ -81,5 +80,5 @@ class Terminal:
 
 
 def ttools(*arguments: str) -> list[str]:
-    """The command line of `ttools`."""
-    return [sys.executable, "-m", "ttools_entry", *arguments]
+    """What follows `python` to run `ttools`."""
+    return ["-m", "ttools_entry", *arguments]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from terminal import Terminal, ttools
+from tests.forked_python import PYTHON
 
 pytest.importorskip("torch", reason="torch is not installed")  # the scripts need it
 
@@ -119,7 +119,7 @@ def test_a_failing_kernel_is_debugged_where_it_failed(tmp_path: Path) -> None:
 def test_breakpoints_in_the_source(tmp_path: Path, statement: str, plain: bool) -> None:
     text = SCRIPT.replace("    w = double(v)", f"    {statement}\n    w = double(v)")
     script(tmp_path, text)
-    command = [sys.executable, "script.py"] if plain else ttools("interpret", "script.py")
+    command = ["script.py"] if plain else ttools("interpret", "script.py")
     with Terminal(command, tmp_path) as terminal:
         said = terminal.until(PROMPT)
         assert "kernel `kernel` runs eagerly, as Python: it holds" in said
@@ -136,9 +136,7 @@ def test_breakpoints_in_the_source(tmp_path: Path, statement: str, plain: bool) 
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ttools("interpret", *arguments), cwd=folder, capture_output=True, text=True, check=False
-    )
+    return PYTHON.run(ttools("interpret", *arguments), cwd=folder)
 
 
 def test_the_option_engine(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.native import jit
@@ -67,9 +66,8 @@ value = ctypes.c_double(1.0)
 jit.load(pathlib.Path({str(path)!r}).read_bytes()).function(ctypes.addressof(value), None)
 print(value.value)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = PYTHON.run(["-c", script])
+    assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(SINE_OF_1, abs=1e-15)
 
 

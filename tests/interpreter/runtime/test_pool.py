@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from handmade_kernels import CALL, COUNT, WORK, Counters, kernel
+from tests.forked_python import PYTHON
 
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.runtime import printing
@@ -156,7 +157,7 @@ except KeyboardInterrupt:
     print("interrupted")
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    done = PYTHON.run([str(script)], timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == ("interrupted\n", "", 0)
 
 

@@ -10,17 +10,17 @@ from typing import Annotated
 import typer
 
 from ttools.cli import exit_codes
-from ttools.cli.console import stdout, tell_error
-from ttools.cli.doctor import doctor_command
-from ttools.cli.inspect import inspect_command
-from ttools.cli.interpret import interpret_command
-from ttools.cli.profile import profile_command
-from ttools.cli.profile_compare import profile_compare_command
-from ttools.cli.profile_view import profile_view_command
-from ttools.cli.record import record_command
-from ttools.cli.sanitize import sanitize_command
+from ttools.cli.console import show_error, stdout
+from ttools.cli.doctor.command import doctor_command
+from ttools.cli.inspect.command import inspect_command
+from ttools.cli.interpret.command import interpret_command
+from ttools.cli.profile.command import profile_command
+from ttools.cli.profile.compare import profile_compare_command
+from ttools.cli.profile.view import profile_view_command
+from ttools.cli.record.command import record_command
+from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
-from ttools.cli.tune import TuneCommand, tune_command
+from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.script import working_folder
 
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         require_working_folder()
         command.main(args=_joined(words, getattr(command, "commands", ())), prog_name="ttools")
     except TtoolsError as error:
-        tell_error(error)
+        show_error(error)
         raise SystemExit(exit_codes.of_error(error)) from None
 
 

@@ -28,7 +28,7 @@ from ttools.core.errors import (
     UsageError,
 )
 
-# Of what no terminal shows; rich would take 80.
+# For output that no terminal shows; rich would take 80.
 _FILE_WIDTH = 160
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _FINDING_STYLES = {
@@ -63,8 +63,8 @@ def say(kind: str, message: str) -> None:
     stderr().print(text, soft_wrap=True)
 
 
-def tell_error(error: TtoolsError) -> None:
-    """Writes an error of ours; located ones name their kind after their place."""
+def show_error(error: TtoolsError) -> None:
+    """Writes an error of ours; located ones name their kind after their location."""
     if isinstance(error, (InvalidKernelError, KernelError, UnsupportedError)):
         text = Text(str(error))
         text.highlight_regex(r"\b(error|unsupported):", _STYLES["error"])

@@ -46,7 +46,7 @@ class ReportFormat(str, Enum):
 
 
 class DeviceMap(str, Enum):
-    """What becomes of the CUDA devices that a script names."""
+    """What CUDA devices that a script names are mapped to."""
 
     CUDA_CPU = "cuda=cpu"
     OFF = "off"
@@ -98,7 +98,7 @@ ThreadsOption = Annotated[
         "--threads",
         min=1,
         metavar="N",
-        help="Threads of a launch; by default what torch uses.",
+        help="Threads per launch; by default as many as torch uses.",
         rich_help_panel=_LAUNCH,
     ),
 ]
@@ -118,7 +118,7 @@ DotOption = Annotated[
 
 OrderOption = Annotated[
     Order,
-    typer.Option("--order", help="The order programs start in.", rich_help_panel=_LAUNCH),
+    typer.Option("--order", help="Order in which programs start.", rich_help_panel=_LAUNCH),
 ]
 
 
@@ -133,7 +133,7 @@ ProgramsOption = Annotated[
     typer.Option(
         "--programs",
         metavar="LIST",
-        help="Run these programs only: 0,5:8,last,random:64.",
+        help="Run only these programs: 0,5:8,last,random:64.",
         rich_help_panel=_LAUNCH,
     ),
 ]
@@ -144,7 +144,7 @@ OnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="KERNEL",
-        help="Interpret kernels of this name only; repeatable.",
+        help="Interpret only kernels of this name; repeatable.",
         rich_help_panel=_LAUNCH,
     ),
 ]
@@ -154,7 +154,7 @@ DeviceMapOption = Annotated[
     DeviceMap | None,
     typer.Option(
         "--device-map",
-        help="Let the CPU stand in for CUDA devices; the default where there is no GPU.",
+        help="Run on the CPU what asks for CUDA devices; the default where there is no GPU.",
         show_default=False,
         rich_help_panel=_LAUNCH,
     ),
@@ -174,7 +174,7 @@ FirstConfigOption = Annotated[
 StatsOption = Annotated[
     bool,
     typer.Option(
-        "--stats", help="Report launches and times of each kernel.", rich_help_panel=_REPORT
+        "--stats", help="Report the launches and times of each kernel.", rich_help_panel=_REPORT
     ),
 ]
 

@@ -47,7 +47,7 @@ def run_replay(work: Replay, dump: Path | None = None, quiet: bool = False) -> i
         show_outputs(saved, dump, quiet)
         return exit_codes.OK
     for each in made:
-        place = f", launched from {each.launch.host_line}" if each.launch.host_line else ""
-        title = f"{each.launch.kernel}, grid {each.launch.grid}{place}"
+        site = f", launched from {each.launch.host_line}" if each.launch.host_line else ""
+        title = f"{each.launch.kernel}, grid {each.launch.grid}{site}"
         show_outputs(each.tensors, None, quiet, title)
     return exit_codes.OK

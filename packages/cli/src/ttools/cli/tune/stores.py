@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttools.cli import tune_difference, tune_report, tune_rules
 from ttools.cli.console import require_folder, say
-from ttools.cli.tune_options import TuneFormat
+from ttools.cli.tune import difference as tune_difference
+from ttools.cli.tune import report as tune_report
+from ttools.cli.tune import rules as tune_rules
+from ttools.cli.tune.options import TuneFormat
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say, stdout, write_json, write_tables
-from ttools.cli.profile_report import seconds
+from ttools.cli.profile.report import seconds
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -84,9 +84,9 @@ def record_command(
     """Save launches of a program, to check or profile them elsewhere.
 
     The program runs as it is, on a GPU if there is one. `ttools interpret`, `sanitize` and
-    `profile` take the file in the place of a script, on any machine. Options before SCRIPT are
-    ours, all that follows it is the script's. The exit status is the script's own; 1 if nothing was
-    recorded.
+    `profile` take the file instead of a script, on any machine. Options before SCRIPT are for
+    ttools, everything after it is for the script. The exit status is the script's own; 1 if nothing
+    was recorded.
     """
     named = (words or [""])[0] if module is None and code is None else ""
     if named.endswith(TTIR_SUFFIX):

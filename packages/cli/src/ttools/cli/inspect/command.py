@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import inspect_options, options
+from ttools.cli import options
 from ttools.cli.console import require_folder, say, write_text
+from ttools.cli.inspect import options as inspect_options
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
 from ttools.cli.work import run_work, take_over_from_upstream

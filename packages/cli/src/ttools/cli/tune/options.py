@@ -26,7 +26,7 @@ class TuneFormat(str, Enum):
 
 
 class Search(str, Enum):
-    """In which order configurations are tried."""
+    """The order in which configurations are tried."""
 
     GUIDED = "guided"
     EXHAUSTIVE = "exhaustive"
@@ -35,7 +35,7 @@ class Search(str, Enum):
 
 
 class On(str, Enum):
-    """What times."""
+    """The device that is timed."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -71,7 +71,7 @@ InputsOption = Annotated[
 ]
 SearchOption = Annotated[
     Search,
-    typer.Option("--search", help="Which configurations are tried first.", rich_help_panel=_SEARCH),
+    typer.Option("--search", help="Search strategy.", rich_help_panel=_SEARCH),
 ]
 TrialsOption = Annotated[
     int | None,
@@ -79,8 +79,8 @@ TrialsOption = Annotated[
         "--trials",
         min=1,
         metavar="N",
-        help="Try at most so many configurations for each key; by default all, of a guided search "
-        "a quarter of more than 128, but at least 32.",
+        help="Maximum trials per key; by default all configurations, or for a guided search over "
+        "more than 128 a quarter of them, but at least 32.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -91,7 +91,7 @@ SecondsOption = Annotated[
         "--seconds",
         min=0,
         metavar="S",
-        help="Begin no configuration of a key after so long.",
+        help="Start no more trials of a key after S seconds.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -110,7 +110,7 @@ HistoryOption = Annotated[
     bool,
     typer.Option(
         "--history",
-        help="Of `export --format csv`: also trials that newer ones took the place of.",
+        help="With `export --format csv`: include trials that newer ones replaced.",
         rich_help_panel=_REPORT,
     ),
 ]
@@ -120,7 +120,7 @@ GpuOption = Annotated[
         "--target",
         "--device",
         metavar="GPU",
-        help="Choose for a GPU that is not here, by its architecture (sm_90) or name (h100): "
+        help="Tune for a GPU that is not here, given by architecture (sm_90) or name (h100): "
         "configurations are compiled for it, verified on the CPU, and ranked by a model.",
         show_default=False,
         rich_help_panel=_SEARCH,
@@ -151,7 +151,7 @@ OnOption = Annotated[
     On | None,
     typer.Option(
         "--on",
-        help="What times: the GPU of this machine, by default if there is one, or the CPU.",
+        help="Device to time on: this machine's GPU, the default if there is one, or the CPU.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -162,8 +162,8 @@ WorkersOption = Annotated[
         "--workers",
         min=0,
         metavar="N",
-        help="Compile ahead in so many processes, and run configurations in one more; by default "
-        "one for each processor. 0 runs all in this process.",
+        help="Compile ahead in N processes, and run configurations in one more; by default one per "
+        "processor. 0 runs everything in this process.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -195,7 +195,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.1,
         metavar="S",
-        help="Give up a configuration that takes longer, its compilation included.",
+        help="Time limit of a configuration, compilation included.",
         rich_help_panel=_VERIFY,
     ),
 ]
@@ -213,7 +213,7 @@ RtolOption = Annotated[
         "--rtol",
         min=0,
         metavar="X",
-        help="How far floating-point outputs may differ; by default it depends on the dtype.",
+        help="Relative tolerance of floating-point outputs; by default it depends on the dtype.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
@@ -230,11 +230,13 @@ ScratchOption = Annotated[
 ]
 StoreOption = Annotated[
     Path,
-    typer.Option("--store", metavar="FILE", help="The file of all trials.", rich_help_panel=_KEEP),
+    typer.Option(
+        "--store", metavar="FILE", help="File that all trials are stored in.", rich_help_panel=_KEEP
+    ),
 ]
 FreshOption = Annotated[
     bool,
-    typer.Option("--fresh", help="Try again what the store knows.", rich_help_panel=_KEEP),
+    typer.Option("--fresh", help="Repeat trials that are in the store.", rich_help_panel=_KEEP),
 ]
 LockOption = Annotated[
     Path | None,

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.console import say, stdout, write_tables, write_text
-from ttools.cli.profile_report import seconds
+from ttools.cli.profile.report import seconds
 
 if TYPE_CHECKING:
     from ttools.tuner.difference import Change

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttools.cli import exit_codes
-from ttools.cli.console import say, tell_error, write_findings, write_text
+from ttools.cli.console import say, show_error, write_findings, write_text
 from ttools.core.errors import TtoolsError
 from ttools.core.findings import Severity
 
@@ -44,7 +44,7 @@ class SanitizeEnding:
     new_baseline: Path | None
 
     def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
-        """Tells all there is to tell, and returns the exit status.
+        """Writes the report and all messages, and returns the exit status.
 
         Args:
             status: the program's own; None if ttools failed.
@@ -65,7 +65,7 @@ class SanitizeEnding:
         try:
             return self.conclude(status)
         except TtoolsError as error:
-            tell_error(error)
+            show_error(error)
             return exit_codes.of_error(error)
 
     def _unchecked(self) -> Iterator[str]:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import typer
 
-from ttools.cli import exit_codes, options, statistics, watch_options, watching
+from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
+from ttools.cli.interpret import options as watch_options
+from ttools.cli.interpret import statistics, watching
 from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
 
@@ -65,8 +67,8 @@ def interpret_command(
 ) -> None:
     """Run Triton kernels on the CPU, as native code or as Python.
 
-    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
-    script's own; 2 is a wrong use of this command, 3 a failure of ttools.
+    Options before SCRIPT are for ttools, everything after it is for the script. The exit status
+    is the script's own; 2 for wrong usage, 3 for a failure of ttools.
     """
     work = read_work(
         words or [],

@@ -32,7 +32,7 @@ class ProfileFormat(str, Enum):
 
 
 class ProfileContext(str, Enum):
-    """What launches are told apart by."""
+    """What launches are grouped by."""
 
     SHADOW = "shadow"
     PYTHON = "python"
@@ -80,7 +80,7 @@ ContextOption = Annotated[
     ProfileContext,
     typer.Option(
         "--context",
-        help="Tell launches apart by Proton's scopes (shadow) or by Python's call stack.",
+        help="Group launches by Proton's scopes (shadow) or by Python's call stack.",
         rich_help_panel=_REPORT,
     ),
 ]
@@ -90,7 +90,7 @@ DataOption = Annotated[
     ProfileData,
     typer.Option(
         "--data",
-        help="Let Proton trace every launch, or keep sums in a tree, which costs less.",
+        help="Proton traces every launch, or keeps sums in a tree, which costs less.",
         rich_help_panel=_GPU,
     ),
 ]
@@ -113,7 +113,7 @@ ModeOption = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="Of Proton's backend: periodic_flushing, pcsampling.",
+        help="Mode of Proton's backend: periodic_flushing, pcsampling.",
         show_default=False,
         rich_help_panel=_GPU,
     ),
@@ -124,7 +124,7 @@ HookOption = Annotated[
     ProtonHook | None,
     typer.Option(
         "--hook",
-        help="Let the file that Proton writes hold what kernels tell of their launches, too.",
+        help="Include launch metadata of kernels in the file that Proton writes.",
         show_default=False,
         rich_help_panel=_GPU,
     ),
@@ -136,7 +136,7 @@ ProtonFileOption = Annotated[
     typer.Option(
         "--proton-file",
         metavar="FILE",
-        help="Keep the file that Proton writes.",
+        help="Keep the file that Proton writes, under this name.",
         show_default=False,
         rich_help_panel=_GPU,
     ),
@@ -151,7 +151,9 @@ TreeOption = Annotated[
 
 LinesOption = Annotated[
     bool,
-    typer.Option("--lines", help="Tell what each line of source does.", rich_help_panel=_REPORT),
+    typer.Option(
+        "--lines", help="Report operations and bytes by source line.", rich_help_panel=_REPORT
+    ),
 ]
 
 
@@ -159,7 +161,7 @@ LineTimesOption = Annotated[
     bool,
     typer.Option(
         "--line-times/--no-line-times",
-        help="On the CPU, sample how a kernel's time spreads over its lines.",
+        help="On the CPU, sample the time of each line of a kernel.",
         rich_help_panel=_REPORT,
     ),
 ]
@@ -186,7 +188,7 @@ WarmupOption = Annotated[
     typer.Option(
         "--warmup",
         metavar="N",
-        help="Leave the first N of equal launches out of all figures.",
+        help="Exclude the first N of equal launches from all figures.",
         rich_help_panel=_LAUNCH,
     ),
 ]
@@ -197,7 +199,7 @@ IterationsOption = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        help="Make each launch N times on the same memory; the program's results stay the same.",
+        help="Repeat each launch N times on the same memory; the program's results do not change.",
         rich_help_panel=_LAUNCH,
     ),
 ]

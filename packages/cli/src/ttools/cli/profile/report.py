@@ -174,8 +174,8 @@ def _tree(profiled: Profile) -> Tree:
     def add(node: Node, below: Tree | None) -> Tree:
         facts = [seconds(node.seconds), f"{node.launches:,} launches", amount(node.flops, "flop")]
         text = f"{node.name}  {', '.join(fact for fact in facts if fact)}"
-        told = "".join(f", {name}={value:g}" for name, value in node.metrics.items())
-        label = Text(text + told)
+        metrics = "".join(f", {name}={value:g}" for name, value in node.metrics.items())
+        label = Text(text + metrics)
         branch = Tree(label) if below is None else below.add(label)
         for child in node.children.values():
             add(child, branch)

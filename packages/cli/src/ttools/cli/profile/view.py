@@ -120,7 +120,7 @@ def profile_view_command(
     if "util" in headings and all(value is None for value in _of("util", headings, found)):
         say(
             "note",
-            "util is unknown: it needs the flops or bytes of kernels, told by launch_metadata or "
+            "util is unknown: it needs the flops or bytes of kernels, given by launch_metadata or "
             "scopes, and a device that is in the table of peaks",
         )
 
@@ -171,9 +171,9 @@ def _table(profiles: list[ProtonProfile], names: list[str], found: list[Row]) ->
     table = Table(title=title, title_justify="left", min_width=min(len(title), _WIDEST_TITLE))
     table.add_column("name", overflow="fold")
     shown = [[_shown(value) for value in _cells(row, len(names))] for row in found]
-    for place, heading in enumerate(_headings(profiles, names)):
+    for column, heading in enumerate(_headings(profiles, names)):
         # Titles are folded where there is little room, numbers are not.
-        widest = max((len(cells[place]) for cells in shown), default=0)
+        widest = max((len(cells[column]) for cells in shown), default=0)
         table.add_column(heading, justify="right", overflow="fold", min_width=widest)
     for row, cells in zip(found, shown, strict=True):
         table.add_row(Text("  " * (len(row.path) - 1) + row.path[-1]), *cells)

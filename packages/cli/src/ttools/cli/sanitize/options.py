@@ -26,7 +26,7 @@ class FindingsFormat(str, Enum):
 
 
 class Severity(str, Enum):
-    """How grave a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -34,7 +34,7 @@ class Severity(str, Enum):
 
 
 class ViewBounds(str, Enum):
-    """How grave it is to leave a tensor's elements inside its storage."""
+    """The severity of an access outside a tensor's elements but inside its storage."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -57,7 +57,9 @@ FindingsFormatOption = Annotated[
 FailOnOption = Annotated[
     Severity,
     typer.Option(
-        "--fail-on", help="Exit with 1 on findings from this on.", rich_help_panel=_REPORT
+        "--fail-on",
+        help="Exit with 1 on findings of at least this severity.",
+        rich_help_panel=_REPORT,
     ),
 ]
 
@@ -100,7 +102,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.1,
         metavar="SECONDS",
-        help="Stop a run on a GPU after so long.",
+        help="Stop a run on a GPU after this many seconds.",
         show_default=False,
         rich_help_panel=_GPU,
     ),
@@ -130,7 +132,7 @@ ViewBoundsOption = Annotated[
     ViewBounds,
     typer.Option(
         "--view-bounds",
-        help="Severity of leaving a tensor's elements inside its storage.",
+        help="Severity of accesses outside a tensor's elements but inside its storage.",
         rich_help_panel=_CHECKS,
     ),
 ]
@@ -142,7 +144,7 @@ MaxFindingsOption = Annotated[
         "--max-findings",
         min=1,
         metavar="N",
-        help="Tell at most so many findings, the gravest of them.",
+        help="Report at most N findings, most severe first.",
         rich_help_panel=_CHECKS,
     ),
 ]
@@ -152,7 +154,7 @@ PdbOnFindingOption = Annotated[
     bool,
     typer.Option(
         "--pdb-on-finding",
-        help="Drop into pdb at the first finding from --fail-on on: its line, program and state.",
+        help="Enter pdb at the first finding that --fail-on counts: at its line, in its program.",
         rich_help_panel=_CHECKS,
     ),
 ]
@@ -163,7 +165,7 @@ SuppressionsOption = Annotated[
     typer.Option(
         "--suppressions",
         metavar="FILE",
-        help="Rules for findings that do not count, as TOML; repeatable.",
+        help="TOML file of suppression rules; repeatable.",
         rich_help_panel=_SUPPRESS,
     ),
 ]
@@ -174,7 +176,7 @@ BaselineOption = Annotated[
     typer.Option(
         "--baseline",
         metavar="FILE",
-        help="Findings that are known and do not count.",
+        help="Known findings, which do not count.",
         show_default=False,
         rich_help_panel=_SUPPRESS,
     ),

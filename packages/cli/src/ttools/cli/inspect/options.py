@@ -59,7 +59,7 @@ StageOption = Annotated[
     typer.Option(
         "--stage",
         metavar="STAGE",
-        help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by lines of source; repeatable.",
+        help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by source line; repeatable.",
         show_default=False,
         rich_help_panel=_COMPILATION,
     ),
@@ -71,7 +71,7 @@ InspectedOnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="KERNEL",
-        help="Of what a script launches, inspect kernels of this name; repeatable.",
+        help="Inspect only kernels of this name among those a script launches; repeatable.",
         show_default=False,
         rich_help_panel=_COMPILATION,
     ),
@@ -81,7 +81,7 @@ InspectedOnlyOption = Annotated[
 NumWarpsOption = Annotated[
     int | None,
     typer.Option(
-        "--num-warps", min=1, metavar="N", help="Warps of a block.", rich_help_panel=_COMPILATION
+        "--num-warps", min=1, metavar="N", help="Warps per block.", rich_help_panel=_COMPILATION
     ),
 ]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from ttools.cli import options, profile_options, profile_report
+from ttools.cli import options
 from ttools.cli.console import require_folder, say
+from ttools.cli.profile import options as profile_options
+from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
 
@@ -38,12 +40,12 @@ def profile_command(
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
 ) -> None:
-    """Count what Triton kernels do, time it, and tell what bounds it.
+    """Count what Triton kernels do, time them, and report what bounds them.
 
     On a GPU Proton times kernels, elsewhere the CPU runs and times them. Operations and bytes are
     counted by line of source, without annotations. With --device the roofline of that GPU bounds
-    each launch, and its compiler tells registers and occupancy. Options before SCRIPT are ours, all
-    that follows it is the script's. The exit status is the script's own.
+    each launch, and its compiler reports registers and occupancy. Options before SCRIPT are for
+    ttools, everything after it is for the script. The exit status is the script's own.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     require_folder(output, proton_file)

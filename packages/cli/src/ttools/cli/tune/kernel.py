@@ -15,7 +15,7 @@ from ttools.core.errors import TtoolsError, UsageError
 
 
 def read_configs(space: Path | None) -> list[Any] | None:
-    """The configurations of a space, whose size is told; None without one.
+    """The configurations of a space, after a note of its size; None without one.
 
     Raises:
         UsageError: the space makes no sense or is empty.
@@ -41,7 +41,7 @@ def run_kernel(
         device_map: what becomes of the CUDA devices that the files name.
 
     Returns:
-        The exit status, and a failure of ours that is to be told after the report.
+        The exit status, and a failure of ours to be shown after the report.
     """
     from ttools.tuner.named_kernel import autotuned, launch_all, load_inputs
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-_LOOK = "Looking inside"
+_LOOK = "Inspecting values"
 
 
 class InterpretFormat(str, Enum):
@@ -23,7 +23,8 @@ FormatOption = Annotated[
     InterpretFormat,
     typer.Option(
         "--format",
-        help="Format of the report; html is a page of what programs held, loaded and stored.",
+        help="Format of the report; html is a page of the values that programs computed, loaded "
+        "and stored.",
         rich_help_panel="Report",
     ),
 ]
@@ -33,8 +34,8 @@ WatchOption = Annotated[
     typer.Option(
         "--watch",
         metavar="NAME | FILE:LINE",
-        help="Show what a variable, or those assigned at a line, held; repeatable. All programs "
-        "run, and --programs chooses whose values are shown.",
+        help="Show the values of a variable, or of those assigned at a line; repeatable. All "
+        "programs run; --programs chooses whose values are shown.",
         rich_help_panel=_LOOK,
     ),
 ]
@@ -43,7 +44,7 @@ TraceOption = Annotated[
     typer.Option(
         "--trace",
         metavar="FILE",
-        help="Keep the values of all variables, or of those that --watch names, in a file.",
+        help="Save the values of all variables, or of those that --watch names, to a file.",
         show_default=False,
         rich_help_panel=_LOOK,
     ),
@@ -53,7 +54,7 @@ TraceLimitOption = Annotated[
     typer.Option(
         "--trace-limit",
         metavar="SIZE",
-        help="Record at most so many bytes of values, as in 500M or 2G; 256M by default.",
+        help="Maximum size of recorded values, such as 500M or 2G; 256M by default.",
         show_default=False,
         rich_help_panel=_LOOK,
     ),
@@ -86,7 +87,7 @@ AtolOption = Annotated[
         "--atol",
         min=0,
         metavar="A",
-        help="Absolute tolerance of --compare, likewise.",
+        help="Absolute tolerance of --compare; by default that of torch.testing for the type.",
         show_default=False,
         rich_help_panel=_LOOK,
     ),

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ttools.cli.console import stdout, write_tables, write_text
-from ttools.cli.profile_report import seconds
+from ttools.cli.profile.report import seconds
 
 if TYPE_CHECKING:
     from ttools.tuner.store import Entry
@@ -128,7 +128,7 @@ def _row(
 
 
 def _interval(trial: Trial) -> str:
-    """How far the median may be from what it is told to be, in percent."""
+    """The uncertainty of the reported median, in percent."""
     if trial.interval is None or not trial.seconds:
         return ""
     low, high = trial.interval

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options, tune_options, tune_report
+from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.progress import progress
 from ttools.cli.targets import TTIR_SUFFIX, TargetCommand, is_kernel, read_target
-from ttools.cli.tune_executor import read_executor
-from ttools.cli.tune_kernel import read_configs, run_kernel
-from ttools.cli.tune_options import TuneFormat
-from ttools.cli.tune_store import READINGS, read_stores
+from ttools.cli.tune import options as tune_options
+from ttools.cli.tune import report as tune_report
+from ttools.cli.tune.executor import read_executor
+from ttools.cli.tune.kernel import read_configs, run_kernel
+from ttools.cli.tune.options import TuneFormat
+from ttools.cli.tune.stores import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.errors import TtoolsError, UsageError
 
@@ -69,12 +71,12 @@ def tune_command(
 ) -> None:
     """Find the best configuration of each autotuned kernel; verify every one of them.
 
-    Options before SCRIPT are ours, all that follows it is the script's. Each key of each autotuned
-    kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is not here; a
-    configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL
-    is tuned over --space on --inputs without a script. `ttools tune show FILE` shows a
-    store, `export FILE` writes it as CSV, `diff OLD NEW` compares two, `rules FILE` makes rules of
-    it. The exit status is the script's own.
+    Options before SCRIPT are for ttools, everything after it is for the script. Each key of each
+    autotuned kernel that the script launches is tuned, on the CPU or, untimed, for a GPU that is
+    not here; a configuration that fails or whose outputs differ cannot win. FILE.py:KERNEL is tuned
+    over --space on --inputs without a script. `ttools tune show FILE` shows a store, `export FILE`
+    writes it as CSV, `diff OLD NEW` compares two, `rules FILE` derives rules from it. The exit
+    status is the script's own.
     """
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ttools.cli import exit_codes, options, sanitize_gpu, sanitize_options
-from ttools.cli.console import require_folder, tell_error
+from ttools.cli import exit_codes, options
+from ttools.cli.console import require_folder, show_error
 from ttools.cli.progress import progress
-from ttools.cli.sanitize_ending import SanitizeEnding
+from ttools.cli.sanitize import gpu as sanitize_gpu
+from ttools.cli.sanitize import options as sanitize_options
+from ttools.cli.sanitize.ending import SanitizeEnding
 from ttools.cli.work import (
     Work,
     read_work,
@@ -58,9 +60,9 @@ def sanitize_command(
 ) -> None:
     """Find memory defects, races and uninitialised values in Triton kernels.
 
-    Options before SCRIPT are ours, all that follows it is the script's. The exit status is the
-    script's own if that is not 0; else 1 when there are findings from --fail-on on; 2 is a wrong
-    use of this command, 3 a failure of ttools.
+    Options before SCRIPT are for ttools, everything after it is for the script. The exit status
+    is the script's own if that is not 0; else 1 if there are findings of the severity --fail-on or
+    above, 2 for wrong usage, 3 for a failure of ttools.
     """
     work = read_work(words or [], module=module, code=code, grid=grid, arguments=arg or [])
     if update_baseline and baseline is None:
@@ -139,7 +141,7 @@ def _run(
         raise
     except KernelError as error:
         # Of a .ttir file: in a script it is an exception of the script's.
-        tell_error(error)
+        show_error(error)
         return exit_codes.FINDINGS, None
     except TtoolsError as error:
         return None, error

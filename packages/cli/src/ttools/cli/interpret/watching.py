@@ -108,10 +108,10 @@ def _report_comparison(run: Interpretation, wanted: Wanted) -> bool:
 
 
 def refuse_unmatched(run: Interpretation) -> None:
-    """Makes an error of wishes that nothing answered.
+    """Refuses names and lines to watch that matched nothing.
 
     Raises:
-        UsageError: there are such.
+        UsageError: there are any.
     """
     if run.unmatched:
         raise UsageError("\n".join(run.unmatched))

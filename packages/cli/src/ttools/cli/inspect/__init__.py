@@ -1,0 +1,1 @@
+"""`ttools inspect`: the command and its options."""

@@ -1,0 +1,1 @@
+"""`ttools interpret`: the command, its options and reports."""

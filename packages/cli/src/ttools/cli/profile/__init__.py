@@ -1,0 +1,1 @@
+"""`ttools profile`, `profile compare` and `profile view`: commands, options and reports."""

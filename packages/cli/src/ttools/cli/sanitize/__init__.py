@@ -1,0 +1,1 @@
+"""`ttools sanitize`: the command, its options, and how a run ends."""
