@@ -15,9 +15,9 @@ from ttools.core.findings import Finding, Severity
 from ttools.core.host_line import host_line
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.tuned_launch import TunedLaunch
-from ttools.sanitizer.addresses import AddressBook
-from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 #: What Triton's own tuner takes for a configuration that does not suit the machine.
 _SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")

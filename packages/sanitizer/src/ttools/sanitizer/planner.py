@@ -17,13 +17,13 @@ from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.ir import Module
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
-from ttools.sanitizer.argument_promises import ArgumentPromise
-from ttools.sanitizer.index_loads import IndexLoad
-from ttools.sanitizer.known_kernel import KnownKernel
+from ttools.sanitizer.analysis.index_loads import IndexLoad
+from ttools.sanitizer.analysis.known_kernel import KnownKernel
+from ttools.sanitizer.analysis.pointer_tables import place_of
+from ttools.sanitizer.analysis.weak_atomics import WeakAtomic
+from ttools.sanitizer.hints.arguments import ArgumentPromise
 from ttools.sanitizer.passes import hints, numeric, overflow, undefined
-from ttools.sanitizer.pointer_tables import place_of
-from ttools.sanitizer.rewrites import Pass, Rewrites, Unjudged
-from ttools.sanitizer.weak_atomics import WeakAtomic
+from ttools.sanitizer.passes.rewrites import Pass, Rewrites, Unjudged
 
 
 class Planner:

@@ -20,7 +20,7 @@ from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
 from ttools.interpreter.snapshot import Snapshot
-from ttools.sanitizer.addresses import Addresses
+from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Overlaps, Records
 
 #: Storages larger than this, together, are not copied for a second run.

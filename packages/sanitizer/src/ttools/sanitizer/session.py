@@ -18,16 +18,16 @@ from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
-from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
-from ttools.sanitizer.checked_launch import CheckedLaunch
 from ttools.sanitizer.forked_launches import ForkedLaunches
-from ttools.sanitizer.launch_state import tensors_among
+from ttools.sanitizer.launch import CheckedLaunch
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.planner import Planner
 from ttools.sanitizer.subject import Subject
-from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem

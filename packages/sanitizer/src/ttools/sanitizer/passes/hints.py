@@ -27,7 +27,7 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.rewriting import Builder, Rewriter, replace_uses, with_element
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.hint_places import place_of_hint
+from ttools.sanitizer.passes.hint_locations import place_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.promises import HINTS, Promise, broken, is_kept, promise_of
 from ttools.sanitizer.passes.sinks import sinks

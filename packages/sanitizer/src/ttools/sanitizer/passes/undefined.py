@@ -17,6 +17,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, PointerType, Value
 from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder
@@ -38,7 +39,6 @@ from ttools.sanitizer.passes.undefined_lanes import (
     mask_of,
 )
 from ttools.sanitizer.passes.witnesses import address_shown
-from ttools.sanitizer.pointer_tables import tables_of
 
 __all__ = ["apply", "follows_addresses", "hidden_parameters", "reads"]
 

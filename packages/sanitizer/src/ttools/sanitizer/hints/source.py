@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.location import SourceLocation, is_library, source_lines
-from ttools.sanitizer.passes.hint_places import function_at, functions_around, name_of
-from ttools.sanitizer.source_constants import PASSED, UNKNOWN, value_of
+from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
+from ttools.sanitizer.passes.hint_locations import function_at, functions_around, name_of
 
 _CALL = "multiple_of"
 _HINTS = (_CALL, "max_contiguous", "max_constancy")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ttools.interpreter.facts import storage_extent
 from ttools.interpreter.snapshot import Snapshot
-from ttools.sanitizer.uninitialised import Knowledge, UninitialisedMemory
+from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
 
 _WORD = 8
 #: So many storages are copied one by one, as fast as the memory is.

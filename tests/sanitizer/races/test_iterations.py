@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from race_launches import Launch
 
 from ttools.sanitizer.races import Site, find_conflicts
-from ttools.sanitizer.races.turns import STRETCH
+from ttools.sanitizer.races.iterations import STRETCH
 
 ROWS, TILE = Site("load", 4, (32,)), Site("store", 4, (32,))
 accesses = st.tuples(

@@ -15,7 +15,8 @@ from ttools.interpreter.access_log import tiles_of
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
-from ttools.sanitizer.addresses import Addresses
+from ttools.sanitizer.analysis.weak_atomics import WeakAtomic
+from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import (
     AccessRef,
     Conflict,
@@ -27,7 +28,6 @@ from ttools.sanitizer.races import (
 )
 from ttools.sanitizer.races.records import column
 from ttools.sanitizer.subject import Subject, lane_indices
-from ttools.sanitizer.weak_atomics import WeakAtomic
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP = {

@@ -15,8 +15,8 @@ from ttools.interpreter.emit.effects import Provenance, synchronises
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.parking import LaunchWarning
-from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.pointer_tables import place_of
+from ttools.sanitizer.analysis.pointer_tables import place_of
+from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
 from ttools.sanitizer.subject import Subject
 

@@ -18,24 +18,25 @@ from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Count, Monitor
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import ANYWHERE, Region, region_of
-from ttools.sanitizer.addresses import AddressBook, Addresses
-from ttools.sanitizer.check_findings import (
+from ttools.sanitizer.checks.check_findings import (
     argument_findings,
     check_findings,
     unjudged,
     unused_load_notes,
 )
-from ttools.sanitizer.deadlock import (
+from ttools.sanitizer.checks.deadlock import (
     co_residency_finding,
     deadlock_finding,
     doubtful,
     lock_order_findings,
 )
-from ttools.sanitizer.launch_shadows import LaunchShadows
-from ttools.sanitizer.memory import memory_findings
+from ttools.sanitizer.checks.memcheck import memory_findings
+from ttools.sanitizer.checks.racecheck import identical, overwritten_findings, race_findings
+from ttools.sanitizer.memory.addresses import AddressBook, Addresses
+from ttools.sanitizer.memory.shadows import LaunchShadows
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.planner import Planner
-from ttools.sanitizer.race_findings import identical, overwritten_findings, race_findings
 from ttools.sanitizer.races import Records
 from ttools.sanitizer.replay import (
     changing_stores,
@@ -45,7 +46,6 @@ from ttools.sanitizer.replay import (
     touches,
 )
 from ttools.sanitizer.subject import Subject
-from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 _NONE: frozenset[int] = frozenset()
 #: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours

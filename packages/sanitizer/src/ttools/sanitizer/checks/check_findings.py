@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ttools.core.findings import Finding, Severity
 from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.monitor import Count
-from ttools.sanitizer.argument_promises import ArgumentPromise
+from ttools.sanitizer.hints.arguments import ArgumentPromise
 from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 from ttools.sanitizer.passes.check import Note
 from ttools.sanitizer.subject import Subject, lane_indices

@@ -14,13 +14,13 @@ from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import IntegerType, Module, as_signed
 from ttools.interpreter.unused_loads import commented_places
-from ttools.sanitizer.argument_promises import ArgumentPromise, argument_promises
-from ttools.sanitizer.index_loads import IndexLoad, index_loads
-from ttools.sanitizer.known_regions import KnownRegions
+from ttools.sanitizer.analysis.index_loads import IndexLoad, index_loads
+from ttools.sanitizer.analysis.pointer_tables import Place, pointer_tables
+from ttools.sanitizer.analysis.weak_atomics import WeakAtomic, weak_atomics
+from ttools.sanitizer.hints.arguments import ArgumentPromise, argument_promises
+from ttools.sanitizer.memory.regions import KnownRegions
 from ttools.sanitizer.passes import hints, overflow, undefined
-from ttools.sanitizer.pointer_tables import Place, pointer_tables
-from ttools.sanitizer.rewrites import Rewrites, Unjudged
-from ttools.sanitizer.weak_atomics import WeakAtomic, weak_atomics
+from ttools.sanitizer.passes.rewrites import Rewrites, Unjudged
 
 
 class KnownKernel:

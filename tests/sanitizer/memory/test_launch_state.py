@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttools.sanitizer.launch_state import _copy, _together
+from ttools.sanitizer.memory.launch_state import _copy, _together
 
 
 @settings(max_examples=30)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ttools.sanitizer.unwritten_pattern import (
+from ttools.sanitizer.memory.pattern import (
     PATTERN,
     SHIFTED,
     WORD,
@@ -31,7 +31,7 @@ from ttools.sanitizer.unwritten_pattern import (
 )
 
 if TYPE_CHECKING:
-    from ttools.sanitizer.unwritten_pattern import Bytes
+    from ttools.sanitizer.memory.pattern import Bytes
 
 #: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
 _SMALLEST, _LARGEST = 4, 1 << 30

@@ -7,6 +7,7 @@ import numpy as np
 from ttools.sanitizer.races.classes import classes_of
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.happens_before import ordered_rows
+from ttools.sanitizer.races.iterations import turn_rows
 from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.overlap import overlapping
 from ttools.sanitizer.races.records import (
@@ -26,7 +27,6 @@ from ttools.sanitizer.races.records import (
 )
 from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
 from ttools.sanitizer.races.threads import thread_rows, thread_suspects
-from ttools.sanitizer.races.turns import turn_rows
 from ttools.sanitizer.races.unordered import suspects, unordered_rows
 
 MAX_RANGES = 4096

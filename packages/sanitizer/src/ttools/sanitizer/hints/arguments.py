@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module
+from ttools.sanitizer.hints.source import written_promises
 from ttools.sanitizer.passes.hints import specialised
-from ttools.sanitizer.source_promises import written_promises
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.monitor import Count, Witness
 from ttools.interpreter.region import Region
-from ttools.sanitizer.addresses import Addresses
-from ttools.sanitizer.index_loads import IndexLoad
-from ttools.sanitizer.memory_advice import Outside, advice
+from ttools.sanitizer.analysis.index_loads import IndexLoad
+from ttools.sanitizer.checks.bounds_help import Outside, advice
+from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}

@@ -9,7 +9,7 @@ import pytest
 import triton.language as tl
 from hypothesis import given, strategies
 
-from ttools.sanitizer.source_constants import PASSED, UNKNOWN, value_of
+from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning")  # `3 is None`
 _LEAVES = strategies.sampled_from(["3", "-2", "0", "True", "None", "A", "B", "u"])

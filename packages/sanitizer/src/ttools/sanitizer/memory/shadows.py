@@ -14,15 +14,15 @@ import numpy as np
 
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import Region
-from ttools.sanitizer.addresses import AddressBook
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes.shadow_memory import ROW
 from ttools.sanitizer.planner import Planner
-from ttools.sanitizer.uninitialised import UninitialisedMemory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ttools.sanitizer.unwritten_pattern import Bytes
+    from ttools.sanitizer.memory.pattern import Bytes
 
 _Extent = tuple[int, int]
 

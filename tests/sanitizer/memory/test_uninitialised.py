@@ -16,8 +16,9 @@ import triton.language as tl
 from hypothesis import example, given, strategies
 
 from ttools.core.device_map import map_devices
-from ttools.sanitizer import sanitize, unwritten_pattern
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.memory import pattern as unwritten_pattern
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 
 @pytest.fixture

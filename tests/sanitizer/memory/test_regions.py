@@ -11,9 +11,9 @@ import torch
 from ttools.interpreter.backend.arguments import ArgumentPlan
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.region import NOWHERE, region_of
-from ttools.sanitizer import addresses
-from ttools.sanitizer.addresses import AddressBook
-from ttools.sanitizer.known_regions import KnownRegions
+from ttools.sanitizer.memory import addresses
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.regions import KnownRegions
 
 
 def observed(arguments: list[Any], types: list[str]) -> ObservedLaunch:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
+from ttools.sanitizer.analysis.pointer_tables import Place, place_of
 from ttools.sanitizer.passes.tracking import CONTROL, Tracking
 from ttools.sanitizer.passes.undefined_lanes import ACCESSES
-from ttools.sanitizer.pointer_tables import Place, place_of
 
 
 @dataclass(frozen=True)
