@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.races import crowded, on_a_lattice, seen_apart
+from ttools.sanitizer.races import disjoint_dense, disjoint_grid, maybe_overlapping
 
 
 @st.composite
@@ -26,7 +26,7 @@ def crowd(records):
     start, count, stride, run = (
         np.array(column, np.int64) for column in zip(*records, strict=True)
     )
-    return crowded(start, start + (count - 1) * stride + run, count, stride).tolist()
+    return maybe_overlapping(start, start + (count - 1) * stride + run, count, stride).tolist()
 
 
 @given(st.lists(repeated(), min_size=1, max_size=7))
@@ -71,12 +71,12 @@ runs = st.tuples(st.integers(0, 60), st.sampled_from([1, 1, 1, 2, 3, 9]))
 
 
 @given(st.lists(st.lists(runs, min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 5))
-def test_runs_are_seen_apart_only_if_no_byte_is_in_two(parts, scale):
+def test_runs_are_disjoint_only_if_no_byte_is_in_two(parts, scale):
     # Elements of `scale` bytes; 9 of them are more than is looked at, as are 3 or 5 bytes.
     arrays = [scale * np.array(part) for part in parts]
     starts, sizes = np.concatenate(arrays).T.tolist()
     covered = [b for n, size in zip(starts, sizes, strict=True) for b in range(n, n + size)]
-    found = seen_apart(
+    found = disjoint_dense(
         [(part[:, 0], part[:, 1]) for part in arrays],
         (min(starts), max(starts)),
         min(sizes),
@@ -96,7 +96,7 @@ lattices = st.tuples(st.integers(0, 30), st.integers(1, 4), st.sampled_from([1, 
     st.sampled_from([4, 8, 12, 13, 16]),
     st.sampled_from([1, 2, 4]),
 )
-def test_only_what_is_apart_is_on_a_lattice(records, stride, unit):
+def test_only_what_is_disjoint_is_a_disjoint_grid(records, stride, unit):
     start, count, run = (np.array(column) for column in zip(*records, strict=True))
     start = start * unit
     covered = [
@@ -104,7 +104,7 @@ def test_only_what_is_apart_is_on_a_lattice(records, stride, unit):
         for each in zip(start.tolist(), count.tolist(), run.tolist(), strict=True)
         for byte in bytes_of(each[0], each[1], stride, each[2])
     ]
-    if on_a_lattice(start, run, int(count.max()), stride):
+    if disjoint_grid(start, run, int(count.max()), stride):
         assert len(set(covered)) == len(covered)
 
 
@@ -116,7 +116,7 @@ def test_only_what_is_apart_is_on_a_lattice(records, stride, unit):
     st.integers(0, 3),
     st.randoms(),
 )
-def test_tiles_of_a_matrix_are_on_a_lattice(rows, columns, run, height, cut, random):
+def test_tiles_of_a_matrix_are_a_disjoint_grid(rows, columns, run, height, cut, random):
     """The last column and the last row of tiles may be cut."""
     stride = columns * run - min(cut, run - 1)
     tiles = [
@@ -126,10 +126,10 @@ def test_tiles_of_a_matrix_are_on_a_lattice(rows, columns, run, height, cut, ran
     ]
     random.shuffle(tiles)
     start, length = np.array(tiles).T
-    assert on_a_lattice(start, length, height, stride)
-    assert not on_a_lattice(np.append(start, start[0]), np.append(length, 1), height, stride)
+    assert disjoint_grid(start, length, height, stride)
+    assert not disjoint_grid(np.append(start, start[0]), np.append(length, 1), height, stride)
 
 
 def test_records_far_apart_are_not_looked_at_place_by_place():
-    assert not on_a_lattice(np.array([0, 1 << 40]), 4, 1, 0)
-    assert not on_a_lattice(np.array([0, 4]), 0, 1, 0)
+    assert not disjoint_grid(np.array([0, 1 << 40]), 4, 1, 0)
+    assert not disjoint_grid(np.array([0, 4]), 0, 1, 0)

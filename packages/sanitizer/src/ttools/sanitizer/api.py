@@ -19,9 +19,10 @@ from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, gravest, summary
-from ttools.core.suppressions import Ran, Source, SuppressionFile, apply, names
+from ttools.core.suppressions import Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
-from ttools.sanitizer.options import SanitizeOptions, is_active, parse_checks
+from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
+from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.session import Session
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Sanitization:
         """
         options = self.session.options
         launches = self.launches
-        ran = Ran(launches=launches, active=functools.partial(is_active, options.checks))
+        ran = what_ran(launches, options.checks)
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
         told, dropped = gravest(kept, options.max_findings)
         return Report(
@@ -100,6 +101,7 @@ class Sanitization:
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self._some_only,
+            kinds=kinds(),
         )
 
     def to(self, form: str) -> str:
@@ -135,10 +137,7 @@ class Sanitization:
         from ttools.sanitizer.post_mortem import PostMortem
 
         def first(findings: Sequence[Finding]) -> Finding | None:
-            launches = self.launches
-            ran = Ran(
-                launches=launches, active=functools.partial(is_active, self.session.options.checks)
-            )
+            ran = what_ran(self.launches, self.session.options.checks)
             kept, _ = apply(list(findings), self._sources(), ran)
             graves = [f for f in kept if f in findings and at_least(f.severity, severity)]
             return next((f for f in graves if not {*names(f)}.intersection(allowed)), None)

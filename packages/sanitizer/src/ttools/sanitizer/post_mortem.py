@@ -123,7 +123,7 @@ def _interact(
 def _run_those_before(checked: CheckedLaunch, linear: int) -> None:
     """Does what earlier programs did to memory; what they need later ones for is left out."""
     launch = checked.launch
-    if not linear or checked.planner.waits(launch):
+    if not linear or checked.kernel.waits:
         return
     options = replace(launch.run.launch_options, programs=f"0:{linear}")
     try:

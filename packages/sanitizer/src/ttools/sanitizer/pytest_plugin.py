@@ -109,7 +109,7 @@ class _Plugin:
         from ttools.core.errors import UsageError
         from ttools.core.findings import SEVERITIES
         from ttools.core.suppressions import SuppressionFile
-        from ttools.sanitizer.options import parse_checks
+        from ttools.sanitizer.checks.registry import parse_checks
 
         try:
             parse_checks([checks])
@@ -303,10 +303,10 @@ def _allowed(item: pytest.Item) -> set[str]:
 
 
 def _validate_allowed(item: pytest.Item) -> None:
-    from ttools.core.kinds import KINDS
-    from ttools.sanitizer.options import CHECKS
+    from ttools.core.suppressions import KINDS
+    from ttools.sanitizer.checks.registry import CHECKS, kinds
 
-    for name in sorted(_allowed(item) - set(KINDS) - set(CHECKS)):
+    for name in sorted(_allowed(item).difference(CHECKS, kinds(), KINDS)):
         pytest.fail(f"@pytest.mark.ttools: there is no kind or check `{name}`", pytrace=False)
 
 

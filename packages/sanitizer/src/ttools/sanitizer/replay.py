@@ -83,7 +83,7 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
 
 
 def on_one_thread(
-    launch: ObservedLaunch, execute: Callable[[LaunchOptions], None]
+    launch: ObservedLaunch, execute: Callable[[LaunchOptions], object]
 ) -> Monitor | None:
     """Runs the launch again with its programs one after the other.
 
@@ -115,7 +115,7 @@ def in_another_order(
     launch: ObservedLaunch,
     before: Snapshot,
     options: LaunchOptions,
-    execute: Callable[[LaunchOptions], None],
+    execute: Callable[[LaunchOptions], object],
 ) -> Monitor | None:
     """Runs the launch again from its beginning with its programs in another order.
 

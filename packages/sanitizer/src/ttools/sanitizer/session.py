@@ -19,6 +19,10 @@ from ttools.interpreter.launch import LaunchReport
 from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.all_configs import AllConfigs
+from ttools.sanitizer.analysis.known_kernel import KnownKernels
+from ttools.sanitizer.checking import run_under_checks
+from ttools.sanitizer.checks.check import Observation
+from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.forked_launches import ForkedLaunches
 from ttools.sanitizer.launch import CheckedLaunch
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
@@ -26,7 +30,6 @@ from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.options import SanitizeOptions
-from ttools.sanitizer.planner import Planner
 from ttools.sanitizer.subject import Subject
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class Session:
 
     def __init__(self, options: SanitizeOptions) -> None:
         self.options = options
+        self._checks = [check for name, check in CHECKS.items() if name in options.checks]
+        self._judges_views = options.view_bounds != "off" and self._is_observed("views")
         self.findings: list[Finding] = []
         self._tallies: dict[object, _Tally] = {}
         self.maps: list[TensorMap] = []
@@ -56,17 +61,20 @@ class Session:
         self.post_mortem: PostMortem | None = None
         self._lock = threading.Lock()
         self._book = AddressBook()
-        self._planner = Planner()
+        self._kernels = KnownKernels()
         self._memory = UninitialisedMemory()
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
         self._watches = ExitStack()
         self._entered = 0
 
+    def _is_observed(self, what: Observation) -> bool:
+        return any(what in check.observes for check in self._checks)
+
     # ---- while the run is active
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
-            if "initcheck" in self.options.checks:
+            if self._is_observed("allocations"):
                 self._watches.enter_context(self._memory)
         self._entered += 1
         return self
@@ -82,9 +90,16 @@ class Session:
         launch.host_line = launch.host_line or host_line()
         looker = self.post_mortem
         before = looker.before(launch, self._memory, self._book) if looker else None
-        checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
+        checked = CheckedLaunch(
+            launch,
+            self.options,
+            self._kernels.of(launch.variants),
+            self._book,
+            self._memory,
+            judges_views=self._judges_views,
+        )
         try:
-            report = checked.run()
+            run_under_checks(checked, self._checks)
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
             self.forked.tell(checked.findings)
@@ -95,10 +110,10 @@ class Session:
         self._add(checked.findings)
         self.forked.tell(checked.findings)
         self._draw(checked)
-        self._count(launch, report)
+        self._count(launch, checked.report)
         if looker is not None:
             looker.look(checked, before)
-        return report
+        return checked.report
 
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in the configurations that the options ask for."""
@@ -110,7 +125,7 @@ class Session:
         Args:
             arguments: of launches, also those that are no tensors.
         """
-        if "initcheck" in self.options.checks:
+        if self._is_observed("allocations"):
             for each in tensors_among(arguments):
                 self._memory.adopt(each)
 

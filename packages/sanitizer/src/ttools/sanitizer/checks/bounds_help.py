@@ -57,7 +57,7 @@ class Outside:
     table: str | None = None
 
 
-def advice(outside: Outside) -> str:
+def bounds_help(outside: Outside) -> str:
     """One sentence."""
     site, argument = outside.site, outside.argument
     index, below = _index_name(site), _negative(outside)

@@ -1,82 +1,110 @@
-"""memcheck: findings from the lanes that native code kept from memory, or saw leave a view.
+"""memcheck: accesses outside the memory that their pointer derives from, misaligned, or dropped.
 
-Owns the words: what was accessed, how far off it was, what would help. Which lanes fail is judged
+Owns the words: what was accessed, how far off it was, what would help. Which lanes fail is decided
 in `ttools.interpreter`'s native code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
-from ttools.core.findings import Argument, Finding, Related, Severity
-from ttools.core.location import SourceLocation
-from ttools.interpreter.emit.module import ProbeSite
-from ttools.interpreter.monitor import Count, Witness
-from ttools.interpreter.region import Region
-from ttools.sanitizer.analysis.index_loads import IndexLoad
-from ttools.sanitizer.checks.bounds_help import Outside, advice
-from ttools.sanitizer.memory.addresses import Addresses
-from ttools.sanitizer.subject import Subject, lane_indices
+from ttools.core.findings import Argument, Finding, Related
+from ttools.core.location import users_place
+from ttools.interpreter.monitor import Count
+from ttools.interpreter.unused_loads import commented_places
+from ttools.sanitizer.analysis.index_loads import index_loads
+from ttools.sanitizer.analysis.pointer_tables import pointer_tables
+from ttools.sanitizer.checks.bounds_help import Outside, bounds_help
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
-_HELP = {
-    "view": "use the strides and the extent of the tensor that is passed",
-    "misaligned": "the address must be a multiple of {size} bytes",
-    "freed": "keep the tensor alive until the kernel has run",
-    "unknown": "fill the table with the data_ptr() of tensors that are alive",
-    "near": "mask the access, or correct the length that the pointer is used with",
-}
+_HELP_UNKNOWN = "fill the table with the data_ptr() of tensors that are alive"
+_HELP_NEAR = "mask the access, or correct the length that the pointer is used with"
 
 
-def memory_findings(
-    counts: Sequence[Count],
-    subject: Subject,
-    regions: Sequence[Region],
-    addresses: Addresses,
-    view_bounds: Literal["error", "warning", "off"],
-    table_of: Callable[[SourceLocation | None], int],
-    index_of: Callable[[SourceLocation | None], IndexLoad | None],
-) -> Iterator[Finding]:
-    """The findings of one launch.
+class Memcheck(Check):
+    """Bounds and alignment of every access; accesses that fail are not made."""
 
-    Args:
-        counts: what the launch's monitor counted.
-        subject: the launch.
-        regions: what each parameter may access.
-        addresses: the memory known to the run.
-        view_bounds: severity of leaving a view inside its storage.
-        table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
-        index_of: the load of numbers that the address of an access at some place is made of.
-    """
-    for count in counts:
-        if count.witness.site.kind == "check" or count.witness.test == "overwritten":
-            continue
-        if count.witness.test == "view" and view_bounds == "off":
-            continue
-        teller = _Teller(count, subject, regions, addresses)
-        if teller.region is None:
-            teller.table = table_of(count.witness.site.location)
-        teller.index = index_of(count.witness.site.location)
-        yield teller.finding("warning" if view_bounds == "off" else view_bounds)
+    name = "memcheck"
+    aliases = ("asan",)
+    observes = frozenset({"views"})
+    kinds: ClassVar[Kinds] = {
+        "oob_load": Kind(
+            severity="error",
+            meaning="A load reads outside the storage its pointer derives from, also when it lands "
+            "in another tensor.",
+        ),
+        "oob_store": Kind(
+            severity="error",
+            meaning="A store writes outside the storage its pointer derives from.",
+        ),
+        "oob_atomic": Kind(
+            severity="error",
+            meaning="An atomic operation leaves the storage its pointer derives from.",
+        ),
+        "view_oob": Kind(
+            severity="warning",
+            meaning="An access stays in the storage but leaves the elements of the view passed: a "
+            "gap between rows, a wrong stride, a neighbouring slice.",
+            help="use the strides and the extent of the tensor that is passed",
+        ),
+        "misaligned": Kind(
+            severity="error",
+            meaning="An address is not a multiple of the size of the element accessed.",
+            help="the address must be a multiple of {size} bytes",
+        ),
+        "use_after_free": Kind(
+            severity="error",
+            meaning="An access reaches a storage that was freed before the launch.",
+            help="keep the tensor alive until the kernel has run",
+        ),
+        "unused_load": Kind(
+            severity="note",
+            meaning="Triton removed a dead load, on a GPU too, so it was not checked.",
+            help="remove it, or use its value",
+        ),
+    }
+
+    def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
+        """Accesses that failed a test."""
+        view_bounds = self.checked.options.view_bounds
+        for count in counts:
+            test = count.witness.test
+            if count.witness.site.kind == "check" or test == "overwritten":
+                continue
+            if test != "view" or view_bounds != "off":
+                yield _FailedAccess(self, count).finding()
+
+    def remarks(self) -> Iterator[Finding]:
+        """Loads that no check has seen."""
+        kernel = self.checked.kernel
+        for place in kernel.remember(commented_places, lambda: commented_places(kernel.ttir)):
+            yield self.finding(
+                "unused_load",
+                "dead load removed by Triton; not checked",
+                location=users_place(place) or place,
+                count=0,
+            )
 
 
-class _Teller:
-    """Puts one count into words."""
+class _FailedAccess:
+    """The finding of an access whose lanes failed a test."""
 
-    def __init__(
-        self, count: Count, subject: Subject, regions: Sequence[Region], addresses: Addresses
-    ) -> None:
-        self.count, self.subject, self.addresses = count, subject, addresses
-        self.witness: Witness = count.witness
-        self.site: ProbeSite = count.witness.site
+    def __init__(self, check: Memcheck, count: Count) -> None:
+        checked = check.checked
+        self.check, self.count, self.witness = check, count, count.witness
+        self.subject, self.addresses = checked.subject, checked.addresses
+        self.site, regions = count.witness.site, checked.regions
         known = 0 <= self.site.parameter < len(regions)
         self.region = regions[self.site.parameter] if known else None
-        self.table = -1
-        self.index: IndexLoad | None = None
+        location, self.table = self.site.location, -1
+        if self.region is None:
+            self.table = checked.kernel.at(pointer_tables, location, -1)
+        self.index = checked.kernel.at(index_loads, location, None)
 
-    def finding(self, view: Severity) -> Finding:
-        kind, message, notes, help_line = self._judgement()
+    def finding(self) -> Finding:
+        kind, message, notes, help_line = self._classify()
         argument = self.subject.argument(self.site.parameter)
         where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
         if argument and self.site.kind != "load":
@@ -85,26 +113,20 @@ class _Teller:
             argument, where = self._one_of_several()
         if argument is None and (argument := self.subject.argument(self.table)) is not None:
             where = f" from `{argument.name}`"  # the pointer
-        return Finding(
-            kind=kind,
-            check="memcheck",
-            severity=view if kind == "view_oob" else "error",
-            message=message + where,
-            kernel=self.subject.kernel,
+        fields: dict[str, Any] = {}
+        if kind == "view_oob":
+            fields["severity"] = self.check.checked.options.view_bounds
+        if help_line is not None:
+            fields["help"] = help_line
+        return self.check.at_lanes(
+            self.count,
+            kind,
+            message + where,
             argument=argument,
-            location=self.site.location,
-            program=self.subject.program(self.witness.program),
-            lane=lane_indices(self.witness.lane, self.site.shape),
-            shape=self.site.shape,
-            iteration=self.witness.turns,
             variables=self._variables(),
             notes=notes,
-            count=self.count.lanes,
-            programs=self.count.programs,
             related=self._related(),
-            launch=self.subject.host_line,
-            config=self.subject.config,
-            help=help_line,
+            **fields,
         )
 
     def _related(self) -> tuple[Related, ...]:
@@ -134,42 +156,36 @@ class _Teller:
         argument = None if nearest is None else self.subject.argument(nearest)
         return argument, f" {preposition} one of {names}" if argument else ""
 
-    def _judgement(self) -> tuple[str, str, tuple[str, ...], str]:
-        """Kind, message, notes and help."""
+    def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
+        """Kind, message, notes, and help unless it is that of the kind."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
         noun = f"{access} of {size} byte{'s' if size > 1 else ''}"
         if test == "misaligned":
-            address = f"address {self.witness.address:#x} is no multiple of {size}"
-            return (
-                "misaligned",
-                f"misaligned {noun}",
-                (address,),
-                _HELP["misaligned"].format(size=size),
-            )
+            address = f"address {self.witness.address:#x} is not a multiple of {size}"
+            help_line = str(self.check.kinds["misaligned"].help).format(size=size)
+            return "misaligned", f"misaligned {noun}", (address,), help_line
         if test == "view":
-            beside = self._beside_view()
-            return "view_oob", f"{noun} outside the elements passed", (beside,), _HELP["view"]
+            return "view_oob", f"{noun} outside the elements passed", (self._beside_view(),), None
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
         notes: tuple[str, ...] = tuple(filter(None, (self._distance(), self._neighbour())))
-        return kind, f"out-of-bounds {noun}", notes, self._advice()
+        return kind, f"out-of-bounds {noun}", notes, self._help()
 
-    def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str]:
+    def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str | None]:
         address = self.witness.address
         freed = self.addresses.freed(address)
         if freed is not None:
             notes = (f"address {address:#x} was in {freed}, which is freed",)
-            return "use_after_free", f"{noun} of freed memory by a pointer", notes, _HELP["freed"]
+            return "use_after_free", f"{noun} of freed memory by a pointer", notes, None
         near = self.addresses.near(address)
-        place = near or "belongs to no tensor that this run has seen"
-        notes = (f"address {address:#x} {place}",)
-        kind = f"oob_{self.site.kind}"
-        help_line = self._advice() if self.site.choices else _HELP["near" if near else "unknown"]
-        return kind, f"out-of-bounds {noun} by a computed pointer", notes, help_line
+        notes = (f"address {address:#x} {near or 'belongs to no tensor that this run has seen'}",)
+        help_line = _HELP_NEAR if near else _HELP_UNKNOWN
+        kind, message = f"oob_{self.site.kind}", f"out-of-bounds {noun} by a computed pointer"
+        return kind, message, notes, self._help() if self.site.choices else help_line
 
-    def _advice(self) -> str:
-        return advice(
+    def _help(self) -> str:
+        return bounds_help(
             Outside(
                 site=self.site,
                 address=self.witness.address,

@@ -1,44 +1,230 @@
-"""racecheck: findings from the conflicts between the accesses of a launch.
+"""racecheck: conflicts between the accesses of a launch that nothing orders.
 
-Owns the words. Which accesses conflict is `races`' business.
+Owns the words, and which launches are run again: where only the values stored, or another order of
+the programs, tell. Which accesses conflict is `races`' business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from ttools.core.findings import Finding, Related, Severity
-from ttools.core.location import SourceLocation
+from ttools.core.findings import Finding, Related
 from ttools.interpreter.access_log import tiles_of
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
-from ttools.sanitizer.analysis.weak_atomics import WeakAtomic
-from ttools.sanitizer.memory.addresses import Addresses
+from ttools.interpreter.snapshot import Snapshot
+from ttools.sanitizer.analysis.pointer_tables import pointer_tables
+from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import (
     AccessRef,
     Conflict,
+    Records,
     Site,
-    crowded,
+    disjoint_dense,
+    disjoint_grid,
     find_conflicts,
-    on_a_lattice,
-    seen_apart,
+    maybe_overlapping,
 )
 from ttools.sanitizer.races.records import column
+from ttools.sanitizer.replay import (
+    changing_stores,
+    in_another_order,
+    on_one_thread,
+    snapshot_before,
+    touches,
+)
 from ttools.sanitizer.subject import Subject, lane_indices
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
-_HELP = {
-    "overlapping_store": "let each element be stored by one program, or add with tl.atomic_add",
-    "race": "use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
-    "intra_program_race": "put a tl.debug_barrier() between the two",
-}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
-#: Of two accesses that race, the finding stands at the one that ranks higher.
-_FAULT = {"load": 0, "atomic": 1, "store": 2}
 _HELP_LOCAL = 'an atomic of scope "cta" is one towards its own program only: leave out `scope`'
+_HELP_LANES = "let each lane store to its own element, or reduce the values before"
+#: The finding of two accesses that race stands at the one that ranks higher.
+_FAULT = {"load": 0, "atomic": 1, "store": 2}
+
+
+class Racecheck(Check):
+    """Unordered accesses of programs, and of the threads of one, to the same element."""
+
+    name = "racecheck"
+    aliases = ("tsan",)
+    observes = frozenset({"accesses"})
+    kinds: ClassVar[Kinds] = {
+        "overlapping_store": Kind(
+            severity="error",
+            meaning="Programs, or lanes of one store, write the same element unordered; a note "
+            "when all values are identical.",
+            help="let each element be stored by one program, or add with tl.atomic_add",
+        ),
+        "race": Kind(
+            severity="error",
+            meaning="A program reads or updates an element while another writes it, unordered.",
+            help="use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
+        ),
+        "intra_program_race": Kind(
+            severity="warning",
+            meaning="Lanes of a program reload what others stored, without a barrier.",
+            help="put a tl.debug_barrier() between the two",
+        ),
+    }
+
+    _before: Snapshot | None = None
+
+    def prepare(self) -> None:
+        """Saves what another order of the programs must find, too."""
+        checked = self.checked
+        if checked.instruments.synchronised:
+            self._before = snapshot_before(checked.launch, checked.kernel.fact(undefined.reads))
+
+    def findings(self) -> Iterator[Finding]:
+        """Stores whose lanes overwrite each other, and races in the orders that are run."""
+        monitor = self.checked.monitor
+        assert monitor is not None
+        found = [self._overwritten(count) for count in self._overwriting(monitor)]
+        found += self._races(monitor)
+        yield from found
+        if self._before is not None:
+            known = {(finding.kind, finding.location) for finding in found}
+            yield from self._in_another_order(self._before, known)
+
+    def _overwriting(self, monitor: Monitor) -> list[Count]:
+        """Stores whose lanes overwrite each other while no other program disturbs them."""
+        found = _overwriting(monitor.counts())
+        if found:
+            alone = on_one_thread(self.checked.launch, self.checked.execute)
+            found = found if alone is None else _overwriting(alone.counts())
+        return found
+
+    def _overwritten(self, count: Count) -> Finding:
+        argument = self.checked.subject.argument(count.witness.site.parameter)
+        name = f" of `{argument.name}`" if argument else ""
+        return self.at_lanes(
+            count,
+            "overlapping_store",
+            f"lanes of one store write different values to the same element{name}",
+            argument=argument,
+            notes=("the lane's value was overwritten by another lane",),
+            help=_HELP_LANES,
+        )
+
+    def _races(self, monitor: Monitor) -> Iterator[Finding]:
+        checked = self.checked
+        found = self._conflicts(monitor)
+        # Stores that conflict with loads too depend on the order, whatever they store.
+        racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
+        changing: Records | None = None
+        if any(c.overlaps is not None and f.argument not in racing for c, f in found):
+            changing = changing_stores(checked.launch, checked.regions, checked.addresses)
+        for conflict, finding in found:
+            overlaps = conflict.overlaps
+            if changing is not None and overlaps is not None and finding.argument not in racing:
+                yield finding if touches(changing, overlaps) else _identical(finding)
+            else:
+                yield finding
+
+    def _in_another_order(self, before: Snapshot, known: Set[object]) -> Iterator[Finding]:
+        """Races that only another order of the programs shows."""
+        checked = self.checked
+        seed = checked.options.seed
+        options = replace(checked.launch.run.launch_options, order="random", seed=seed)
+        where = f"random order (seed {seed})"
+        if checked.hung:
+            # Who came too late may come first: waiting may be all that ordered them.
+            options = replace(checked.launch.run.launch_options, order="reverse")
+            where = "reverse order"
+        monitor = in_another_order(checked.launch, before, options, checked.execute)
+        for finding in () if monitor is None else self._races(monitor):
+            if (finding.kind, finding.location) not in known:
+                note = f"seen when the programs run in {where}"
+                yield replace(finding, notes=(*finding.notes, note))
+
+    def _conflicts(self, monitor: Monitor) -> list[tuple[Conflict, Finding]]:
+        """The conflicts of one execution, each with its finding."""
+        if _seen_disjoint(monitor):
+            return []
+        footprints, syncs = monitor.footprints()
+        records = footprints.records
+        near = maybe_overlapping(
+            column(records, "start"), column(records, "end"), footprints.count, footprints.stride
+        )
+        accesses = footprints.take(near).runs()
+        if len(accesses) < 2:
+            return []
+        sites = _known_sites.get(monitor.table)
+        if sites is None:
+            sites = _known_sites[monitor.table] = sites_of(monitor)
+        united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
+        for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
+            finding = self._conflict_finding(conflict, monitor.sites)
+            # The copies of one operation are one place to the user.
+            key = (conflict.kind, finding.location, *(r.location for r in finding.related))
+            known = united.get(key)
+            if known is None or finding.count > known[1].count:
+                united[key] = conflict, finding
+        return list(united.values())
+
+    def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
+        subject, addresses = self.checked.subject, self.checked.addresses
+        first, second = conflict.first, conflict.second
+        one, other = sites[first.site], sites[second.site]
+        # The finding stands where something is stored; the other access is the related one.
+        # Atomics are in order among each other, so a plain store beside one is more at fault.
+        if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
+            first, second, one, other = second, first, other, one
+        owner = addresses.owner(conflict.start, through=other.parameter)
+        table = self.checked.kernel.at(pointer_tables, other.location, -1)
+        argument = subject.argument(table if owner is None else owner)
+        name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
+        storage = addresses.around(conflict.start)
+        notes: tuple[str, ...] = ()
+        if storage is not None:
+            item = (conflict.start - storage[0]) // max(1, other.size)
+            whose = "its storage"
+            if argument and owner is None:
+                name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
+            notes = (f"element {item:,} of {whose} is touched by both",)
+        help_line = self.kinds[conflict.kind].help
+        if conflict.kind == "race" and one.kind == other.kind == "atomic":
+            help_line = _HELP_LOCAL
+        related = [_related(first, one, other, subject)]
+        if conflict.missing_barrier_site is not None:
+            release = sites[conflict.missing_barrier_site]
+            related.append(
+                Related(message="released here without a barrier before", location=release.location)
+            )
+            help_line = _HELP_RELEASE
+        if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
+            related += self._weak_atomics()
+        return self.finding(
+            conflict.kind,
+            _message(conflict, one, other, name),
+            argument=argument,
+            location=other.location,
+            program=subject.program(second.program),
+            lane=_lane(second, other),
+            shape=other.shape,
+            notes=notes,
+            count=conflict.count,
+            programs=conflict.programs,
+            related=tuple(related),
+            help=help_line,
+        )
+
+    def _weak_atomics(self) -> Iterator[Related]:
+        """The atomics that would order plain accesses if they were stronger."""
+        for each in self.checked.kernel.fact(weak_atomics):
+            message = f'with sem="{each.order}" this gives no order: it would have to {each.lacks}'
+            yield Related(message=message, location=each.location)
+
+
+def _overwriting(counts: Sequence[Count]) -> list[Count]:
+    return [count for count in counts if count.witness.test == "overwritten"]
 
 
 def sites_of(monitor: Monitor) -> list[Site]:
@@ -61,48 +247,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
 _known_sites: WeakKeyDictionary[SiteTable, list[Site]] = WeakKeyDictionary()
 
 
-def race_findings(
-    monitor: Monitor,
-    subject: Subject,
-    addresses: Addresses,
-    table_of: Callable[[SourceLocation | None], int],
-    weak_atomics: Callable[[], Sequence[WeakAtomic]],
-) -> Iterator[tuple[Conflict, Finding]]:
-    """The findings of one launch, each with the conflict it tells of.
-
-    Args:
-        monitor: what the launch left.
-        subject: what to call things by.
-        addresses: what memory is known.
-        table_of: the parameter that an access at some place loads its pointer from; -1 if unknown.
-        weak_atomics: of the kernel.
-    """
-    if _seen_apart(monitor):
-        return
-    footprints, syncs = monitor.footprints()
-    records = footprints.records
-    near = crowded(
-        column(records, "start"), column(records, "end"), footprints.count, footprints.stride
-    )
-    accesses = footprints.take(near).runs()
-    if len(accesses) < 2:
-        return
-    sites = _known_sites.get(monitor.table)
-    if sites is None:
-        sites = _known_sites[monitor.table] = sites_of(monitor)
-    united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
-    for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
-        finding = _finding(conflict, monitor.sites, subject, addresses, table_of)
-        finding = _with_weak(conflict, finding, monitor.sites, weak_atomics)
-        # The copies of one operation are one place to the user.
-        key = (conflict.kind, finding.location, *(r.location for r in finding.related))
-        known = united.get(key)
-        if known is None or finding.count > known[1].count:
-            united[key] = conflict, finding
-    yield from united.values()
-
-
-def _seen_apart(monitor: Monitor) -> bool:
+def _seen_disjoint(monitor: Monitor) -> bool:
     """Whether what was logged is easily seen to share no byte.
 
     Elements that are scattered leave a record each, so the usual answer is to cost little memory.
@@ -112,7 +257,7 @@ def _seen_apart(monitor: Monitor) -> bool:
         if len(untouched) < 2:
             return True
         tiles = tiles_of(untouched)
-        if tiles and on_a_lattice(tiles.starts, tiles.runs, tiles.most, tiles.stride):
+        if tiles and disjoint_grid(tiles.starts, tiles.runs, tiles.most, tiles.stride):
             return True
     log = monitor.log()
     if len(log) < 2:
@@ -121,112 +266,7 @@ def _seen_apart(monitor: Monitor) -> bool:
     if first_site < 0 or last_site >= REPEATED:
         return False
     runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
-    return seen_apart(runs, log.bounds("start"), *log.bounds("bytes"))
-
-
-def overwritten_findings(counts: Sequence[Count], subject: Subject) -> Iterator[Finding]:
-    """The findings of stores whose lanes overwrite each other with other values."""
-    for count in counts:
-        site, witness = count.witness.site, count.witness
-        if witness.test != "overwritten":
-            continue
-        argument = subject.argument(site.parameter)
-        name = f" of `{argument.name}`" if argument else ""
-        yield Finding(
-            kind="overlapping_store",
-            check="racecheck",
-            severity="error",
-            message=f"lanes of one store write different values to the same element{name}",
-            kernel=subject.kernel,
-            argument=argument,
-            location=site.location,
-            program=subject.program(witness.program),
-            lane=lane_indices(witness.lane, site.shape),
-            shape=site.shape,
-            iteration=witness.turns,
-            variables=subject.variables(witness.values),
-            notes=("the lane's value was overwritten by another lane",),
-            count=count.lanes,
-            programs=count.programs,
-            launch=subject.host_line,
-            config=subject.config,
-            help="let each lane store to its own element, or reduce the values before",
-        )
-
-
-def _finding(
-    conflict: Conflict,
-    sites: Sequence[ProbeSite],
-    subject: Subject,
-    addresses: Addresses,
-    table_of: Callable[[SourceLocation | None], int],
-) -> Finding:
-    first, second = conflict.first, conflict.second
-    one, other = sites[first.site], sites[second.site]
-    # The finding stands where something is stored; the other access is the related one. Atomics
-    # are in order among each other, so a plain store beside one is more at fault.
-    if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
-        first, second, one, other = second, first, other, one
-    owner = addresses.owner(conflict.start, through=other.parameter)
-    argument = subject.argument(table_of(other.location) if owner is None else owner)
-    name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
-    storage = addresses.around(conflict.start)
-    notes: tuple[str, ...] = ()
-    if storage is not None:
-        item = (conflict.start - storage[0]) // max(1, other.size)
-        whose = "its storage"
-        if argument and owner is None:
-            name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
-        notes = (f"element {item:,} of {whose} is touched by both",)
-    help_line = _HELP[conflict.kind]
-    if conflict.kind == "race" and one.kind == other.kind == "atomic":
-        help_line = _HELP_LOCAL
-    related = [_related(first, one, other, subject)]
-    if conflict.missing_barrier_site is not None:
-        release = sites[conflict.missing_barrier_site]
-        related.append(
-            Related(message="released here without a barrier before", location=release.location)
-        )
-        help_line = _HELP_RELEASE
-    return Finding(
-        kind=conflict.kind,
-        check="racecheck",
-        severity=conflict.severity,
-        message=_message(conflict, one, other, name),
-        kernel=subject.kernel,
-        argument=argument,
-        location=other.location,
-        program=subject.program(second.program),
-        lane=_lane(second, other),
-        shape=other.shape,
-        notes=notes,
-        count=conflict.count,
-        programs=conflict.programs,
-        related=tuple(related),
-        launch=subject.host_line,
-        config=subject.config,
-        help=help_line,
-    )
-
-
-def _with_weak(
-    conflict: Conflict,
-    finding: Finding,
-    sites: Sequence[ProbeSite],
-    weak_atomics: Callable[[], Sequence[WeakAtomic]],
-) -> Finding:
-    """Names the atomics that would order plain accesses if they were stronger."""
-    kinds = {sites[access.site].kind for access in (conflict.first, conflict.second)}
-    if conflict.kind == "intra_program_race" or "atomic" in kinds:
-        return finding
-    weak = tuple(
-        Related(
-            message=f'with sem="{each.order}" this gives no order: it would have to {each.lacks}',
-            location=each.location,
-        )
-        for each in weak_atomics()
-    )
-    return replace(finding, related=(*finding.related, *weak)) if weak else finding
+    return disjoint_dense(runs, log.bounds("start"), *log.bounds("bytes"))
 
 
 def _bytes(storage: tuple[int, int]) -> str:
@@ -261,12 +301,7 @@ def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
     return lane_indices(site.lane_at(access.lane), site.shape)
 
 
-def identical(finding: Finding) -> Finding:
+def _identical(finding: Finding) -> Finding:
     """The note that an overlapping store becomes when all programs store the same values."""
-    severity: Severity = "note"
-    return replace(
-        finding,
-        severity=severity,
-        message=f"{finding.message}, always the same values",
-        help=None,
-    )
+    message = f"{finding.message}, always the same values"
+    return replace(finding, severity="note", message=message, help=None)

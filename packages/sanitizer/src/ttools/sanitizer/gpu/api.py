@@ -6,7 +6,6 @@ tool is one more run of the program.
 
 from __future__ import annotations
 
-import functools
 import linecache
 import shutil
 import sys
@@ -22,13 +21,13 @@ from ttools.core.findings import Finding, LaunchEntry, Severity, merge
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.report import Report, gravest
 from ttools.core.script import Target
-from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
+from ttools.core.suppressions import Source, SuppressionFile, apply
+from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.gpu.findings import gpu_findings
 from ttools.sanitizer.gpu.launch_log import Launch
 from ttools.sanitizer.gpu.tool import Tool, find_tool, require_gpu
 from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, run_tool
 from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
-from ttools.sanitizer.options import is_active, parse_checks
 
 __all__ = ["GpuSanitization", "sanitize_on_gpu"]
 
@@ -117,8 +116,7 @@ class GpuSanitization:
             fail_on: from which severity on findings count as failures.
         """
         made = {tool.check for tool in self._tools}
-        ran = Ran(launches=self.launches, active=functools.partial(is_active, made))
-        kept, hidden = apply(self._found, self._sources(), ran)
+        kept, hidden = apply(self._found, self._sources(), what_ran(self.launches, made))
         told, dropped = gravest(kept, self.options.max_findings)
         return Report(
             findings=tuple(told),
@@ -129,6 +127,7 @@ class GpuSanitization:
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self.options.only is not None,
+            kinds=kinds(),
         )
 
     @property

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
+from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Coordinates, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
 from ttools.sanitizer.gpu.tools import GpuTool
-from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 
 _NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
 _OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}
@@ -101,7 +101,7 @@ def _not_judged(finding: Finding) -> Finding:
     """An error that may be none."""
     return replace(
         finding,
-        kind=UNSUPPORTED,
+        kind="unsupported",
         severity="warning",
         message=f"not judged: {finding.message}, or through a tensor descriptor, which "
         "compute-sanitizer does not see",
@@ -158,14 +158,15 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
         if record.problem.startswith("misaligned"):
             return "misaligned", f"misaligned {noun}"
         return _OOB[record.access], f"out-of-bounds {noun}"
-    return UNSUPPORTED, f"compute-sanitizer {tool.name}: {record.text}{where}"
+    return "unsupported", f"compute-sanitizer {tool.name}: {record.text}{where}"
 
 
 def _severity(record: Record, kind: str, tool: GpuTool) -> Severity:
     """As grave as the check finds it; a race as its tool does, which knows warps."""
     if kind == "intra_program_race":
         return record.level
-    return CHECKS[tool.check].get(kind, "error")
+    known = CHECKS[tool.check].kinds.get(kind)
+    return "error" if known is None else known.severity
 
 
 def _race_message(record: Record) -> str:

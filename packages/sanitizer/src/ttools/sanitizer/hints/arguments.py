@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module
-from ttools.sanitizer.hints.source import written_promises
+from ttools.sanitizer.hints.source import source_hints
 from ttools.sanitizer.passes.hints import specialised
 
 
 @dataclass(frozen=True)
-class ArgumentPromise:
+class ArgumentHint:
     """Something that divides an argument.
 
     Attributes:
@@ -33,9 +33,9 @@ class ArgumentPromise:
     by: Literal["specialisation", "source"]
 
 
-def argument_promises(
+def argument_hints(
     module: Module, names: Sequence[str], known: Mapping[str, Any]
-) -> tuple[ArgumentPromise, ...]:
+) -> tuple[ArgumentHint, ...]:
     """Everything that a kernel says of its arguments.
 
     Args:
@@ -45,12 +45,12 @@ def argument_promises(
     """
     place = module.kernel.location
     compiled = [
-        ArgumentPromise(index, divisor, place, "specialisation")
+        ArgumentHint(index, divisor, place, "specialisation")
         for index, divisor in specialised(module).items()
     ]
-    found = [] if place is None else written_promises(place, names, known)
+    found = [] if place is None else source_hints(place, names, known)
     written = (
-        ArgumentPromise(names.index(each.parameter), each.divisor, each.location, "source")
+        ArgumentHint(names.index(each.parameter), each.divisor, each.location, "source")
         for each in found
     )
     return (*compiled, *written)

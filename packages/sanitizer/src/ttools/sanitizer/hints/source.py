@@ -23,7 +23,7 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class WrittenPromise:
+class SourceHint:
     """A number that divides a parameter, as the source says.
 
     Attributes:
@@ -37,9 +37,9 @@ class WrittenPromise:
     location: SourceLocation
 
 
-def written_promises(
+def source_hints(
     kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
-) -> Iterator[WrittenPromise]:
+) -> Iterator[SourceHint]:
     """The promises of a kernel.
 
     Args:
@@ -70,7 +70,7 @@ class _Walk:
         self._place, self._subjects, self._depth = place, subjects, depth
         self._known = known | dict.fromkeys(subjects, PASSED)
 
-    def body(self, statements: Iterable[ast.stmt]) -> Generator[WrittenPromise, None, bool]:
+    def body(self, statements: Iterable[ast.stmt]) -> Generator[SourceHint, None, bool]:
         """The promises of statements; returns whether they end the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
@@ -108,7 +108,7 @@ class _Walk:
                 self._known[node.id] = UNKNOWN
 
     # ---- hints
-    def _hints(self, node: ast.AST) -> Iterator[WrittenPromise]:
+    def _hints(self, node: ast.AST) -> Iterator[SourceHint]:
         """The hints in an expression that are given whatever its conditions say."""
         if isinstance(node, ast.Call):
             if name_of(node.func) == _CALL and node.args:
@@ -130,11 +130,11 @@ class _Walk:
         elif not isinstance(node, ast.Lambda):
             yield from ast.iter_child_nodes(node)
 
-    def _hint(self, call: ast.Call) -> Iterator[WrittenPromise]:
+    def _hint(self, call: ast.Call) -> Iterator[SourceHint]:
         subject, divisor = self._subjects.get(_about(call)), self._divisor(call)
         if subject is not None and divisor > 1:
             place = replace(self._place, line=call.lineno, column=call.col_offset + 1)
-            yield WrittenPromise(subject, divisor, place)
+            yield SourceHint(subject, divisor, place)
 
     def _divisor(self, call: ast.Call) -> int:
         given = call.args[1] if len(call.args) > 1 else None
@@ -146,7 +146,7 @@ class _Walk:
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     # ---- functions of the kernel's
-    def _called(self, call: ast.Call) -> Iterator[WrittenPromise]:
+    def _called(self, call: ast.Call) -> Iterator[SourceHint]:
         """The promises that a function makes of the parameters it is given."""
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)

@@ -17,7 +17,6 @@ from ttools.interpreter.region import Region
 from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes.shadow_memory import ROW
-from ttools.sanitizer.planner import Planner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,9 +32,10 @@ class LaunchShadows:
     Args:
         launch: what is about to run.
         regions: of its parameters.
-        planner: knows its kernel.
         memory: knows which bytes nobody has written.
         book: the addresses that the run knows.
+        reads: the parameters through which the kernel may read memory.
+        follows_addresses: whether it accesses memory by pointers that it loads or computes.
 
     Attributes:
         tracked: parameters whose storages have unwritten bytes.
@@ -47,12 +47,14 @@ class LaunchShadows:
         self,
         launch: ObservedLaunch,
         regions: Sequence[Region],
-        planner: Planner,
         memory: UninitialisedMemory,
         book: AddressBook,
+        *,
+        reads: frozenset[int],
+        follows_addresses: bool,
     ) -> None:
         self._regions, self._memory = regions, memory
-        found = self._of_parameters(launch, planner.reads(launch))
+        found = self._of_parameters(launch, reads)
         # Also of parameters that are only stored through, where they share a storage.
         storages = enumerate(region.storage for region in regions) if found else ()
         self._own = {index: found[storage] for index, storage in storages if storage in found}
@@ -60,7 +62,7 @@ class LaunchShadows:
         pointers = launch.plan.pointers
         self.carriers = frozenset(filter(self._may_be_undefined, pointers)) - self.tracked
         self._loose: list[tuple[_Extent, Bytes]] = []
-        if planner.follows_addresses(launch):
+        if follows_addresses:
             self._loose = self._elsewhere(book, found)
         self.by_address = bool(self._loose)
         self._table = _table_of(self._loose) if self._loose else None

@@ -21,7 +21,7 @@ _LONGEST = 8
 _MOST_COLUMNS = 16
 
 
-def seen_apart(
+def disjoint_dense(
     runs: Sequence[tuple[Ints, Ints]], reach: tuple[int, int], unit: int, longest: int
 ) -> bool:
     """Whether records of one run each share no byte, where that is seen in little memory and time.
@@ -53,7 +53,7 @@ def seen_apart(
     return int(np.count_nonzero(taken)) == elements
 
 
-def on_a_lattice(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
+def disjoint_grid(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
     """Whether repeated records are seen to share no byte, as the tiles of a matrix.
 
     Memory is divided into bands of as many strides as a record has runs at most, and a band into
@@ -85,7 +85,7 @@ def on_a_lattice(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
     return int(np.count_nonzero(taken)) == len(start)
 
 
-def crowded(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
+def maybe_overlapping(start: Ints, end: Ints, count: Ints, stride: Ints) -> Ints:
     """The records that are not seen to be apart from all others, in the order given.
 
     Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,41 +13,34 @@ import triton.language as tl
 
 from ttools.core.findings import Finding
 from ttools.core.location import source_line
-from ttools.interpreter import interpret
 from ttools.interpreter.backend import variants
 from ttools.interpreter.ir import Module
-from ttools.interpreter.launch import LaunchReport
-from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.parser import parse_module
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.options import CHECKS, DEFAULT_CHECKS
-from ttools.sanitizer.planner import Planner
+from ttools.sanitizer.checks.registry import CHECKS
+from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.passes.rewrites import Pass
 
 
-@dataclass
-class Plans:
-    """An observer that only plans.
+def passes_of(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Any,
+    *arguments: Any,
+    checks: Iterable[str] = ("default",),
+) -> tuple[str, ...]:
+    """The checks that a launch gets passes for, in their order."""
+    found: list[tuple[str, ...]] = []
+    instrument = CheckedLaunch.instrument
 
-    Attributes:
-        passes: the checks that each launch got passes for, in their order.
-    """
+    def spy(self: CheckedLaunch, passes: Sequence[Pass], *args: Any, **kwargs: Any) -> None:
+        found.append(tuple(each.check for each in passes))
+        instrument(self, passes, *args, **kwargs)
+        assert bool(self.rewrites.names) == bool(passes)
 
-    checks: frozenset[str]
-    planner: Planner = field(default_factory=Planner)
-    passes: list[tuple[str, ...]] = field(default_factory=list)
-
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        rewrites = self.planner.plan(launch, self.checks, frozenset(), frozenset())
-        self.passes.append(tuple(each.check for each in rewrites.passes))
-        assert bool(rewrites.names) == bool(rewrites.passes)
-        return LaunchReport(0, 0.0)
-
-
-def planned(kernel: Any, *arguments: Any, checks: Any = DEFAULT_CHECKS) -> tuple[str, ...]:
-    plans = Plans(frozenset(checks))
-    with interpret(observer=plans):
+    with monkeypatch.context() as patch, sanitize(checks=checks):
+        patch.setattr(CheckedLaunch, "instrument", spy)
         kernel[(2,)](*arguments, B=16)
-    (passes,) = plans.passes
+    (passes,) = found
     return passes
 
 
@@ -76,7 +70,8 @@ def everything(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + p * B + i, x + y + z, mask=i < 12)
 
 
-def test_what_can_find_nothing_is_left_out() -> None:
+def test_what_can_find_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = partial(passes_of, monkeypatch)
     x, o = torch.zeros(64), torch.zeros(32)
     assert planned(plain, x, o, 32, 2) == ()
     assert planned(plain, x, o, 32, 2**28) == ("overflow",)
@@ -85,10 +80,11 @@ def test_what_can_find_nothing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("left_out", [None, "overflow", "hints", "initcheck", "numeric"])
-def test_passes_have_an_order(left_out: str | None) -> None:
+def test_passes_have_an_order(left_out: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [c for c in ("overflow", "hints", "initcheck", "numeric") if c != left_out]
     arguments = torch.zeros(64), torch.zeros(32), 10, 2**31 - 1
-    assert planned(everything, *arguments, checks=set(CHECKS) - {left_out}) == tuple(wanted)
+    checks = set(CHECKS) - {left_out}
+    assert passes_of(monkeypatch, everything, *arguments, checks=checks) == tuple(wanted)
 
 
 def test_all_passes_find_their_own() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ttools.sanitizer.options import CHECKS, DEFAULT_CHECKS, parse_checks
+from ttools.sanitizer.checks.registry import CHECKS, default_checks, parse_checks
 
 
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [
-        ([], DEFAULT_CHECKS),
-        ([""], DEFAULT_CHECKS),
+        ([], default_checks()),
+        ([""], default_checks()),
         (["all"], CHECKS),
         (["memcheck,"], {"memcheck"}),
         (["", "ASan, tsan"], {"memcheck", "racecheck"}),

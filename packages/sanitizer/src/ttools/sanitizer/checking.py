@@ -1,0 +1,75 @@
+"""Runs a launch under checks, of which it knows none by name, and collects what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttools.core.errors import KernelError
+from ttools.sanitizer.checks.check import Check
+from ttools.sanitizer.launch import CheckedLaunch
+
+
+def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> None:
+    """Runs a launch; what is found is in its `findings` then, also if it raises.
+
+    Args:
+        checked: the launch.
+        kinds: the checks to make of it, in the order of the registry.
+
+    Raises:
+        TtoolsError: as the launch would without checks, except for what a check recovers from.
+    """
+    checks = [kind(checked) for kind in kinds]
+    passes = [each for check in checks for each in check.passes()]
+    hidden = [value for check in checks for value in check.hidden()]
+    logs_accesses = any("accesses" in kind.observes for kind in kinds)
+    checked.instrument(passes, hidden, logs_accesses=logs_accesses)
+    options = checked.launch.run.launch_options
+    for check in checks:
+        check.prepare()
+        options = check.schedule(options)
+    try:
+        checked.report = checked.execute(options)
+    except KeyboardInterrupt:
+        _collect_failures(checked, checks)
+        raise
+    except KernelError as error:
+        finding = next((found for check in checks if (found := check.recover(error))), None)
+        if finding is None:
+            _collect_failures(checked, checks)
+            raise
+        checked.findings.append(finding)
+        checked.hung = True
+    monitor = checked.monitor = checked.launch.monitor
+    assert monitor is not None
+    _collect_failures(checked, checks)
+    _note_unchecked(checked, checks)
+    for check in checks:
+        checked.findings += check.findings()
+    for check in checks:
+        checked.findings += check.remarks()
+
+
+def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
+    """Takes the findings of accesses and inserted checks that failed, as far as the launch came."""
+    monitor = checked.launch.monitor
+    if monitor is not None and monitor.fails:
+        counts = monitor.counts()
+        for check in checks:
+            checked.findings += check.failures(counts)
+
+
+def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
+    """Warns of what the passes could not check."""
+    rewrites = checked.rewrites
+    if not rewrites.passes:
+        return
+    if rewrites.unchecked is None:  # native code came from the cache
+        rewrites.apply(checked.launch.variants.parse())
+    by_name = {check.name: check for check in checks}
+    for name, note in rewrites.unchecked or ():
+        checked.findings.append(
+            by_name[name].finding(
+                "unsupported", f"not checked: {note.text}", location=note.location
+            )
+        )
