@@ -119,7 +119,7 @@ def test_it_is_found_by_its_names() -> None:
 def test_its_findings_are_suppressed(tmp_path: Any) -> None:
     rules = tmp_path / "rules.toml"
     text = '[[suppress]]\nkind = "{}"\nreason = "known"\n'
-    rules.write_text(text.format("signs") + text.format("lonly"))
+    rules.write_text(text.format("signs") + text.format("loneli"))
     report = launched("signs", suppressions=rules)
     (unused,) = report.findings
     assert unused.help == "did you mean `lonely`?"
