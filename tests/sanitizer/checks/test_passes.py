@@ -18,7 +18,7 @@ from ttools.interpreter.ir import Module
 from ttools.interpreter.parser import parse_module
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.checks.registry import CHECKS
-from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.passes.rewrites import Pass
 
 

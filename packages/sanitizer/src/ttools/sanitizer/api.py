@@ -22,7 +22,7 @@ from ttools.core.reports.report import Report, at_least, gravest, summary
 from ttools.core.suppressions import Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
-from ttools.sanitizer.options import SanitizeOptions
+from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.session import Session
 
 if TYPE_CHECKING:

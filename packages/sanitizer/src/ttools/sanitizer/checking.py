@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ttools.core.errors import KernelError
 from ttools.sanitizer.checks.check import Check
-from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
 
 
 def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> None:

@@ -15,8 +15,8 @@ from ttools.core.findings import Finding
 from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.region import Region
+from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.races import Records
-from ttools.sanitizer.subject import Subject
 
 #: Enough for a reader; pages stay small.
 MAPS_KEPT = 24

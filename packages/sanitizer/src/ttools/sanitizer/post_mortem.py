@@ -18,7 +18,7 @@ from ttools.core.reports.text import finding_text
 from ttools.interpreter.eager.stopping import Place, StoppingDebugger
 from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.observation import ObservedLaunch
-from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import LaunchState
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory

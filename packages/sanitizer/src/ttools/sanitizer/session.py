@@ -24,13 +24,13 @@ from ttools.sanitizer.checking import run_under_checks
 from ttools.sanitizer.checks.check import Observation
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.forked_launches import ForkedLaunches
-from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.options import SanitizeOptions
+from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
 from ttools.sanitizer.memory.addresses import AddressBook
 from ttools.sanitizer.memory.launch_state import tensors_among
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.sanitizer.options import SanitizeOptions
-from ttools.sanitizer.subject import Subject
 
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem

@@ -15,9 +15,9 @@ from ttools.core.findings import Finding, Severity
 from ttools.core.location import users_place
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Count
-from ttools.sanitizer.launch import CheckedLaunch
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.subject import lane_indices
 from ttools.sanitizer.passes.rewrites import Pass
-from ttools.sanitizer.subject import lane_indices
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,14 @@ from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.launch.replay import (
+    changing_stores,
+    in_another_order,
+    on_one_thread,
+    snapshot_before,
+    touches,
+)
+from ttools.sanitizer.launch.subject import Subject, lane_indices
 from ttools.sanitizer.passes import undefined
 from ttools.sanitizer.races import (
     AccessRef,
@@ -32,14 +40,6 @@ from ttools.sanitizer.races import (
     maybe_overlapping,
 )
 from ttools.sanitizer.races.records import column
-from ttools.sanitizer.replay import (
-    changing_stores,
-    in_another_order,
-    on_one_thread,
-    snapshot_before,
-    touches,
-)
-from ttools.sanitizer.subject import Subject, lane_indices
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"

@@ -20,7 +20,7 @@ from typing import Any
 from ttools.core.findings import Argument
 from ttools.core.triton_versions import CompiledKernelFacts
 from ttools.interpreter.facts import storage_extent
-from ttools.sanitizer.subject import describe
+from ttools.sanitizer.launch.subject import describe
 
 #: In the folder of a run.
 LOG = "launches.jsonl"

@@ -17,12 +17,12 @@ from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.parking import LaunchWarning
 from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.sanitizer.analysis.known_kernel import KnownKernel
+from ttools.sanitizer.launch.options import SanitizeOptions
+from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.memory.addresses import AddressBook, Addresses
 from ttools.sanitizer.memory.regions import KnownRegions
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.sanitizer.options import SanitizeOptions
 from ttools.sanitizer.passes.rewrites import Pass, Rewrites
-from ttools.sanitizer.subject import Subject
 
 
 @lru_cache(maxsize=1024)
