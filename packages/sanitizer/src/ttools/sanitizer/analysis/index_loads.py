@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
 from ttools.sanitizer.analysis.pointer_tables import Place, place_of
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
             seen.add(value)
             op = value.defining_op
             if op is None or op.name in CONTROL:
-                following += Tracking.sources(value)
+                following += control_sources(value)
             elif op.name != "tt.load":
                 following += op.operands
             elif isinstance(element_type(value.type), IntegerType):

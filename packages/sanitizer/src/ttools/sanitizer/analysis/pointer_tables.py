@@ -7,8 +7,7 @@ from __future__ import annotations
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
 
 #: File, line and column: inlining changes the rest of a location.
 Place = tuple[str, int, int]
@@ -59,7 +58,7 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
         if value.owner is entry:
             found |= set() if _is_pointer(value) else {value.index}
         elif op is None or op.name in CONTROL:
-            pending += Tracking.sources(value)
+            pending += control_sources(value)
         elif op.name == "tt.load":
             found |= {n for n in provenance.of(op.operands[0]) if n is not None}
         else:

@@ -26,18 +26,14 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.hint_locations import place_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.promises import HINTS, Promise, broken, is_kept, promise_of
 from ttools.sanitizer.passes.sinks import sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
-from ttools.sanitizer.passes.undefined_lanes import (
-    ACCESSES,
-    Mark,
-    UndefinedLanes,
-    mask_of,
-)
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes, mask_of
 from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
 
 #: Operations through which a promise about an index tells of the result.

@@ -19,9 +19,9 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
+from ttools.sanitizer.analysis.dataflow import CONTROL, control_sources, operations
 from ttools.sanitizer.passes.combining import Interval, combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking, operations
 
 #: After so many rounds a value that still grows is taken to be anything.
 _PATIENCE = 4
@@ -124,7 +124,7 @@ class Intervals:
         carried = self._carried(value, reached)
         if carried is not None:
             return carried
-        sources = Tracking.sources(value)
+        sources = control_sources(value)
         known = [self.of(v) for v in sources if v in reached or not _is_tracked(v)]
         if not sources:
             return full(width_of(value))

@@ -24,11 +24,12 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES, Mark, UndefinedLanes
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import Stand, operands_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]

@@ -19,12 +19,13 @@ from collections.abc import Collection, Mapping, Sequence
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.rewriting import Rewriter
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking, operations
+from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES, mask_of
+from ttools.sanitizer.passes.undefined_lanes import mask_of
 from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
 
 #: Operations that lose bits where the exact result does not fit, and what to call that result.
@@ -86,7 +87,7 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
         found.add(value)
         definition = value.defining_op
         if definition is None or definition.name in CONTROL:
-            pending += Tracking.sources(value)
+            pending += control_sources(value)
         else:
             pending += rules.flowing(definition)
     return found

@@ -69,8 +69,9 @@ class Rewrites:
 
 @lru_cache(maxsize=1)
 def _fingerprint() -> str:
-    """A digest of the passes' source: what they make of a kernel changes with it."""
+    """A digest of the source of passes and analyses: what they make of a kernel changes with it."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    folder = Path(__file__).parent
+    for path in sorted([*folder.glob("*.py"), *(folder.parent / "analysis").glob("*.py")]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -17,6 +17,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, PointerType, Value
 from ttools.interpreter.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, operations
 from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
@@ -28,9 +29,8 @@ from ttools.sanitizer.passes.shadow_memory import (
     hidden_parameters,
 )
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
+from ttools.sanitizer.passes.tracking import Key, Tracking
 from ttools.sanitizer.passes.undefined_lanes import (
-    ACCESSES,
     Decided,
     Mark,
     Source,
