@@ -102,7 +102,7 @@ def test_all_passes_find_their_own() -> None:
 
 
 @triton.jit
-def many_births(x_ptr, o_ptr, n, s, B: tl.constexpr):
+def many_origins(x_ptr, o_ptr, n, s, B: tl.constexpr):
     i = tl.arange(0, B)
     x = tl.load(x_ptr + i)
     for _ in tl.static_range(16):
@@ -110,13 +110,13 @@ def many_births(x_ptr, o_ptr, n, s, B: tl.constexpr):
     tl.store(o_ptr + i, x)
 
 
-def test_what_is_not_judged_is_told_by_its_check() -> None:
+def test_what_is_not_checked_is_reported_by_its_check() -> None:
     for _ in range(2):  # compiled, and from the cache
         with sanitize(checks="all") as report:
-            many_births[(1,)](torch.ones(16), torch.zeros(16), 1, 1, B=16)
+            many_origins[(1,)](torch.ones(16), torch.zeros(16), 1, 1, B=16)
         told = [f for f in report.findings if f.kind == "unsupported"]
         assert [(f.check, f.severity) for f in told] == [("numeric", "warning")]
-        assert "ways of NaN and infinity" in told[0].message
+        assert "paths of NaN and infinity" in told[0].message
 
 
 @triton.jit
@@ -129,7 +129,7 @@ def unguarded(x_ptr, o_ptr, n, s, B: tl.constexpr):
 
 
 @pytest.mark.parametrize(("zero", "line"), [(None, "second"), (20, "second"), (3, "first")])
-def test_the_first_birth_is_told(zero: int | None, line: str) -> None:
+def test_the_first_origin_is_reported(zero: int | None, line: str) -> None:
     x = torch.full((32,), 3.0)
     x[5] = 1.0
     if zero is not None:

@@ -175,5 +175,5 @@ def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> Non
     with sanitize() as report:
         last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
     (found,) = report.findings
-    message = f'with sem="{order}" this gives no order: it would have to {lacks}'
+    message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
     assert [related.message for related in found.related][1:] == [message]

@@ -89,7 +89,7 @@ def test_a_hint_about_a_number(kernel: Any) -> None:
     assert findings(lambda: kernel[(1,)](x, 32)) == []
     (finding,) = findings(lambda: kernel[(1,)](x, 35))
     assert finding.kind == "bad_hint"
-    assert finding.notes == ("its value 35 is no multiple",)
+    assert finding.notes == ("its value 35 is not a multiple",)
     ((argument, line),) = texts([finding])
     assert argument == "s"
     assert "multiple_of(s, " in line
@@ -171,7 +171,7 @@ def test_branches_that_constants_choose(
 
     assert findings(lambda: launch(kept)) == []
     (finding,) = findings(lambda: launch(broken))
-    assert finding.notes == (f"its value {broken} is no multiple",)
+    assert finding.notes == (f"its value {broken} is not a multiple",)
 
 
 @triton.jit

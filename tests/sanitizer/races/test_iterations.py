@@ -1,4 +1,4 @@
-"""Races across the turns of a loop, against a look at every pair of accesses."""
+"""Races across the iterations of a loop, against a look at every pair of accesses."""
 
 from __future__ import annotations
 

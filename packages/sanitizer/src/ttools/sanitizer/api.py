@@ -56,7 +56,7 @@ class Sanitization:
         self._interpretation = interpretation
         self._suppressions = tuple(suppressions)
         self._baseline = baseline
-        self._sources()  # a file that cannot be read is told before the run
+        self._sources()  # a file that cannot be read is an error before the run
         # The program may go to another folder before the report is made.
         self._suppressions = tuple(path.absolute() for path in self._suppressions)
         self._baseline = baseline and baseline.absolute()
@@ -90,9 +90,9 @@ class Sanitization:
         launches = self.launches
         ran = what_ran(launches, options.checks)
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
-        told, dropped = gravest(kept, options.max_findings)
+        reported, dropped = gravest(kept, options.max_findings)
         return Report(
-            findings=tuple(told),
+            findings=tuple(reported),
             dropped=tuple(dropped),
             launches=tuple(launches),
             suppressed=tuple(hidden),
@@ -128,7 +128,7 @@ class Sanitization:
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
     ) -> PostMortem:
-        """Lets the first finding of at least this severity be looked at in pdb, as it is found.
+        """Drops into pdb at the first finding of at least this severity, as soon as it is found.
 
         Args:
             severity: from which on findings count; those that are suppressed never do.
@@ -216,8 +216,8 @@ def sanitize(
         seed: of the second, shuffled run of launches whose programs synchronise.
         all_configs: run every configuration of autotuned kernels, each on the same inputs; the
             default is the first one only.
-        first_config: the default, said aloud.
-        max_findings: tell at most so many findings that count, the gravest of them.
+        first_config: the default, made explicit.
+        max_findings: report at most so many findings that count, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity

@@ -1,4 +1,4 @@
-"""Runs a launch under checks, of which it knows none by name, and collects what they find."""
+"""Runs a launch under checks, none of which it knows by name, and collects what they find."""
 
 from __future__ import annotations
 

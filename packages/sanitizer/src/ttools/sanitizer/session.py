@@ -35,7 +35,7 @@ from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
-#: Of a launch that failed or was interrupted: it was made, but not measured.
+#: For launches that failed or were interrupted, which are not timed.
 _ABANDONED = LaunchReport(0, 0.0)
 
 
@@ -88,8 +88,8 @@ class Session:
         """Runs a launch under the checks; see `ttools.interpreter.observation`."""
         self._configs.before_execution(launch)
         launch.host_line = launch.host_line or host_line()
-        looker = self.post_mortem
-        before = looker.before(launch, self._memory, self._book) if looker else None
+        debugger = self.post_mortem
+        before = debugger.before(launch, self._memory, self._book) if debugger else None
         checked = CheckedLaunch(
             launch,
             self.options,
@@ -102,17 +102,17 @@ class Session:
             run_under_checks(checked, self._checks)
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
-            self.forked.tell(checked.findings)
+            self.forked.note(checked.findings)
             self._count(launch, _ABANDONED)
-            if looker is not None and isinstance(error, KernelError):
-                looker.look_at_failure(checked, before, error)
+            if debugger is not None and isinstance(error, KernelError):
+                debugger.look_at_failure(checked, before, error)
             raise
         self._add(checked.findings)
-        self.forked.tell(checked.findings)
-        self._draw(checked)
+        self.forked.note(checked.findings)
+        self._add_maps(checked)
         self._count(launch, checked.report)
-        if looker is not None:
-            looker.look(checked, before)
+        if debugger is not None:
+            debugger.look(checked, before)
         return checked.report
 
     def tune(self, launch: TunedLaunch) -> Any:
@@ -120,10 +120,10 @@ class Session:
         return (self._configs.tune if self.options.all_configs else run_first)(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
-        """Takes for unwritten what another watch, also of another process, knows for that.
+        """Takes memory as unwritten that another watch filled, also one of another process.
 
         Args:
-            arguments: of launches, also those that are no tensors.
+            arguments: of launches; only tensors matter.
         """
         if self._is_observed("allocations"):
             for each in tensors_among(arguments):
@@ -141,15 +141,15 @@ class Session:
             with self._lock:
                 self.findings = merge([*self.findings, *merge_in_launch(findings)])
 
-    def _draw(self, checked: CheckedLaunch) -> None:
+    def _add_maps(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""
         if not checked.findings or checked.monitor is None:
             return
         with self._lock:
             kernel = checked.subject.kernel
-            drawn = {each.argument.name for each in self.maps if each.kernel == kernel}
+            known = {each.argument.name for each in self.maps if each.kernel == kernel}
             maps = tensor_maps(
-                checked.findings, checked.monitor, checked.subject, checked.regions, drawn
+                checked.findings, checked.monitor, checked.subject, checked.regions, known
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 

@@ -12,7 +12,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
 from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
-from ttools.sanitizer.analysis.pointer_tables import Place, place_of
+from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class IndexLoad:
     parameter: int
 
 
-def index_loads(module: Module) -> dict[Place, IndexLoad]:
-    """The nearest load on the way to the address of an access, by the place of the access.
+def index_loads(module: Module) -> dict[Position, IndexLoad]:
+    """The nearest load on the way to the address of an access, by the position of the access.
 
     Args:
         module: a module without calls.
@@ -37,10 +37,10 @@ def index_loads(module: Module) -> dict[Place, IndexLoad]:
     kernel = module.kernel
     provenance = Provenance(kernel)
     entry = kernel.regions[0].entry
-    found: dict[Place, IndexLoad] = {}
+    found: dict[Position, IndexLoad] = {}
     for op in kernel.walk():
-        place = place_of(op.location)
-        if op.name not in (*ACCESSES, "tt.store") or place is None:
+        position = position_of(op.location)
+        if op.name not in (*ACCESSES, "tt.store") or position is None:
             continue
         load = next(_integers_loaded(op.operands[0], entry), None)
         if load is not None and (location := load.location) is not None:
@@ -48,7 +48,7 @@ def index_loads(module: Module) -> dict[Place, IndexLoad]:
             assert definition is not None
             roots = provenance.of(definition.operands[0])
             (root,) = roots if len(roots) == 1 else (None,)
-            found[place] = IndexLoad(location, -1 if root is None else root)
+            found[position] = IndexLoad(location, -1 if root is None else root)
     return found
 
 

@@ -17,7 +17,7 @@ from ttools.interpreter.backend.variants import Variants
 from ttools.interpreter.emit.effects import waits
 from ttools.interpreter.inlining import inline_calls
 from ttools.interpreter.ir import Module
-from ttools.sanitizer.analysis.pointer_tables import Place, place_of
+from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -60,11 +60,14 @@ class KnownKernel:
         return known[key]  # type: ignore[no-any-return]
 
     def at(
-        self, find: Callable[[Module], Mapping[Place, T]], location: SourceLocation | None, other: U
+        self,
+        find: Callable[[Module], Mapping[Position, T]],
+        location: SourceLocation | None,
+        other: U,
     ) -> T | U:
-        """What a function that looks at places says of one, else `other`."""
-        place = place_of(location)
-        return other if place is None else self.fact(find).get(place, other)
+        """What a function that looks at positions says of one, else `other`."""
+        position = position_of(location)
+        return other if position is None else self.fact(find).get(position, other)
 
     @cached_property
     def waits(self) -> bool:

@@ -10,31 +10,31 @@ from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, 
 from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
 
 #: File, line and column: inlining changes the rest of a location.
-Place = tuple[str, int, int]
+Position = tuple[str, int, int]
 
 
-def place_of(location: SourceLocation | None) -> Place | None:
+def position_of(location: SourceLocation | None) -> Position | None:
     """What stays of a location however a kernel is rewritten."""
     return None if location is None else (location.file, location.line, location.column)
 
 
-def pointer_tables(module: Module) -> dict[Place, int]:
-    """The parameter that the pointers of an access are loaded from, by the place of the access.
+def pointer_tables(module: Module) -> dict[Position, int]:
+    """The parameter that the pointers of an access are loaded from, by the position of the access.
 
     Args:
         module: a module without calls. Accesses that have several such parameters are left out.
     """
     kernel = module.kernel
     provenance = Provenance(kernel)
-    found: dict[Place, int] = {}
+    found: dict[Position, int] = {}
     for op in kernel.walk():
-        place = place_of(op.location)
-        if op.name not in (*ACCESSES, "tt.store") or place is None:
+        position = position_of(op.location)
+        if op.name not in (*ACCESSES, "tt.store") or position is None:
             continue
         if None in provenance.of(op.operands[0]):
             tables = tables_of(op.operands[0], provenance, kernel.regions[0].entry)
             if len(tables) == 1:
-                found[place] = tables.pop()
+                found[position] = tables.pop()
     return found
 
 

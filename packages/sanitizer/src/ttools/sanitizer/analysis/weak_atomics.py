@@ -70,7 +70,7 @@ def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
 
 
 def _counts(op: Operation) -> bool:
-    """Whether an atomic tells others that its program has come this far, and asks how many have."""
+    """Whether an atomic signals that its program has come this far, and reads how many have."""
     if op.attributes.get("atomic_rmw_op") not in _COUNTING:
         return False
     given = op.operands[1].defining_op

@@ -1,4 +1,4 @@
-"""What would help against an access outside a storage, as far as the access itself tells.
+"""What would help against an access outside a storage, as far as the access itself shows.
 
 Owns the words. Must not know how such an access is found.
 """

@@ -1,4 +1,4 @@
-"""deadlock: launches whose programs wait for each other in vain, or nearly so.
+"""deadlock: programs that block each other, or may.
 
 Owns the words. Which locks are taken in opposite orders is `races`' business; that no program can
 go on is seen by the engine.
@@ -17,7 +17,7 @@ from ttools.interpreter.emit.effects import Provenance, synchronises
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.parking import LaunchWarning
-from ttools.sanitizer.analysis.pointer_tables import place_of
+from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
 from ttools.sanitizer.races import Nested, lock_cycle
@@ -30,7 +30,7 @@ _HELP_ORDER = "take locks in the same order everywhere, for example by ascending
 
 
 class Deadlock(Check):
-    """Programs that wait for what never comes, or that need not come."""
+    """Programs that wait for what never happens, or need not happen."""
 
     name = "deadlock"
     aliases = ("synccheck",)
@@ -48,7 +48,7 @@ class Deadlock(Check):
     }
 
     def schedule(self, options: LaunchOptions) -> LaunchOptions:
-        """Lets two programs at once run where programs wait."""
+        """Two programs at once where programs wait for each other."""
         return replace(options, threads=_SIDE_BY_SIDE) if self.checked.kernel.waits else options
 
     def recover(self, error: KernelError) -> Finding | None:
@@ -113,7 +113,7 @@ class Deadlock(Check):
             return
         waiting = _swaps_waited_for(self.checked.launch.variants.module)
         sites = monitor.sites
-        locking = {n for n, site in enumerate(sites) if place_of(site.location) in waiting}
+        locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
         circle = lock_cycle(syncs, locking)
         if not circle:
             return
@@ -142,7 +142,7 @@ class Deadlock(Check):
 def _swaps_waited_for(module: Module) -> set[object]:
     """Where loops compare and swap until they get what they wait for."""
     return {
-        place_of(op.location)
+        position_of(op.location)
         for loop in module.kernel.walk()
         if loop.name == "scf.while"
         for op in loop.walk()

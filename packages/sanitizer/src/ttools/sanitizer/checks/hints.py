@@ -1,4 +1,4 @@
-"""hints: what a kernel promises to the compiler, and the data do not keep.
+"""hints: what a kernel tells the compiler about its data, and the data contradict.
 
 Owns what is said of arguments; which values inside a kernel break a hint is `passes.hints`'
 business.
@@ -20,7 +20,7 @@ from ttools.sanitizer.passes.rewrites import Pass
 _PASS = Pass("hints", "hints", hints.apply)
 _MESSAGES = {
     "specialisation": "the kernel was compiled for a multiple of {divisor} in `{name}`",
-    "source": "`{name}` breaks the promise tl.multiple_of(…, {divisor})",
+    "source": "`{name}` contradicts the hint tl.multiple_of(…, {divisor})",
 }
 _HELP_SPECIALISATION = (
     "launch the function instead of the compiled kernel, or pass data as it was compiled for"
@@ -28,7 +28,7 @@ _HELP_SPECIALISATION = (
 
 
 class Hints(Check):
-    """Broken `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy` and `tl.assume`."""
+    """Wrong `tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy` and `tl.assume`."""
 
     name = "hints"
     kinds: ClassVar[Kinds] = {
@@ -36,7 +36,7 @@ class Hints(Check):
             severity="error",
             meaning="The data contradict `multiple_of`, `max_contiguous`, `max_constancy`, "
             "`assume`, or what a compiled kernel that is launched again was specialised for.",
-            help="remove the hint, or pass data that keep its promise",
+            help="remove the hint, or pass data that satisfy it",
         )
     }
 
@@ -55,9 +55,9 @@ class Hints(Check):
             values = launch.plan.pack(launch.arguments, guarded=True)
             for each in given:
                 if values[each.parameter] % each.divisor:
-                    yield self._broken(each, values[each.parameter])
+                    yield self._wrong(each, values[each.parameter])
 
-    def _broken(self, hint: ArgumentHint, value: int) -> Finding:
+    def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
         argument = self.checked.subject.argument(hint.parameter)
         is_address = argument is not None and argument.shape is not None
         text = f"address {value:#x}" if is_address else f"value {value}"

@@ -1,7 +1,7 @@
 """initcheck: values that were never written, where they decide something.
 
 Owns which memory of a launch is tracked. How undefined lanes spread through a kernel is
-`passes.undefined`'s business, which bytes nobody has written `memory`'s.
+`passes.undefined`'s business, which bytes were never written `memory`'s.
 """
 
 from __future__ import annotations

@@ -40,11 +40,11 @@ class Numeric(Check):
     }
 
     def passes(self) -> Sequence[Pass]:
-        """The pass for every kernel: only running it tells what its values are."""
+        """The pass for every kernel: its values are known only at run time."""
         return (_PASS,)
 
     def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
-        """The first of each kind: one NaN begets others.
+        """The first of each kind: one NaN leads to others.
 
         First is the origin in the first program, and there the one that comes first in the source.
         """

@@ -1,7 +1,7 @@
 """racecheck: conflicts between the accesses of a launch that nothing orders.
 
-Owns the words, and which launches are run again: where only the values stored, or another order of
-the programs, tell. Which accesses conflict is `races`' business.
+Owns the words, and which launches are run again: where the values stored, or another order of
+the programs, decide. Which accesses conflict is `races`' business.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ttools.sanitizer.races.records import column
 
 _NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _HELP_RELEASE = "put a tl.debug_barrier() before the release"
-_HELP_LOCAL = 'an atomic of scope "cta" is one towards its own program only: leave out `scope`'
+_HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
 _HELP_LANES = "let each lane store to its own element, or reduce the values before"
 #: The finding of two accesses that race stands at the one that ranks higher.
 _FAULT = {"load": 0, "atomic": 1, "store": 2}
@@ -219,7 +219,7 @@ class Racecheck(Check):
     def _weak_atomics(self) -> Iterator[Related]:
         """The atomics that would order plain accesses if they were stronger."""
         for each in self.checked.kernel.fact(weak_atomics):
-            message = f'with sem="{each.order}" this gives no order: it would have to {each.lacks}'
+            message = f'with sem="{each.order}" this orders nothing: it would have to {each.lacks}'
             yield Related(message=message, location=each.location)
 
 
@@ -278,8 +278,9 @@ def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) ->
         return f"several programs store to the same elements of {name}"
     if conflict.kind == "intra_program_race":
         if conflict.missing_barrier_site is not None:
-            return f"{name} is released to other programs while stores may still be under way"
-        return f"{_NOUNS[one.kind]} and {_NOUNS[other.kind]} of {name} by other threads, no barrier"
+            return f"{name} is released to other programs while stores may still be in flight"
+        accesses = f"{_NOUNS[one.kind]} and {_NOUNS[other.kind]}"
+        return f"{accesses} of {name} by different threads without a barrier"
     return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
 
 

@@ -75,7 +75,7 @@ def parse_checks(names: Iterable[str]) -> frozenset[str]:
 def what_ran(launches: Sequence[LaunchEntry], checks: Collection[str]) -> Ran:
     """What a run of some checks could have found, for suppressions that matched nothing.
 
-    A name that no check knows counts as looked for: whoever wrote it should hear that it matches
+    A name that no check knows counts as looked for: its author should learn that it matches
     nothing.
     """
 

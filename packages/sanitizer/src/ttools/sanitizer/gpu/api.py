@@ -41,7 +41,7 @@ class GpuOptions:
     Attributes:
         checks: names of checks.
         only: names of the kernels to speak of; None for all.
-        max_findings: at most so many findings that count are told, the gravest of them.
+        max_findings: at most so many findings that count are reported, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run of the program may take; None for no limit.
@@ -66,17 +66,17 @@ class GpuSanitization:
     """
 
     def __init__(
-        self, options: GpuOptions, tell: Callable[[str], None] = lambda text: None
+        self, options: GpuOptions, announce: Callable[[str], None] = lambda text: None
     ) -> None:
         self.options = options
         self.launches: list[LaunchEntry] = []
         self.warnings: list[str] = []
         self.status: int | None = None
-        self._tell = tell
+        self._announce = announce
         self._found: list[Finding] = []
         self._tools, left = tools_for(options.checks)
         self.warnings += [left] if left else []
-        self._sources()  # a file that cannot be read is told before the run
+        self._sources()  # a file that cannot be read is an error before the run
 
     def run(self, target: Target) -> int:
         """Runs a program once for each tool and returns its status: the first that is not 0.
@@ -93,7 +93,7 @@ class GpuSanitization:
             stdin = _remember_source(target, Path(name))
             for number, tool in enumerate(self._tools, 1):
                 runs = f"run {number} of {len(self._tools)}"
-                self._tell(f"{runs}: {target} under compute-sanitizer {tool.name}")
+                self._announce(f"{runs}: {target} under compute-sanitizer {tool.name}")
                 folder = Path(name) / tool.name
                 folder.mkdir()
                 if stdin is not None:
@@ -117,9 +117,9 @@ class GpuSanitization:
         """
         made = {tool.check for tool in self._tools}
         kept, hidden = apply(self._found, self._sources(), what_ran(self.launches, made))
-        told, dropped = gravest(kept, self.options.max_findings)
+        reported, dropped = gravest(kept, self.options.max_findings)
         return Report(
-            findings=tuple(told),
+            findings=tuple(reported),
             dropped=tuple(dropped),
             launches=tuple(self.launches),
             suppressed=tuple(hidden),
@@ -198,7 +198,7 @@ def sanitize_on_gpu(
         target: a script, a module or code.
         checks: names of checks, also comma-separated; those that no tool makes are left out.
         only: names of the kernels to report on; all by default.
-        max_findings: tell at most so many findings that count, the gravest of them.
+        max_findings: report at most so many findings that count, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run may take.
@@ -257,7 +257,7 @@ def _entries(launches: Iterable[Launch]) -> list[LaunchEntry]:
 
 
 def _other_ending(tool: GpuTool, done: ToolRun, folder: Path) -> str:
-    """A run nobody saw has failed: how, and what it wrote last."""
+    """How a run whose output is not shown has failed, and what it wrote last."""
     written = (folder / STREAMS).read_text("utf-8", errors="replace").splitlines()
     last = "".join(f"\n  {line}" for line in written[-_LAST_LINES:])
     return f"under {tool.name} the program ended with status {done.status}{last}"

@@ -57,10 +57,10 @@ def gpu_findings(
         site = _site(record, launch, folder)
         if unseen is not None and is_scratch(record, launch, site):
             continue
-        told = _told(record, launch, site, tool, folder)
+        finding = _finding(record, launch, site, tool, folder)
         if unseen is not None and unseen.hold(record):
-            told = _not_judged(told)
-        groups.setdefault(told.site, _Group(told)).add(record)
+            finding = _unsupported(finding)
+        groups.setdefault(finding.site, _Group(finding)).add(record)
     for group in groups.values():
         finding = group.finding()
         if only(finding.kernel):
@@ -97,19 +97,19 @@ def _source(launch: Launch | None, folder: Path) -> Path | None:
     return folder / launch.source if launch is not None and launch.source else None
 
 
-def _not_judged(finding: Finding) -> Finding:
-    """An error that may be none."""
+def _unsupported(finding: Finding) -> Finding:
+    """An error that may not be one."""
     return replace(
         finding,
         kind="unsupported",
         severity="warning",
-        message=f"not judged: {finding.message}, or through a tensor descriptor, which "
+        message=f"not checked: {finding.message}, or through a tensor descriptor, which "
         "compute-sanitizer does not see",
         help=None,
     )
 
 
-def _told(
+def _finding(
     record: Record, launch: Launch | None, site: Site, tool: GpuTool, folder: Path
 ) -> Finding:
     """An error as a finding of its own."""
@@ -153,7 +153,7 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
     if tool.name == "synccheck":
         return "divergent_barrier", f"misused barrier: {_plain(record.text)}"
     if tool.name == "initcheck" and record.access:
-        return "uninit_read", f"{noun} that nobody has written"
+        return "uninit_read", f"{noun} that was never written"
     if tool.name == "memcheck" and record.access in _OOB:
         if record.problem.startswith("misaligned"):
             return "misaligned", f"misaligned {noun}"
@@ -176,7 +176,7 @@ def _race_message(record: Record) -> str:
 
 
 def _plain(text: str) -> str:
-    """Of `Barrier error detected. Divergent thread(s) in warp` what is particular."""
+    """The particular part of `Barrier error detected. Divergent thread(s) in warp`."""
     text = text.removeprefix("Barrier error detected. ")
     return text[:1].lower() + text[1:]
 

@@ -74,7 +74,7 @@ class LaunchWatch:
 
 
 def _tuned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner.run`, with each configuration run once: nobody wants these times."""
+    """`Autotuner.run`, with each configuration run once: these times are not used."""
 
     def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
         triton_versions.set_benchmark(tuner, _run_once)

@@ -74,7 +74,7 @@ _CHECKS = tuple(dict.fromkeys(tool.check for tool in TOOLS))
 def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
     """The tools that make these checks, and a sentence on the checks that none makes.
 
-    Checks that nobody named on its own are passed over without a word.
+    Checks that are part of a whole set are left out without a sentence.
 
     Raises:
         UsageError: no tool makes any of them.

@@ -1,1 +1,1 @@
-"""What a kernel promises of its arguments: hints in its source, and what it was compiled for."""
+"""What a kernel assumes of its arguments: hints in its source, and what it was compiled for."""

@@ -1,7 +1,7 @@
 """What a kernel says of its arguments: what Triton compiled it for, and hints in its source.
 
 Triton compiles anew for every launch that needs it, unless the compiled kernel itself is launched:
-`kernel.warmup(...)[grid](...)`. Must not know what a broken promise means.
+`kernel.warmup(...)[grid](...)`. Must not know what a wrong hint means.
 """
 
 from __future__ import annotations

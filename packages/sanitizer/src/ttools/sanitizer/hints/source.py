@@ -1,7 +1,7 @@
 """Hints about a kernel's parameters, read from its source: Triton drops them on the way to TTIR.
 
 Only what every launch does counts: statements outside loops and branches, the arms that constants
-choose, and the functions called there with a parameter. Must not know what a broken promise means.
+choose, and the functions called there with a parameter. Must not know what a wrong hint means.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SourceHint:
 def source_hints(
     kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
 ) -> Iterator[SourceHint]:
-    """The promises of a kernel.
+    """The hints of a kernel.
 
     Args:
         kernel: where it is.
@@ -71,7 +71,7 @@ class _Walk:
         self._known = known | dict.fromkeys(subjects, PASSED)
 
     def body(self, statements: Iterable[ast.stmt]) -> Generator[SourceHint, None, bool]:
-        """The promises of statements; returns whether they end the function."""
+        """The hints in statements; returns whether they end the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
                 yield from self._hints(statement.test)
@@ -147,7 +147,7 @@ class _Walk:
 
     # ---- functions of the kernel's
     def _called(self, call: ast.Call) -> Iterator[SourceHint]:
-        """The promises that a function makes of the parameters it is given."""
+        """The hints that a function gives about its arguments."""
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)
         code = getattr(function, "__code__", None)

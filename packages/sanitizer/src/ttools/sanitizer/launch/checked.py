@@ -41,7 +41,7 @@ class CheckedLaunch:
         options: of the run.
         kernel: what is known of its kernel.
         book: the addresses that the run knows.
-        memory: knows which bytes nobody has written.
+        memory: knows which bytes were never written.
         judges_views: whether accesses must stay inside the view passed, not only its storage.
 
     Attributes:

@@ -17,7 +17,7 @@ class SanitizeOptions:
         view_bounds: severity of leaving the elements of the view passed, inside its storage.
         threads: how many threads run programs; None for torch's number.
         seed: of the second, shuffled run of launches whose programs synchronise.
-        max_findings: at most so many findings that count are told, the gravest of them.
+        max_findings: at most so many findings that count are reported, most severe first.
         all_configs: run every configuration of autotuned kernels.
     """
 

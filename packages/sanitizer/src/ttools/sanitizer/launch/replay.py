@@ -1,4 +1,4 @@
-"""Runs a launch again to learn what its records do not tell.
+"""Runs a launch again to learn what its records do not show.
 
 Three questions: do programs that store to the same bytes store the same values there, which lanes
 of one store overwrite each other, and does another order of the programs show other races. Memory

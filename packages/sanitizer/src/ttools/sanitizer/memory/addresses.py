@@ -1,6 +1,6 @@
 """The memory that a run knows of: arguments, and tensors whose address was taken.
 
-Pointers that kernels load from memory are judged by it: a table of addresses is made with
+Pointers that kernels load from memory are checked against it: a table of addresses is made with
 `Tensor.data_ptr()`, which is watched while a run is active.
 """
 
@@ -24,8 +24,8 @@ _NEAR = 1 << 20
 class AddressBook:
     """Storages whose address a program has taken, as long as they live, and the last freed ones.
 
-    Nobody is told when a storage is freed, which would cost as much as a small launch: it is seen
-    when its memory is looked at, or is another's.
+    No callback reports that a storage is freed, which would cost as much as a small launch: it is
+    seen when its memory is looked at, or is another's.
     """
 
     def __init__(self) -> None:

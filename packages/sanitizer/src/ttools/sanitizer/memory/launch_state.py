@@ -19,7 +19,7 @@ _FEW = 4
 
 
 class LaunchState:
-    """The storages of all tensors among a launch's arguments, and which bytes nobody has written.
+    """The storages of all tensors among a launch's arguments, and which bytes were never written.
 
     Args:
         arguments: of the launch, also those that are no tensors.

@@ -1,6 +1,6 @@
-"""The pattern that marks bytes nobody has written.
+"""The pattern that marks bytes never written.
 
-Owns how memory is filled with it and how it is recognised. Must not know whose memory it is.
+Owns how memory is filled with it and how it is recognised. Must not know which memory it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
 WORD = len(PATTERN)
 _PATTERN_WORD = int(np.frombuffer(PATTERN, np.uint64)[0])
 _PATTERN_HALF = np.frombuffer(PATTERN, np.uint32)[0]
-#: So many words are worth more than a copy.
+#: From this many words on, the threads that run kernels fill them.
 _MANY_WORDS = 1 << 12
 #: What a copy holds that begins in the middle of a word.
 SHIFTED = PATTERN[WORD // 2 :] + PATTERN[: WORD // 2]
@@ -77,6 +77,6 @@ def unwritten(memory: Bytes, form: bytes = PATTERN) -> Bytes:
     if rest >= WORD // 2 and bytes(memory[whole : whole + 4]) == form[:4]:
         result[whole : whole + 4] = 1
     if rest % 4 and bytes(memory[whole:]) == form[:rest]:
-        # Too few bytes to tell by themselves: as those before them.
+        # Too few bytes to be recognised by themselves: as those before them.
         result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
     return result

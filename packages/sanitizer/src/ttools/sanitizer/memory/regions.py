@@ -1,7 +1,7 @@
 """The memory that a kernel's parameters may access, looked up again where a tensor has changed.
 
 A kernel is mostly launched with the tensors of one of its last launches, whose results come to lie
-in a few places by turns. Must not know what leaving memory means.
+at a few alternating addresses. Must not know what leaving memory means.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which memory of a launch nobody has written, as its kernel is told.
+"""Which memory of a launch was never written, in the form that its kernel reads.
 
-Of parameters that the kernel may read, and of storages whose address the program has taken where it
-follows pointers that it loads. Owns the values of the hidden parameters. Must not know how kernels
-use them.
+That is memory of parameters that the kernel may read, and storages whose address the program has
+taken where the kernel follows pointers that it loads. Owns the values of the hidden parameters.
+Must not know how kernels use them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LaunchShadows:
     Args:
         launch: what is about to run.
         regions: of its parameters.
-        memory: knows which bytes nobody has written.
+        memory: knows which bytes were never written.
         book: the addresses that the run knows.
         reads: the parameters through which the kernel may read memory.
         follows_addresses: whether it accesses memory by pointers that it loads or computes.
@@ -61,14 +61,14 @@ class LaunchShadows:
         self.tracked = frozenset(self._own)
         pointers = launch.plan.pointers
         self.carriers = frozenset(filter(self._may_be_undefined, pointers)) - self.tracked
-        self._loose: list[tuple[_Extent, Bytes]] = []
+        self._others: list[tuple[_Extent, Bytes]] = []
         if follows_addresses:
-            self._loose = self._elsewhere(book, found)
-        self.by_address = bool(self._loose)
-        self._table = _table_of(self._loose) if self._loose else None
+            self._others = self._elsewhere(book, found)
+        self.by_address = bool(self._others)
+        self._table = _table_of(self._others) if self._others else None
 
     def _of_parameters(self, launch: ObservedLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
-        """Of the storages that the kernel may read through parameters."""
+        """The shadows of the storages that the kernel may read through parameters."""
         found: dict[_Extent, Bytes] = {}
         for index in reads:
             start, end = self._regions[index].storage
@@ -82,7 +82,7 @@ class LaunchShadows:
     def _elsewhere(
         self, book: AddressBook, found: dict[_Extent, Bytes]
     ) -> list[tuple[_Extent, Bytes]]:
-        """Of the other storages whose address was taken."""
+        """The shadows of the other storages whose address was taken."""
         loose = []
         for start, end in book.live():
             if (start, end) not in found and self._memory.is_watched(start):
@@ -101,7 +101,7 @@ class LaunchShadows:
     def _value(self, index: int, name: str) -> int:
         if index < 0:
             assert self._table is not None
-            return self._table.ctypes.data if name == "table" else len(self._loose)
+            return self._table.ctypes.data if name == "table" else len(self._others)
         start, end = self._regions[index].storage
         if name == "shadow":
             return int(self._own[index].ctypes.data)

@@ -1,7 +1,7 @@
-"""Which bytes of tensors nobody has written: `torch.empty` and its relatives.
+"""Which bytes of tensors were never written: those of `torch.empty` and its relatives.
 
 While a watch is active, memory that torch hands out uninitialised is filled with a pattern. A word
-that still holds the pattern was never written, whoever might have: an operator of any thread, the
+that still holds the pattern was never written, by whatever means: an operator of any thread, the
 autograd engine, NumPy, a C library, a kernel. So nothing but the allocation has to be intercepted,
 and operators cost nothing. What copies unwritten elements, as `clone` and `cat` do, copies the
 pattern. Other memory handed out before the watch, or by what is not listed in `_FACTORIES`, counts
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
 _SMALLEST, _LARGEST = 4, 1 << 30
 #: Storages from this size on are forgotten as soon as another such one is handed out.
-_GREAT = 1 << 20
+_LARGE = 1 << 20
 #: Larger storages that were handed out initialised are not searched for copies: it takes time.
 _LARGEST_COPY = 1 << 20
 
@@ -147,7 +147,7 @@ class UninitialisedMemory:
             return self._find(start) is not None
 
     def mark_written(self, start: int, nbytes: int) -> None:
-        """Takes a range of memory for written, whatever it holds."""
+        """Takes a range of memory as written, whatever it holds."""
         with self._lock:
             for storage in list(self._storages.values()):
                 low = max(start, storage.start) - storage.start
@@ -200,7 +200,7 @@ class UninitialisedMemory:
         with self._lock:
             self._storages[start] = _Storage(reference, start, nbytes, first)
             # What is left of a dead storage may keep the allocator from using its place again.
-            if nbytes >= _GREAT or len(self._storages) > self._limit:
+            if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
 
     def _forget_dead(self) -> None:
@@ -278,7 +278,7 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
 
 
 class _Hooks:
-    """Replaces torch's functions while anybody watches; one for the process."""
+    """Replaces torch's functions while any watch is active; one for the process."""
 
     def __init__(self) -> None:
         self._watching: list[UninitialisedMemory] = []
@@ -300,7 +300,7 @@ class _Hooks:
             if not self._watching:
                 self._uninstall()
 
-    def tell(self, tensor: Any) -> None:
+    def handed_out(self, tensor: Any) -> None:
         """A tensor was handed out uninitialised."""
         if self._watching:
             self._watching[-1]._watch(tensor)
@@ -347,7 +347,7 @@ def _factory(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
     def replaced(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if not torch.compiler.is_compiling() and kwargs.get("out") is None:
-            hooks.tell(result)
+            hooks.handed_out(result)
         return result
 
     return replaced
@@ -361,7 +361,7 @@ def _constructor(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., A
     def replaced(cls: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(cls, *args, **kwargs)
         if args and not kwargs and all(type(size) in (int, torch.Size) for size in args):
-            hooks.tell(result)
+            hooks.handed_out(result)
         return result
 
     return replaced

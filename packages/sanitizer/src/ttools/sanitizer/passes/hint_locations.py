@@ -1,8 +1,8 @@
-"""Where a hint stands in the source: Triton keeps it on the operation that makes the value.
+"""Where a hint is in the source: Triton keeps it on the operation that makes the value.
 
-`off = r * stride` may get its promise lines later, by `off = tl.multiple_of(off, 16)`; the TTIR
+`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR
 knows the first place only. Owns the search for the second in the text of the kernel. Must not know
-what a hint promises.
+what a hint says.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CALLS = {
 }
 
 
-def place_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
+def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
     """The call that gives a hint to a value; where the value is made if no call is seen to do so.
 
     Args:

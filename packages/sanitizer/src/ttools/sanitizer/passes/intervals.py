@@ -77,7 +77,7 @@ class Intervals:
 
     def _solve(self, ops: list[Operation]) -> None:
         reached: set[Value] = set(self._parameters)
-        for turn in range(_PATIENCE + 64):
+        for iteration in range(_PATIENCE + 64):
             self.exact.clear()
             changed = False
             for op in [self._kernel, *ops]:
@@ -92,7 +92,7 @@ class Intervals:
                         new = (min(old[0], new[0]), max(old[1], new[1]))
                     if new != old:
                         changed = True
-                        if turn >= _PATIENCE and self._is_moved(value):
+                        if iteration >= _PATIENCE and self._is_moved(value):
                             new = full(width_of(value))
                     self._known[value] = new
                     reached.add(value)
@@ -171,12 +171,12 @@ class Intervals:
             return None
         if any(v not in reached and _is_tracked(v) for v in addends):
             return self.of(initial)
-        turns = max(0, -((lower[0] - upper[1]) // step[0]))
+        trips = max(0, -((lower[0] - upper[1]) // step[0]))
         if isinstance(value.owner, Block):
-            turns = max(0, turns - 1)
+            trips = max(0, trips - 1)
         growth = [self.of(v) for v in addends]
-        low = turns * min(0, sum(g[0] for g in growth))
-        high = turns * max(0, sum(g[1] for g in growth))
+        low = trips * min(0, sum(g[0] for g in growth))
+        high = trips * max(0, sum(g[1] for g in growth))
         first = self.of(initial)
         least, most = full(width_of(value))
         found = (first[0] + low, first[1] + high)

@@ -26,7 +26,7 @@ from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
 from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
 from ttools.sanitizer.passes.undefined_lanes import mask_of
-from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
 #: Operations that lose bits where the exact result does not fit, and what to call that result.
 _NARROWING = {
@@ -101,7 +101,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
         candidates: what `find` found.
 
     Returns:
-        What could not be judged.
+        What could not be checked.
     """
     if not candidates:
         return []
@@ -149,7 +149,7 @@ def _check(
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "
         f"int{max(bits, 2 * width)} would do"
     )
-    stand = Stand(b, access, access.operands[0], condition)
+    stand = CheckSite(b, access, access.operands[0], condition)
     shown = list(operands_shown(culprit, stand))
     twin = tracking.shadow(culprit.results[0], key.twin)
     if combined_by(culprit) is not None and twin is not None:

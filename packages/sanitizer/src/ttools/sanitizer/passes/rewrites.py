@@ -26,8 +26,8 @@ class Pass:
 
     Attributes:
         check: whose pass it is.
-        name: tells it from all others, so that rewritten kernels can be cached. The source of the
-            passes in this folder need not be part of it.
+        name: distinguishes it from all others, so that rewritten kernels can be cached. The source
+            of the passes in this folder need not be part of it.
         apply: rewrites a module without calls; returns what it cannot check.
     """
 

@@ -105,7 +105,7 @@ class Tracking:
 
     # ---- what may reach a value
     def _solve(self) -> None:
-        # Without control flow operands come before what uses them, and one turn settles all.
+        # Without control flow operands come before what uses them, and one pass settles all.
         straight = len(self._function.regions[0].blocks) == 1
         straight &= not any(op.name in CONTROL for op in self._ops)
         changed = True

@@ -42,7 +42,7 @@ from ttools.sanitizer.passes.witnesses import address_shown
 
 __all__ = ["apply", "follows_addresses", "hidden_parameters", "reads"]
 
-#: More checks than this in a kernel cost more than they tell.
+#: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
@@ -121,7 +121,7 @@ def apply(
             pointers come from no parameter.
 
     Returns:
-        What could not be judged.
+        What could not be checked.
     """
     return _Instrument(module.kernel, tracked, carriers, by_address).run()
 
@@ -225,7 +225,7 @@ class _Instrument:
 
     # ---- checks
     def _keys(self, sink: Sink) -> dict[Source, list[Key]]:
-        """The sources of which an undefined lane, or what it decides, may get to a sink."""
+        """The sources whose undefined lanes, or what those decide, may reach a sink."""
         keys: dict[Source, list[Key]] = {}
         for key, mark in self.tracking.state(sink.value).items():
             assert isinstance(key, Source | Decided)

@@ -1,4 +1,4 @@
-"""From records to conflicts: chooses the analyses that apply and puts their rows into words."""
+"""From records to conflicts: chooses the analyses that apply and makes conflicts of their rows."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from ttools.sanitizer.races.classes import classes_of
 from ttools.sanitizer.races.clocks import Clocks
 from ttools.sanitizer.races.happens_before import ordered_rows
-from ttools.sanitizer.races.iterations import turn_rows
+from ttools.sanitizer.races.iterations import iteration_rows
 from ttools.sanitizer.races.keys import changes, distinct, order_by
 from ttools.sanitizer.races.overlap import overlapping
 from ttools.sanitizer.races.records import (
@@ -72,7 +72,7 @@ def find_conflicts(
         parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
     timed = len(clocks.syncs) > 0
     if not timed:
-        parts.append(turn_rows(records, sites, classes))
+        parts.append(iteration_rows(records, sites, classes))
     return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
 
 
@@ -151,7 +151,7 @@ def _lowest(rows: Rows, records: Records) -> int:
 
 
 def _earliest(records: Records, index: int, address: int, site: Site, same_thread: bool) -> int:
-    """Of the records of this program and site that say the same, the lowest by epoch and lane."""
+    """The lowest by epoch and lane of the records of this program and site that say the same."""
     mine = records[index]
     alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
     alike &= (records["start"] <= address) & (records["end"] > address)

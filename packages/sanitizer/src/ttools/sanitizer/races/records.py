@@ -137,7 +137,7 @@ class Conflict:
 
     Args:
         kind: What is wrong.
-        severity: As far as addresses tell; equal values make an `overlapping_store` a note.
+        severity: As far as addresses show; equal values make an `overlapping_store` a note.
         first: The witness: the access of the earlier site, or in a launch that synchronises the
             access that came first.
         second: The access it conflicts with.

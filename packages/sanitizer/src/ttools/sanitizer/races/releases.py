@@ -55,7 +55,7 @@ class Releases:
         return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
 
     def requirement(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
-        """Sequences, and versions of them of which any one orders all accesses before its knower.
+        """Sequences and their versions, any one of which orders all accesses before its knower.
 
         Args:
             program: Of each access.

@@ -1,4 +1,4 @@
-"""What `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` promise, as conditions.
+"""What `tl.multiple_of`, `tl.max_contiguous` and `tl.max_constancy` say, as conditions.
 
 Triton keeps them as attributes of the operation that makes the value; its AxisInfo analysis
 (lib/Analysis/AxisInfo.cpp) reads them per axis: neighbours in each aligned group of `contiguity`
@@ -6,7 +6,7 @@ grow by one, those in each group of `constancy` are equal, and `divisibility` is
 element of each contiguous group (in bytes for pointers). Accesses are made wide along the axis of
 the longest groups alone, so the divisors of the other axes concern the first elements of those
 groups, too: `tl.multiple_of(rows[:, None] * stride + columns[None, :], [16, 16])` is kept by
-strides of 16. Owns the conditions under which a lane breaks a promise, and the proofs that none
+strides of 16. Owns the conditions under which a lane contradicts a hint, and the proofs that none
 can.
 """
 
@@ -35,18 +35,18 @@ from ttools.interpreter.rewriting import Builder
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""
 _DEEPEST = 16
-#: Bytes of which torch's storages begin at multiples on the CPU; on a GPU it is 512. Whether larger
-#: numbers divide an address there cannot be told here, nor is any access that wide.
+#: Alignment in bytes of torch's storages on the CPU; on a GPU it is 512. Whether larger numbers
+#: divide an address there cannot be known here, nor is any access that wide.
 _STORAGE_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Promise:
+class Hint:
     """The hints of one value.
 
     Attributes:
         value: what they are about.
-        divisibility: per axis; one number for a scalar. 1 promises nothing, here and below.
+        divisibility: per axis; one number for a scalar. 1 says nothing, here and below.
         contiguity: per axis.
         constancy: per axis.
     """
@@ -57,7 +57,7 @@ class Promise:
     constancy: tuple[int, ...]
 
     def describe(self) -> str:
-        """The promise in Triton's words."""
+        """The hint in Triton's words."""
         parts = []
         for name, numbers in (
             ("multiple_of", self.divisibility),
@@ -70,14 +70,14 @@ class Promise:
         return " and ".join(parts)
 
 
-def promise_of(op: Operation) -> Promise | None:
+def hint_of(op: Operation) -> Hint | None:
     """The hints that an operation carries on its only result, None if there are none."""
     found = {name: op.attributes.get(name) for name in HINTS}
     if len(op.results) != 1 or not any(isinstance(v, Constant) for v in found.values()):
         return None
     rank = max(1, len(shape_of(op.result.type)))
     divisibility, contiguity, constancy = (_numbers(v, rank) for v in found.values())
-    return Promise(op.result, divisibility, contiguity, constancy)
+    return Hint(op.result, divisibility, contiguity, constancy)
 
 
 def _numbers(data: object, rank: int) -> tuple[int, ...]:
@@ -90,10 +90,10 @@ def _numbers(data: object, rank: int) -> tuple[int, ...]:
 # ---- conditions
 
 
-def broken(b: Builder, promise: Promise) -> Value:
-    """Which lanes break a promise: a lane whose value is another than the promise implies."""
-    value, step = _number(b, promise.value)
-    type, divisors = value.type, _judged_divisors(promise)
+def broken(b: Builder, hint: Hint) -> Value:
+    """Which lanes contradict a hint: those whose value differs from what the hint implies."""
+    value, step = _number(b, hint.value)
+    type, divisors = value.type, _checked_divisors(hint)
     if not isinstance(type, TensorType):
         return _indivisible(b, value, divisors[0])
     # Elements are looked up in a copy, so that the value itself may stay an expression.
@@ -101,7 +101,7 @@ def broken(b: Builder, promise: Promise) -> Value:
     found, starts = [], []
     for axis in range(len(type.shape)):
         position = _position(b, type, axis)
-        contiguous, constant = promise.contiguity[axis], promise.constancy[axis]
+        contiguous, constant = hint.contiguity[axis], hint.constancy[axis]
         if contiguous > 1:
             inside = b.binary("remsi", position, b.constant(position.type, contiguous))
             first = _element(b, copy, b.binary("subi", position, inside), axis)
@@ -119,16 +119,16 @@ def broken(b: Builder, promise: Promise) -> Value:
     return b.any_of(found)
 
 
-def _judged_divisors(promise: Promise) -> tuple[int, ...]:
-    if not isinstance(element_type(promise.value.type), PointerType):
-        return promise.divisibility
-    return tuple(gcd(n, _STORAGE_ALIGNMENT) for n in promise.divisibility)
+def _checked_divisors(hint: Hint) -> tuple[int, ...]:
+    if not isinstance(element_type(hint.value.type), PointerType):
+        return hint.divisibility
+    return tuple(gcd(n, _STORAGE_ALIGNMENT) for n in hint.divisibility)
 
 
 def _starts(
     b: Builder, value: Value, position: Value, axis: int, contiguous: int, step: int
 ) -> Value:
-    """The first lanes of contiguous groups; as they happen to be where nothing is promised."""
+    """The first lanes of contiguous groups; as they happen to be where no hint says anything."""
     zero = b.constant(position.type, 0)
     if contiguous > 1:
         inside = b.binary("remsi", position, b.constant(position.type, contiguous))
@@ -180,19 +180,19 @@ def _like(b: Builder, value: Value, type: TensorType) -> Value:
 # ---- proofs
 
 
-def is_kept(promise: Promise, parameters: Mapping[Value, int]) -> bool:
-    """Whether a promise can be seen to hold for all programs and arguments.
+def is_kept(hint: Hint, parameters: Mapping[Value, int]) -> bool:
+    """Whether a hint can be seen to hold for all programs and arguments.
 
     Args:
-        promise: of a scalar or a row.
+        hint: of a scalar or a row.
         parameters: what divides the kernel's parameters.
     """
-    value = promise.value
+    value = hint.value
     shape = shape_of(value.type)
-    divides = _divides(value, promise.divisibility[0], parameters, 0)
+    divides = _divides(value, hint.divisibility[0], parameters, 0)
     if not shape:
         return divides
-    if len(shape) > 1 or promise.constancy[0] > 1:
+    if len(shape) > 1 or hint.constancy[0] > 1:
         return False
     return divides and _is_contiguous(value, 0)
 
