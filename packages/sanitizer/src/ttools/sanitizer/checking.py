@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ttools.core.errors import KernelError
 from ttools.sanitizer.checks.check import Check
 from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.passes.rewrites import Pass
 
 
 def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> None:
@@ -20,14 +21,19 @@ def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> No
         TtoolsError: as the launch would without checks, except for what a check recovers from.
     """
     checks = [kind(checked) for kind in kinds]
-    passes = [each for check in checks for each in check.passes()]
-    hidden = [value for check in checks for value in check.hidden()]
-    logs_accesses = any("accesses" in kind.observes for kind in kinds)
+    passes: list[Pass] = []
+    hidden: list[int] = []
+    logs_accesses = False
+    for check in checks:
+        added = check.passes()
+        if added:
+            passes += added
+            hidden += check.hidden()
+        logs_accesses |= "accesses" in check.observes
     checked.instrument(passes, hidden, logs_accesses=logs_accesses)
     options = checked.launch.run.launch_options
     for check in checks:
-        check.prepare()
-        options = check.schedule(options)
+        options = check.prepare(options)
     try:
         checked.report = checked.execute(options)
     except KeyboardInterrupt:
@@ -62,12 +68,12 @@ def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
 def _note_unchecked(checked: CheckedLaunch, checks: Sequence[Check]) -> None:
     """Warns of what the passes could not check."""
     rewrites = checked.rewrites
-    if not rewrites.passes:
-        return
-    if rewrites.unchecked is None:  # native code came from the cache
+    if rewrites.passes and rewrites.unchecked is None:  # native code came from the cache
         rewrites.apply(checked.launch.variants.parse())
+    if not rewrites.unchecked:
+        return
     by_name = {check.name: check for check in checks}
-    for name, note in rewrites.unchecked or ():
+    for name, note in rewrites.unchecked:
         checked.findings.append(
             by_name[name].finding(
                 "unsupported", f"not checked: {note.text}", location=note.location

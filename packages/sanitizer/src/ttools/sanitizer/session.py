@@ -35,9 +35,6 @@ from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
 
-#: For launches that failed or were interrupted, which are not timed.
-_ABANDONED = LaunchReport(0, 0.0)
-
 
 class Session:
     """Everything one run owns; entered by `ttools.sanitizer.sanitize`.
@@ -103,7 +100,7 @@ class Session:
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
             self.forked.note(checked.findings)
-            self._count(launch, _ABANDONED)
+            self._count(launch, checked.report)
             if debugger is not None and isinstance(error, KernelError):
                 debugger.look_at_failure(checked, before, error)
             raise

@@ -81,7 +81,7 @@ class Check:
         self.checked = checked
 
     # ---- before the launch runs
-    def passes(self) -> Iterable[Pass]:
+    def passes(self) -> Sequence[Pass]:
         """The passes that rewrite the kernel; equal launches must get the same objects.
 
         Passes cost compile time and run time, so there are none unless what is known of the launch
@@ -90,14 +90,11 @@ class Check:
         return ()
 
     def hidden(self) -> Sequence[int]:
-        """The values of the parameters that those passes append to the kernel."""
+        """The values of the parameters that the passes append; asked for if there are passes."""
         return ()
 
-    def prepare(self) -> None:
-        """Looks at the memory that the launch will find."""
-
-    def schedule(self, options: LaunchOptions) -> LaunchOptions:
-        """How the programs are to run."""
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
+        """Looks at the memory that the launch will find; returns how its programs are to run."""
         return options
 
     # ---- after it has run

@@ -6,7 +6,7 @@ go on is seen by the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -47,7 +47,7 @@ class Deadlock(Check):
         ),
     }
 
-    def schedule(self, options: LaunchOptions) -> LaunchOptions:
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
         """Two programs at once where programs wait for each other."""
         return replace(options, threads=_SIDE_BY_SIDE) if self.checked.kernel.waits else options
 
@@ -74,10 +74,9 @@ class Deadlock(Check):
         if self.checked.instruments.synchronised:
             yield from self._lock_order()
 
-    def remarks(self) -> Iterator[Finding]:
+    def remarks(self) -> Iterable[Finding]:
         """Launches that ended only because more programs ran at once than there are threads."""
-        for warning in self.checked.take_warnings():
-            yield self._co_residency(warning)
+        return map(self._co_residency, self.checked.take_warnings())
 
     def _co_residency(self, warning: LaunchWarning) -> Finding:
         return self.finding(

@@ -7,7 +7,6 @@ business.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import ClassVar
 
 from ttools.core.findings import Finding
@@ -47,8 +46,7 @@ class Hints(Check):
     def findings(self) -> Iterator[Finding]:
         """Arguments that are not divisible as their kernel says."""
         launch = self.checked.launch
-        find = partial(argument_hints, self.checked.kernel.module, launch.names)
-        given = self.checked.kernel.remember(argument_hints, lambda: find(_known_names(launch)))
+        given = self.checked.kernel.remember(argument_hints, self._given)
         values = launch.raw_parameters
         if any(values[each.parameter] % each.divisor for each in given):
             # Copies of device memory may lie at other addresses.
@@ -56,6 +54,10 @@ class Hints(Check):
             for each in given:
                 if values[each.parameter] % each.divisor:
                     yield self._wrong(each, values[each.parameter])
+
+    def _given(self) -> Sequence[ArgumentHint]:
+        launch = self.checked.launch
+        return argument_hints(self.checked.kernel.module, launch.names, _known_names(launch))
 
     def _wrong(self, hint: ArgumentHint, value: int) -> Finding:
         argument = self.checked.subject.argument(hint.parameter)

@@ -6,11 +6,11 @@ in `ttools.interpreter`'s native code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from ttools.core.findings import Argument, Finding, Related
-from ttools.core.location import users_place
+from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.monitor import Count
 from ttools.interpreter.unused_loads import commented_places
 from ttools.sanitizer.analysis.index_loads import index_loads
@@ -76,16 +76,19 @@ class Memcheck(Check):
             if test != "view" or view_bounds != "off":
                 yield _FailedAccess(self, count).finding()
 
-    def remarks(self) -> Iterator[Finding]:
-        """Loads that no check has seen."""
+    def remarks(self) -> Iterable[Finding]:
+        """Dead loads, which no check has seen."""
         kernel = self.checked.kernel
-        for place in kernel.remember(commented_places, lambda: commented_places(kernel.ttir)):
-            yield self.finding(
-                "unused_load",
-                "dead load removed by Triton; not checked",
-                location=users_place(place) or place,
-                count=0,
-            )
+        found = kernel.remember(commented_places, lambda: commented_places(kernel.ttir))
+        return map(self._dead_load, found) if found else ()
+
+    def _dead_load(self, location: SourceLocation) -> Finding:
+        return self.finding(
+            "unused_load",
+            "dead load removed by Triton; not checked",
+            location=users_place(location) or location,
+            count=0,
+        )
 
 
 class _FailedAccess:

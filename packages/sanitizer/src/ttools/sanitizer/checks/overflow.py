@@ -27,9 +27,9 @@ class Overflow(Check):
     def passes(self) -> Sequence[Pass]:
         """The pass for the operations that may wrap in this launch, mostly none."""
         kernel, launch = self.checked.kernel, self.checked.launch
-        raw, grid = launch.raw_parameters, tuple((*map(int, launch.grid), 1, 1, 1)[:3])
+        raw, grid = launch.raw_parameters, (*map(int, launch.grid), 1, 1, 1)[:3]
         integers = kernel.fact(_integers)
-        key = (Overflow, grid, *(raw[n] for n, _ in integers))
+        key = (Overflow, grid, *[raw[n] for n, _ in integers])
         return kernel.remember(key, lambda: self._passes(raw, grid, integers))
 
     def _passes(

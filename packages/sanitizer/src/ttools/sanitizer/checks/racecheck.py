@@ -15,6 +15,7 @@ from ttools.core.findings import Finding, Related
 from ttools.interpreter.access_log import tiles_of
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
+from ttools.interpreter.launch import LaunchOptions
 from ttools.interpreter.monitor import Count, Monitor, SiteTable
 from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
@@ -76,11 +77,12 @@ class Racecheck(Check):
 
     _before: Snapshot | None = None
 
-    def prepare(self) -> None:
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
         """Saves what another order of the programs must find, too."""
         checked = self.checked
         if checked.instruments.synchronised:
             self._before = snapshot_before(checked.launch, checked.kernel.fact(undefined.reads))
+        return options
 
     def findings(self) -> Iterator[Finding]:
         """Stores whose lanes overwrite each other, and races in the orders that are run."""

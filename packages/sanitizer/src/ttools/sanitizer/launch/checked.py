@@ -68,7 +68,7 @@ class CheckedLaunch:
         self.book, self.memory = book, memory
         self.findings: list[Finding] = []
         self.monitor: Monitor | None = None
-        self.report = LaunchReport(0, 0.0)
+        self.report = _NOT_RUN
         self.hung = False
         self._judges_views = judges_views
         self._subject: Subject | None = None
@@ -76,7 +76,7 @@ class CheckedLaunch:
         self._hidden: Sequence[int] = ()
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
         self.rewrites = _AS_IT_IS
-        self.instruments = _instruments(False, False, ())
+        self.instruments = _GUARDED
 
     # Few launches have findings: what describes them is not made for each.
     @property
@@ -127,8 +127,9 @@ class CheckedLaunch:
                 tuple(passes), lambda: Rewrites(passes, inlines=kernel.calls)
             )
         self._hidden = hidden
-        synchronised = logs_accesses and self.launch.variants.synchronises
-        self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
+        if logs_accesses or self.rewrites.names:
+            synchronised = logs_accesses and self.launch.variants.synchronises
+            self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
 
     def take_warnings(self) -> tuple[LaunchWarning, ...]:
         """What the launcher warned of; afterwards its report does no more."""
@@ -154,3 +155,5 @@ class CheckedLaunch:
 
 
 _AS_IT_IS = Rewrites()
+_GUARDED = _instruments(False, False, ())
+_NOT_RUN = LaunchReport(0, 0.0)
