@@ -93,12 +93,12 @@ def _is_descriptor(site: ProbeSite) -> bool:
 
     Versions of Triton place an access at the beginning of its call or somewhere in it.
     """
-    place = site.location
-    if place is None or site.kind not in _CALLED:
+    location = site.location
+    if location is None or site.kind not in _CALLED:
         return False
-    line = "".join(source_lines(place.file)[place.line - 1 : place.line])
+    line = "".join(source_lines(location.file)[location.line - 1 : location.line])
     calls = re.finditer(rf"[\w.\[\]]+\.(?:{_CALLED[site.kind]})\(\s*(\[)?", line)
-    before = [call for call in calls if call.start() < place.column]
+    before = [call for call in calls if call.start() < location.column]
     return bool(before) and before[-1][1] is not None
 
 
@@ -107,8 +107,8 @@ def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
     argument = outside.argument
     if argument is None or argument.shape is None or argument.strides is None:
         return False
-    place = (outside.address - region.view[0]) // max(1, region.item)
-    return 0 <= place < prod(argument.shape) and not _is_dense(argument.shape, argument.strides)
+    index = (outside.address - region.view[0]) // max(1, region.item)
+    return 0 <= index < prod(argument.shape) and not _is_dense(argument.shape, argument.strides)
 
 
 def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

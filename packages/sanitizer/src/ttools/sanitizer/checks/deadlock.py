@@ -150,7 +150,7 @@ def _swaps_waited_for(module: Module) -> set[object]:
 
 
 def _who_waits(line: str, here: SourceLocation | None) -> str:
-    """`program (1, 0, 0) waits here` instead of the place that the finding stands at."""
+    """`program (1, 0, 0) waits here` instead of the location of the finding."""
     who = line.removesuffix(f" at {here}")
     if who == line:
         return line

@@ -164,7 +164,7 @@ class Racecheck(Check):
         united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
         for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
             finding = self._conflict_finding(conflict, monitor.sites)
-            # The copies of one operation are one place to the user.
+            # The copies of one operation are one location to the user.
             key = (conflict.kind, finding.location, *(r.location for r in finding.related))
             known = united.get(key)
             if known is None or finding.count > known[1].count:

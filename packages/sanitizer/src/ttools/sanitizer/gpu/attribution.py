@@ -30,7 +30,7 @@ class Launches:
 
     def of(self, record: Record) -> Launch | None:
         """The launch that made an error; None if it was none of the log's."""
-        functions = {place.function for place in (record.place, *record.frames) if place}
+        functions = {frame.function for frame in (record.frame, *record.frames) if frame}
         during = self._during(record.position)
         of_function = [launch for launch in during if launch.function in functions]
         if of_function:

@@ -1,4 +1,4 @@
-"""What compute-sanitizer found, as findings: by place and argument, with a witness and counts.
+"""What compute-sanitizer found, as findings: by location and argument, with a witness and counts.
 
 Owns the words and which kind an error is of. Must not know how an error is printed, nor how
 programs are run.
@@ -40,7 +40,7 @@ def gpu_findings(
     folder: Path,
     only: Callable[[str], bool],
 ) -> Iterator[Finding]:
-    """The findings of one run of a tool, one for each place and argument.
+    """The findings of one run of a tool, one for each location and argument.
 
     Args:
         records: the errors it printed.
@@ -69,7 +69,7 @@ def gpu_findings(
 
 @dataclass
 class _Group:
-    """The errors of one place: the finding of the first, and what adds up."""
+    """The errors of one location: the finding of the first, and what adds up."""
 
     first: Finding
     count: int = 0
@@ -85,12 +85,12 @@ class _Group:
 
 
 def _site(record: Record, launch: Launch | None, folder: Path) -> Site:
-    place = record.place
-    if place is None:
+    frame = record.frame
+    if frame is None:
         return Site()
     # In shared memory instructions belong to any operation.
     access = record.access if record.space == "global" else ""
-    return find_site(_source(launch, folder), access, place.file, place.line)
+    return find_site(_source(launch, folder), access, frame.file, frame.line)
 
 
 def _source(launch: Launch | None, folder: Path) -> Path | None:
@@ -113,7 +113,7 @@ def _finding(
     record: Record, launch: Launch | None, site: Site, tool: GpuTool, folder: Path
 ) -> Finding:
     """An error as a finding of its own."""
-    place = record.place
+    frame = record.frame
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
     severity = _severity(record, kind, tool)
@@ -124,7 +124,7 @@ def _finding(
         check=tool.check,
         severity=severity,
         message=message,
-        kernel=launch.kernel if launch else (place.function if place else ""),
+        kernel=launch.kernel if launch else (frame.function if frame else ""),
         argument=argument.description if argument else None,
         location=site.location,
         program=_program(record, launch),
@@ -246,10 +246,10 @@ def _related(record: Record, source: Path | None) -> Iterator[Related]:
     """The other accesses of a race, a line each once."""
     if not record.accesses:
         return
-    own = (record.place.file, record.place.line) if record.place else None
+    own = (record.frame.file, record.frame.line) if record.frame else None
     seen: set[tuple[str | None, int]] = set()
     for access in record.accesses[1:]:
-        key = (access.place.file, access.place.line)
+        key = (access.frame.file, access.frame.line)
         if key == own or key in seen:
             continue
         seen.add(key)

@@ -85,7 +85,7 @@ def _tuned(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_once(call: Callable[[], Any], quantiles: Sequence[float] = ()) -> Any:
-    """In the place of `do_bench`: milliseconds, as many as quantiles are asked for."""
+    """Stands in for `do_bench`: milliseconds, as many as quantiles are asked for."""
     began = time.perf_counter()
     call()
     wait_for_gpu()

@@ -43,12 +43,12 @@ def argument_hints(
         names: of its parameters.
         known: values of its constexpr parameters, and what its global names mean.
     """
-    place = module.kernel.location
+    location = module.kernel.location
     compiled = [
-        ArgumentHint(index, divisor, place, "specialisation")
+        ArgumentHint(index, divisor, location, "specialisation")
         for index, divisor in specialised(module).items()
     ]
-    found = [] if place is None else source_hints(place, names, known)
+    found = [] if location is None else source_hints(location, names, known)
     written = (
         ArgumentHint(names.index(each.parameter), each.divisor, each.location, "source")
         for each in found

@@ -58,16 +58,20 @@ class _Walk:
     """One function, from statement to statement.
 
     Args:
-        place: of the function; its callers are those of each hint.
+        location: of the function; its callers are those of each hint.
         subjects: for each name that holds a kernel's parameter as it was passed, which.
         known: what other names mean.
         depth: how many calls led here.
     """
 
     def __init__(
-        self, place: SourceLocation, subjects: dict[str, str], known: dict[str, Any], depth: int = 0
+        self,
+        location: SourceLocation,
+        subjects: dict[str, str],
+        known: dict[str, Any],
+        depth: int = 0,
     ) -> None:
-        self._place, self._subjects, self._depth = place, subjects, depth
+        self._location, self._subjects, self._depth = location, subjects, depth
         self._known = known | dict.fromkeys(subjects, PASSED)
 
     def body(self, statements: Iterable[ast.stmt]) -> Generator[SourceHint, None, bool]:
@@ -133,8 +137,8 @@ class _Walk:
     def _hint(self, call: ast.Call) -> Iterator[SourceHint]:
         subject, divisor = self._subjects.get(_about(call)), self._divisor(call)
         if subject is not None and divisor > 1:
-            place = replace(self._place, line=call.lineno, column=call.col_offset + 1)
-            yield SourceHint(subject, divisor, place)
+            location = replace(self._location, line=call.lineno, column=call.col_offset + 1)
+            yield SourceHint(subject, divisor, location)
 
     def _divisor(self, call: ast.Call) -> int:
         given = call.args[1] if len(call.args) > 1 else None
@@ -164,9 +168,9 @@ class _Walk:
         names = code.co_varnames[: code.co_argcount]
         known = dict(getattr(function, "__globals__", {})) | dict.fromkeys(names, UNKNOWN)
         known |= {name: value_of(value, self._known) for name, value in given.items()}
-        at = replace(self._place, line=call.lineno, column=call.col_offset + 1, callers=())
+        at = replace(self._location, line=call.lineno, column=call.col_offset + 1, callers=())
         inner = SourceLocation(
-            code.co_filename, definition.lineno, 0, callers=(at, *self._place.callers)
+            code.co_filename, definition.lineno, 0, callers=(at, *self._location.callers)
         )
         yield from _Walk(inner, held, known, self._depth + 1).body(definition.body)
 

@@ -77,9 +77,9 @@ def touches(records: Records, overlaps: Overlaps) -> bool:
     if not len(records) or overlaps.cut:
         return bool(len(records))
     ranges = np.array(overlaps.ranges, np.int64)
-    place = np.searchsorted(ranges[:, 1], records["start"], side="right")
-    inside = place < len(ranges)
-    return bool((ranges[place[inside], 0] < records["end"][inside]).any())
+    index = np.searchsorted(ranges[:, 1], records["start"], side="right")
+    inside = index < len(ranges)
+    return bool((ranges[index[inside], 0] < records["end"][inside]).any())
 
 
 def on_one_thread(

@@ -181,9 +181,9 @@ class Addresses:
             behind = address >= end
             distance = address - end if behind else start - address
             if 0 <= distance < _NEAR and (best is None or distance < best[0]):
-                place = f"{distance:,} bytes {'past' if behind else 'before'}"
-                place = "at" if behind and not distance else place
+                where = f"{distance:,} bytes {'past' if behind else 'before'}"
+                where = "at" if behind and not distance else where
                 edge = "end" if behind else "beginning"
-                text = f"is {place} the {edge} of a tensor of {end - start:,} bytes"
+                text = f"is {where} the {edge} of a tensor of {end - start:,} bytes"
                 best = distance, text
         return best[1] if best else None

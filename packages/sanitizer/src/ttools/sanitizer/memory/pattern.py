@@ -41,14 +41,14 @@ def fill(start: int, nbytes: int, first: int = 0) -> None:
     """
     head = min(-first % WORD, nbytes - first)
     words, tail = divmod(nbytes - first - head, WORD)
-    place = start + first
-    ctypes.memmove(place, PATTERN[first % WORD :], head)
-    place += head
-    if words >= _MANY_WORDS and place % WORD == 0:
-        fill_words(place, words, _PATTERN_WORD)
+    address = start + first
+    ctypes.memmove(address, PATTERN[first % WORD :], head)
+    address += head
+    if words >= _MANY_WORDS and address % WORD == 0:
+        fill_words(address, words, _PATTERN_WORD)
     else:
-        ctypes.memmove(place, PATTERN * words, words * WORD)
-    ctypes.memmove(place + words * WORD, PATTERN, tail)
+        ctypes.memmove(address, PATTERN * words, words * WORD)
+    ctypes.memmove(address + words * WORD, PATTERN, tail)
 
 
 def holds_half(memory: Bytes) -> bool:

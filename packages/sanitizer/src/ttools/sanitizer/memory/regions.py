@@ -59,9 +59,9 @@ def _layout(argument: Any, value: Any) -> object:
         return None
     try:
         storage = value.untyped_storage()
-        place = storage.data_ptr(), storage.nbytes(), value.storage_offset(), value.dtype
+        layout = storage.data_ptr(), storage.nbytes(), value.storage_offset(), value.dtype
         if value.is_contiguous():
-            return *place, value.numel()
-        return *place, value.shape, value.stride()
+            return *layout, value.numel()
+        return *layout, value.shape, value.stride()
     except (AttributeError, RuntimeError, TypeError):
         return None

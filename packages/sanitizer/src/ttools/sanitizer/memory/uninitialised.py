@@ -199,7 +199,7 @@ class UninitialisedMemory:
         reference = _weak_reference()(storage)
         with self._lock:
             self._storages[start] = _Storage(reference, start, nbytes, first)
-            # What is left of a dead storage may keep the allocator from using its place again.
+            # What is left of a dead storage may keep the allocator from reusing its memory.
             if nbytes >= _LARGE or len(self._storages) > self._limit:
                 self._forget_dead()
 

@@ -1,8 +1,8 @@
 """Where a hint is in the source: Triton keeps it on the operation that makes the value.
 
 `off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR
-knows the first place only. Owns the search for the second in the text of the kernel. Must not know
-what a hint says.
+knows the first location only. Owns the search for the second in the text of the kernel. Must not
+know what a hint says.
 """
 
 from __future__ import annotations

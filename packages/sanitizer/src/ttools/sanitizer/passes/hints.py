@@ -137,7 +137,7 @@ def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
         body = op.regions[0].entry
         for index, argument in enumerate(list(body.arguments)):
             found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
-            _anchor(rewriter.start(body, _carried_place(op, index)), argument, found)
+            _anchor(rewriter.start(body, _carried_location(op, index)), argument, found)
             _drop_repeated(op, index, found)
         if len(op.results) == 1:
             found = {name: op.attributes.get(name) for name in HINTS}
@@ -158,7 +158,7 @@ def _drop_repeated(loop: Operation, index: int, found: Mapping[str, Attribute]) 
             del initial.attributes[name]
 
 
-def _carried_place(loop: Operation, index: int) -> SourceLocation | None:
+def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
     """Where a loop stands, with the name of the variable that it carries as an argument."""
     *_, end = loop.regions[0].entry.operations
     carried = end.operands[index - 1].defining_op if index else None
@@ -231,11 +231,11 @@ def _follow(
             message += (
                 f", and the {_NOUNS[access.name]} at line {access.location.line} relies on it"
             )
-        place = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
+        location = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
         shown = values_shown(
             [("value", key.hint.value)], hinted, CheckSite(b, sink.op, sink.value, condition)
         )
-        insert_check(b, condition, _defect(place, message, argument), list(shown))
+        insert_check(b, condition, _defect(location, message, argument), list(shown))
 
 
 def _accesses(
@@ -255,12 +255,12 @@ def _accesses(
     return found
 
 
-def _defect(place: SourceLocation | None, message: str, argument: int) -> Defect:
+def _defect(location: SourceLocation | None, message: str, argument: int) -> Defect:
     return Defect(
         check="hints",
         kind="bad_hint",
         message=message,
-        location=place,
+        location=location,
         argument=argument,
     )
 

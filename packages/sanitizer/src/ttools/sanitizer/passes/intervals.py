@@ -157,7 +157,7 @@ class Intervals:
     # ---- loops
     def _carried(self, value: Value, reached: set[Value]) -> Interval | None:
         """The counter of a counted loop, and what grows by steady steps in it."""
-        loop, number = _place_in_loop(value)
+        loop, number = _position_in_loop(value)
         if loop is None or any(v not in reached for v in loop.operands[:3] if _is_tracked(v)):
             return None
         lower, upper, step = (self.of(v) for v in loop.operands[:3])
@@ -187,7 +187,7 @@ def _is_tracked(value: Value) -> bool:
     return width_of(value) > 0
 
 
-def _place_in_loop(value: Value) -> tuple[Operation | None, int]:
+def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
     """The counted loop that carries a value, and as which one; -1 is its counter."""
     op = value.defining_op
     if op is not None:

@@ -190,8 +190,8 @@ class ShadowTable:
         """The shadow of one storage."""
         first = b.binary("muli", row, b.constant(_LONG, ROW))
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
-        places = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
-        start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in places)
+        addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
+        start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
         # Of the table, so that it is known which memory it is: none of the program's.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)

@@ -14,7 +14,7 @@ _OVERFLOW_ASSERT = "overflow detected for operation"
 
 @dataclass(frozen=True)
 class Sink:
-    """A place where a wrong lane of a value matters.
+    """A use where a wrong lane of a value matters.
 
     Attributes:
         op: the operation that uses the value.

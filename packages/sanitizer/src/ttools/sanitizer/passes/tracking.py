@@ -217,12 +217,12 @@ class Tracking:
         added = add_argument(block, self._rules.shadow_type(argument, key))
         self._shadows[argument, key] = added
 
-    def _passed(self, place: Operation, value: Value, key: Key) -> Value:
-        """The shadow of a value that control flow passes on at `place`."""
+    def _passed(self, at: Operation, value: Value, key: Key) -> Value:
+        """The shadow of a value that control flow passes on at `at`."""
         known = self._shadows.get((value, key))
         if known is not None:
             return known
-        return self._rules.default(self._rewriter.before(place), value, key)
+        return self._rules.default(self._rewriter.before(at), value, key)
 
     def _forward(self, argument: Value, key: Key) -> None:
         assert isinstance(argument.owner, Block)

@@ -321,8 +321,8 @@ class _Instrument:
         insert_check(b, condition, defect, list(address_shown(op, op, condition)))
 
 
-def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:
-    where = f" at line {place.line}" if place is not None and place.line else ""
+def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
+    where = f" at line {location.line}" if location is not None and location.line else ""
     return Defect(
         check="initcheck",
         kind="uninit_read",

@@ -13,7 +13,7 @@ from ttools.sanitizer.races.keys import order_by
 from ttools.sanitizer.races.overlap import cluster_heads, overlapping
 from ttools.sanitizer.races.records import Bools, Ints
 
-#: Memory with more room than this for each record is not looked at place by place.
+#: Memory with more room than this for each record is not looked at slot by slot.
 _SPARSE = 16
 #: Nor are records that are longer than so many of the shortest.
 _LONGEST = 8
@@ -35,21 +35,21 @@ def disjoint_dense(
         longest: bytes of the longest.
     """
     low, high = reach
-    places = (high - low + longest - 1) // unit + 1
+    slots = (high - low + longest - 1) // unit + 1
     count = sum(len(start) for start, _ in runs)
-    if unit & (unit - 1) or longest > _LONGEST * unit or places > _SPARSE * count:
+    if unit & (unit - 1) or longest > _LONGEST * unit or slots > _SPARSE * count:
         return False
-    taken, elements = np.zeros(places, np.bool_), 0
+    taken, elements = np.zeros(slots, np.bool_), 0
     for start, run in runs:
         offset = start - low
         if int(np.bitwise_or.reduce(offset | run)) & (unit - 1):
             return False
-        place = offset >> (unit.bit_length() - 1)
-        while len(place):
-            taken[place] = True
-            elements += len(place)
+        slot = offset >> (unit.bit_length() - 1)
+        while len(slot):
+            taken[slot] = True
+            elements += len(slot)
             longer = run > unit
-            place, run = place[longer] + 1, run[longer] - unit
+            slot, run = slot[longer] + 1, run[longer] - unit
     return int(np.count_nonzero(taken)) == elements
 
 
@@ -72,9 +72,9 @@ def disjoint_grid(start: Ints, run: Ints | int, most: int, stride: int) -> bool:
         stride = longest
     if longest <= 0 or stride < longest:
         return False
-    bands, place = np.divmod(start - start.min(), most * stride)
-    columns = place // longest
-    if int((place + run).max()) > stride or np.any(columns * longest != place):
+    bands, offset = np.divmod(start - start.min(), most * stride)
+    columns = offset // longest
+    if int((offset + run).max()) > stride or np.any(columns * longest != offset):
         return False
     columns += bands * -(-stride // longest)
     cells = int(columns.max()) + 1
@@ -117,14 +117,14 @@ def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
     step = int(stride[0])
     if step <= 0 or int(count.min()) < 2 or np.any(stride != step):
         return False
-    place = (start - start.min()) % step
-    ordered = np.sort(place)
+    offset = (start - start.min()) % step
+    ordered = np.sort(offset)
     columns = ordered[np.flatnonzero(np.diff(ordered, prepend=-1))]
     longest = int((end - start - (count - 1) * step).max())
     if len(columns) > _MOST_COLUMNS or np.any(np.diff(columns, append=step) < longest):
         return False
     for column in columns:
-        chosen = np.flatnonzero(place == column)
+        chosen = np.flatnonzero(offset == column)
         first, last = start[chosen], end[chosen]
         # Where each next start comes after as many ends, no two records have begun and not ended.
         if np.any(first[1:] < last[:-1]) and np.any(np.sort(first)[1:] < np.sort(last)[:-1]):
@@ -135,18 +135,18 @@ def _in_columns(start: Ints, end: Ints, count: Ints, stride: Ints) -> bool:
 def _apart(start: Ints, end: Ints, run: Ints, stride: Ints) -> Bools:
     """Whether the records of each cluster are seen to share no byte, sorted by start.
 
-    All of a cluster have one stride, or one run, and modulo that stride any two runs are the same
-    place or apart. At the same place, one record ends before the next begins.
+    All of a cluster have one stride, or one run, and modulo that stride any two runs are equal
+    or apart. Of equal ones, one record ends before the next begins.
     """
     heads = cluster_heads(start, end)
     length = np.diff(np.append(heads, len(start)))
     cluster = np.repeat(np.arange(len(heads)), length)
     common = np.repeat(np.maximum.reduceat(stride, heads), length)
-    place = (start - np.repeat(start[heads], length)) % np.maximum(common, 1)
-    good = ((stride == 0) | (stride == common)) & (place + run <= common)
-    order = order_by(cluster, place)  # at the same place by start: ties keep their order
-    place, run, start, end = place[order], run[order], start[order], end[order]
-    gap = np.diff(place)
+    offset = (start - np.repeat(start[heads], length)) % np.maximum(common, 1)
+    good = ((stride == 0) | (stride == common)) & (offset + run <= common)
+    order = order_by(cluster, offset)  # equal offsets by start: ties keep their order
+    offset, run, start, end = offset[order], run[order], start[order], end[order]
+    gap = np.diff(offset)
     apart = (gap >= run[:-1]) | ((gap == 0) & (run[1:] == run[:-1]) & (start[1:] >= end[:-1]))
     # Sorting moves no record to another cluster.
     good[1:] &= apart | (cluster[1:] != cluster[:-1])
