@@ -60,7 +60,7 @@ def prepare(
             baseline=baseline,
             timeout=timeout,
         ),
-        tell=lambda text: say("note", text),
+        announce=lambda text: say("note", text),
     )
 
 

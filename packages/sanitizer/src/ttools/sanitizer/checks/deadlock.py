@@ -44,6 +44,7 @@ class Deadlock(Check):
             severity="error",
             meaning="Some threads of a program miss a barrier that others wait at; found on a GPU "
             "only.",
+            help="let all threads of a program reach the barrier, or none",
         ),
     }
 

@@ -28,7 +28,8 @@ class Initcheck(Check):
             severity="error",
             meaning="Memory that was never written, or an undefined lane of a masked load, decides "
             "an address, a branch or an output.",
-            help="write the memory before, for example with torch.zeros, or mask the load",
+            help="write the memory before it is read, for example with torch.zeros, or mask the "
+            "load",
         )
     }
 

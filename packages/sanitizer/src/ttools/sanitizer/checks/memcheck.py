@@ -34,14 +34,17 @@ class Memcheck(Check):
             severity="error",
             meaning="A load reads outside the storage its pointer derives from, also when it lands "
             "in another tensor.",
+            help="mask the load, or compare with the bound of this tensor",
         ),
         "oob_store": Kind(
             severity="error",
             meaning="A store writes outside the storage its pointer derives from.",
+            help="mask the store, or compare with the bound of this tensor",
         ),
         "oob_atomic": Kind(
             severity="error",
             meaning="An atomic operation leaves the storage its pointer derives from.",
+            help="mask the access, or compare with the bound of this tensor",
         ),
         "view_oob": Kind(
             severity="warning",
@@ -52,7 +55,7 @@ class Memcheck(Check):
         "misaligned": Kind(
             severity="error",
             meaning="An address is not a multiple of the size of the element accessed.",
-            help="the address must be a multiple of {size} bytes",
+            help="the address must be a multiple of the access's size",
         ),
         "use_after_free": Kind(
             severity="error",
@@ -165,8 +168,7 @@ class _FailedAccess:
         noun = f"{access} of {size} byte{'s' if size > 1 else ''}"
         if test == "misaligned":
             address = f"address {self.witness.address:#x} is not a multiple of {size}"
-            help_line = str(self.check.kinds["misaligned"].help).format(size=size)
-            return "misaligned", f"misaligned {noun}", (address,), help_line
+            return "misaligned", f"misaligned {noun}", (address,), None
         if test == "view":
             return "view_oob", f"{noun} outside the elements passed", (self._beside_view(),), None
         if self.region is None:

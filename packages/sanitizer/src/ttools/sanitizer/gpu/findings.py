@@ -22,15 +22,6 @@ from ttools.sanitizer.gpu.tools import GpuTool
 
 _NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
 _OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}
-_HELP = {
-    "oob_load": "mask the load, or compare with the bound of this tensor",
-    "oob_store": "mask the store, or compare with the bound of this tensor",
-    "oob_atomic": "mask the access, or compare with the bound of this tensor",
-    "misaligned": "the address must be a multiple of the access's size",
-    "uninit_read": "write the memory before it is read, or mask the load",
-    "intra_program_race": "put a tl.debug_barrier() between the two",
-    "divergent_barrier": "let all threads of a program reach the barrier, or none",
-}
 
 
 def gpu_findings(
@@ -116,13 +107,14 @@ def _finding(
     frame = record.frame
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
-    severity = _severity(record, kind, tool)
-    if launch is None:
-        severity = "warning"
+    known = CHECKS[tool.check].kinds.get(kind)
+    severity: Severity = "error" if known is None else known.severity
+    if kind == "intra_program_race":
+        severity = record.level  # its tool knows warps
     return Finding(
         kind=kind,
         check=tool.check,
-        severity=severity,
+        severity=severity if launch else "warning",
         message=message,
         kernel=launch.kernel if launch else (frame.function if frame else ""),
         argument=argument.description if argument else None,
@@ -133,7 +125,7 @@ def _finding(
         related=tuple(_related(record, _source(launch, folder))),
         launch=launch.line if launch else None,
         config=launch.config if launch else None,
-        help=_HELP.get(kind),
+        help=known.help if known else None,
     )
 
 
@@ -159,14 +151,6 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
             return "misaligned", f"misaligned {noun}"
         return _OOB[record.access], f"out-of-bounds {noun}"
     return "unsupported", f"compute-sanitizer {tool.name}: {record.text}{where}"
-
-
-def _severity(record: Record, kind: str, tool: GpuTool) -> Severity:
-    """As grave as the check finds it; a race as its tool does, which knows warps."""
-    if kind == "intra_program_race":
-        return record.level
-    known = CHECKS[tool.check].kinds.get(kind)
-    return "error" if known is None else known.severity
 
 
 def _race_message(record: Record) -> str:

@@ -7,7 +7,8 @@ is as the launch left it afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -53,8 +54,7 @@ def changing_stores(
         written = addresses.on_host()
         if sum(end - start for start, end in written) > _LARGEST_UNKNOWN:
             return None
-    after, own = Snapshot(written), launch.monitor
-    try:
+    with _undoing(launch, written):  # what atomics do
         launch.execute(
             Instruments(guards=True, compares=True),
             regions=regions,
@@ -62,11 +62,19 @@ def changing_stores(
         )
         assert launch.monitor is not None
         return launch.monitor.records()[0]
-    except TtoolsError:
-        return None
+    return None
+
+
+@contextmanager
+def _undoing(launch: ObservedLaunch, written: Iterable[tuple[int, int]]) -> Iterator[None]:
+    """Afterwards memory and the launch's monitor are as before; failures end it silently."""
+    after, own = Snapshot(written), launch.monitor
+    try:
+        with suppress(TtoolsError):
+            yield
     finally:
         launch.monitor = own
-        after.restore()  # of what atomics did
+        after.restore()
 
 
 def touches(records: Records, overlaps: Overlaps) -> bool:
@@ -100,15 +108,10 @@ def on_one_thread(
     written = launch.written_storages
     if written is None or launch.variants.synchronises:
         return None
-    after, own = Snapshot(written), launch.monitor
-    try:
+    with _undoing(launch, written):
         execute(replace(launch.run.launch_options, threads=1))
         return launch.monitor
-    except TtoolsError:
-        return None
-    finally:
-        launch.monitor = own
-        after.restore()
+    return None
 
 
 def in_another_order(
@@ -132,18 +135,15 @@ def in_another_order(
     written = launch.written_storages
     if written is None:
         return None
-    after, own = Snapshot(written), launch.monitor
-    before.restore()
-    try:
-        execute(options)
+    with _undoing(launch, written):
+        before.restore()
+        try:
+            execute(options)
+        except KernelError as error:
+            if error.kind != "deadlock":
+                raise
         return launch.monitor
-    except KernelError as error:
-        return launch.monitor if error.kind == "deadlock" else None
-    except TtoolsError:
-        return None
-    finally:
-        launch.monitor = own
-        after.restore()
+    return None
 
 
 def snapshot_before(launch: ObservedLaunch, read: Collection[int]) -> Snapshot | None:

@@ -13,7 +13,6 @@ from ttools.sanitizer.races.overlap import overlapping
 from ttools.sanitizer.races.records import (
     ACCESS,
     KINDS,
-    SEVERITY,
     SYNC,
     AccessRef,
     Bools,
@@ -128,7 +127,6 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
         )
     return Conflict(
         kind=kind,
-        severity=SEVERITY[kind],
         first=first,
         second=second,
         start=address,

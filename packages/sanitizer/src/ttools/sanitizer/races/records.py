@@ -66,14 +66,8 @@ def column(records: Records, name: str) -> Ints:
 
 AccessKind: TypeAlias = Literal["load", "store", "atomic"]
 ConflictKind: TypeAlias = Literal["overlapping_store", "race", "intra_program_race"]
-Severity: TypeAlias = Literal["error", "warning"]
 
 KINDS: tuple[ConflictKind, ...] = ("overlapping_store", "race", "intra_program_race")
-SEVERITY: dict[ConflictKind, Severity] = {
-    "overlapping_store": "error",
-    "race": "error",
-    "intra_program_race": "warning",
-}
 
 
 @dataclass(frozen=True)
@@ -137,7 +131,6 @@ class Conflict:
 
     Args:
         kind: What is wrong.
-        severity: As far as addresses show; equal values make an `overlapping_store` a note.
         first: The witness: the access of the earlier site, or in a launch that synchronises the
             access that came first.
         second: The access it conflicts with.
@@ -150,7 +143,6 @@ class Conflict:
     """
 
     kind: ConflictKind
-    severity: Severity
     first: AccessRef
     second: AccessRef
     start: int
