@@ -121,9 +121,9 @@ class Sanitization:
         if severity not in SEVERITIES:
             raise UsageError(f"severity={severity!r}: must be one of {', '.join(SEVERITIES)}")
         report = self.report()
-        grave = [f for f in report.findings if at_least(f.severity, severity)]
-        if grave:
-            raise FindingsError(write_report(report, "text").rstrip(), grave)
+        severe = [f for f in report.findings if at_least(f.severity, severity)]
+        if severe:
+            raise FindingsError(write_report(report, "text").rstrip(), severe)
 
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
@@ -139,8 +139,8 @@ class Sanitization:
         def first(findings: Sequence[Finding]) -> Finding | None:
             ran = what_ran(self.launches, self.session.options.checks)
             kept, _ = apply(list(findings), self._sources(), ran)
-            graves = [f for f in kept if f in findings and at_least(f.severity, severity)]
-            return next((f for f in graves if not {*names(f)}.intersection(allowed)), None)
+            severe = [f for f in kept if f in findings and at_least(f.severity, severity)]
+            return next((f for f in severe if not {*names(f)}.intersection(allowed)), None)
 
         self.session.post_mortem = PostMortem(first)
         return self.session.post_mortem
@@ -221,7 +221,7 @@ def sanitize(
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
-            or a graver one: at its line, in its program, run as Python.
+            or above: at its line, in its program, run as Python.
         dot: how products of f32 tiles are computed, see `interpret`.
 
     Returns:

@@ -6,7 +6,7 @@ go on is seen by the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -16,7 +16,6 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.effects import Provenance, synchronises
 from ttools.interpreter.ir import Module
 from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.parking import LaunchWarning
 from ttools.sanitizer.analysis.pointer_tables import position_of
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.memory.addresses import Addresses
@@ -75,20 +74,21 @@ class Deadlock(Check):
         if self.checked.instruments.synchronised:
             yield from self._lock_order()
 
-    def remarks(self) -> Iterable[Finding]:
+    def remarks(self) -> Iterator[Finding]:
         """Launches that ended only because more programs ran at once than there are threads."""
-        return map(self._co_residency, self.checked.take_warnings())
-
-    def _co_residency(self, warning: LaunchWarning) -> Finding:
-        return self.finding(
-            "deadlock",
-            warning.message,
-            severity="warning",
-            argument=self.checked.subject.argument(self._waited_on(warning.location)),
-            location=warning.location,
-            program=warning.program,
-            help=_HELP_CO_RESIDENCY,
-        )
+        report = self.checked.report
+        if report.warnings:
+            self.checked.report = replace(report, warnings=())
+        for warning in report.warnings:
+            yield self.finding(
+                "deadlock",
+                warning.message,
+                severity="warning",
+                argument=self.checked.subject.argument(self._waited_on(warning.location)),
+                location=warning.location,
+                program=warning.program,
+                help=_HELP_CO_RESIDENCY,
+            )
 
     def _waited_on(self, location: SourceLocation | None) -> int:
         """The parameter that the waiting loop at a location looks at, or -1."""

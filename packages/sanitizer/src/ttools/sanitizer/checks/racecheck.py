@@ -16,7 +16,7 @@ from ttools.interpreter.access_log import tiles_of
 from ttools.interpreter.emit.module import ProbeSite
 from ttools.interpreter.emit.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.launch import LaunchOptions
-from ttools.interpreter.monitor import Count, Monitor, SiteTable
+from ttools.interpreter.monitor import Count, Monitor
 from ttools.interpreter.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
 from ttools.sanitizer.analysis.weak_atomics import weak_atomics
@@ -246,7 +246,7 @@ def sites_of(monitor: Monitor) -> list[Site]:
 
 
 #: By the kernel's table of probes: the same for all its launches.
-_known_sites: WeakKeyDictionary[SiteTable, list[Site]] = WeakKeyDictionary()
+_known_sites: WeakKeyDictionary[object, list[Site]] = WeakKeyDictionary()
 
 
 def _seen_disjoint(monitor: Monitor) -> bool:

@@ -49,7 +49,7 @@ class Record:
     Attributes:
         position: where it begins in the report, in bytes.
         text: its first line.
-        level: how grave the tool finds it.
+        level: how severe the tool finds it.
         space: of the memory accessed: `global`, `shared` …
         access: `read`, `write` or `atomic`.
         size: of the access in bytes; 0 if unknown.
@@ -138,7 +138,7 @@ _ADDRESS = re.compile(r"(?:Address|Access (?:to|at)) (0x[0-9a-f]+)(?: is (.+))?"
 _FRAME = re.compile(rf"Device Frame: *{_PLACE}")
 _NOT_PRINTED = re.compile(r"([\d,]+) errors? were not printed")
 _CRASHED = "process didn't terminate successfully"
-#: Of no interest: the first line, sums, and what follows from the program's own failure.
+#: Lines without interest: the first line, sums, and what follows from the program's own failure.
 _IDLE = re.compile(
     r"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application (returned an error|terminated before)"
 )

@@ -6,7 +6,6 @@ Must not know any check, nor what came of other launches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from ttools.core.findings import Finding
@@ -14,7 +13,6 @@ from ttools.interpreter.emit.module import Instruments
 from ttools.interpreter.launch import LaunchOptions, LaunchReport
 from ttools.interpreter.monitor import Monitor
 from ttools.interpreter.observation import ObservedLaunch
-from ttools.interpreter.parking import LaunchWarning
 from ttools.interpreter.region import ANYWHERE, Region, region_of
 from ttools.sanitizer.analysis.known_kernel import KnownKernel
 from ttools.sanitizer.launch.options import SanitizeOptions
@@ -130,13 +128,6 @@ class CheckedLaunch:
         if logs_accesses or self.rewrites.names:
             synchronised = logs_accesses and self.launch.variants.synchronises
             self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
-
-    def take_warnings(self) -> tuple[LaunchWarning, ...]:
-        """What the launcher warned of; afterwards its report does no more."""
-        warnings = self.report.warnings
-        if warnings:
-            self.report = replace(self.report, warnings=())
-        return warnings
 
     def execute(self, options: LaunchOptions) -> LaunchReport:
         """Runs all programs; what they observe is then in `launch.monitor`.

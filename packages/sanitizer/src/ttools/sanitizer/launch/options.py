@@ -10,7 +10,7 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class SanitizeOptions:
-    """What to check, and how grave a view's bounds are.
+    """What to check, and how severe leaving a view is.
 
     Attributes:
         checks: names of checks; see `checks.registry`.

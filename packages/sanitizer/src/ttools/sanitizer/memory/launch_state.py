@@ -96,7 +96,7 @@ def _device_storages(tensors: Iterable[Any]) -> Iterable[Any]:
 
 
 def _on_device(tensor: Any) -> bool:
-    # Of the storage: a device map changes what tensors say.
+    # The storage is asked, since a device map changes what tensors say.
     return hasattr(tensor, "untyped_storage") and tensor.untyped_storage().device.type != "cpu"
 
 

@@ -237,7 +237,7 @@ def _plain_storage(tensor: Any) -> Any:
         return None
     try:
         storage = tensor.untyped_storage()
-        # Of the storage: a device map changes what tensors say.
+        # The storage is asked, since a device map changes what tensors say.
         return storage if storage.device.type == "cpu" else None
     except (NotImplementedError, RuntimeError):
         return None  # sparse tensors and wrappers have none

@@ -192,7 +192,7 @@ class ShadowTable:
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
         addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
         start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
-        # Of the table, so that it is known which memory it is: none of the program's.
+        # An offset from the table, so that the memory is known to be none of the program's.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
 

@@ -63,8 +63,8 @@ class Clocks:
         """For each moment whether a single version known then orders all the accesses before it.
 
         Args:
-            program: Of each access.
-            epoch: Of each access.
+            program: of each access.
+            epoch: of each access.
             barrier: What the barrier count of a release must exceed to publish the access.
             moment: Any number of them.
         """

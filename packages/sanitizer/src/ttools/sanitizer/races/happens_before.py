@@ -25,8 +25,8 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
     Args:
         records: Sorted by start.
         sites: In program order.
-        classes: Of each site.
-        clocks: Of the launch.
+        classes: of each site.
+        clocks: of the launch.
     """
     cells = Cells(column(records, "start"), column(records, "end"))
     classifier = _Classifier(records, sites, classes, clocks)

@@ -27,7 +27,7 @@ def iteration_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Ro
     Args:
         records: Sorted by start, of a launch without synchronisation.
         sites: In program order.
-        classes: Of each site.
+        classes: of each site.
     """
     if not records["epoch"].any():
         return join([])

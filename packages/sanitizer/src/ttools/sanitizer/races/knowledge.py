@@ -17,9 +17,9 @@ class Trees:
     """Knowledge of any launch.
 
     Args:
-        locations: Of each access; numbers from 0.
-        programs: Of each access.
-        flags: Of each access.
+        locations: of each access; numbers from 0.
+        programs: of each access.
+        flags: of each access.
 
     Attributes:
         releases: The moment of each release, the sequence that it was published into, and as

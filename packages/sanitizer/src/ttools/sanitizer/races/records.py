@@ -79,10 +79,10 @@ class Site:
         size: Bytes of one element.
         shape: Of the tile, its axes in the order in which lanes are counted; `()` for a scalar
             access.
-        local: Of an atomic: it is one towards its own program only, as with the scope `cta`.
+        local: Whether an atomic is one only within its own program, as with the scope `cta`.
         order: Which axis of the tile each is; row-major if empty.
         op: Whatever a report needs to name the operation.
-        volatile: Of a load: it never conflicts with an atomic.
+        volatile: Whether a load is volatile: it never conflicts with an atomic then.
     """
 
     kind: AccessKind
@@ -139,7 +139,7 @@ class Conflict:
         count: Distinct elements in conflict, of the size of the second site's.
         programs: Programs that touch bytes in conflict at one of the two sites.
         missing_barrier_site: The release that would need a barrier before it, if there is one.
-        overlaps: Of an `overlapping_store`, what a replay needs.
+        overlaps: What a replay needs, for an `overlapping_store`.
     """
 
     kind: ConflictKind

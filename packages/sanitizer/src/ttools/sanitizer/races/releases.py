@@ -58,8 +58,8 @@ class Releases:
         """Sequences and their versions, any one of which orders all accesses before its knower.
 
         Args:
-            program: Of each access.
-            epoch: Of each access.
+            program: of each access.
+            epoch: of each access.
             barrier: What the barrier count of a release must exceed to publish the access.
         """
         group, sequence, owner = self.groups(program)

@@ -36,7 +36,7 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
     Args:
         records: Sorted by start.
         sites: In program order.
-        classes: Of each site.
+        classes: of each site.
     """
     # One copy of the address space for each stretch of a program between two barriers: only ranks
     # of bounds are copied, so that the copies fit into 64 bits.
