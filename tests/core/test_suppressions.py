@@ -56,7 +56,11 @@ def finding(
 
 def ran(*kernels: str, location: str | None = None, active: tuple[str, ...] | None = None) -> Ran:
     launches = [LaunchEntry(kernel=name, grid=(1, 1, 1), location=location) for name in kernels]
-    return Ran(launches=launches, active=lambda name: active is None or name in active)
+    return Ran(
+        launches=launches,
+        active=lambda name: active is None or name in active,
+        kinds=("oob_load", "race"),
+    )
 
 
 def messages(notes: list[Finding]) -> list[tuple[int, str]]:

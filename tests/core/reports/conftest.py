@@ -142,6 +142,16 @@ def report(tmp_path: Path, source: str) -> Report:
         target="bench.py --size 4000",
         exit_code=0,
         root=tmp_path,
+        kinds={
+            "oob_load": "A load reads outside the storage its pointer derives from.",
+            "overlapping_store": (
+                "Programs, or lanes of one store, write the same element unordered."
+            ),
+            "view_oob": (
+                "An access stays in the storage but leaves the elements of the view passed."
+            ),
+            "deadlock": "Programs wait for each other, or for one that need not be running.",
+        },
     )
 
 

@@ -1,4 +1,4 @@
-"""Values that nobody has written."""
+"""Values that were never written."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ttools.core.findings import Argument
 from ttools.sanitizer.gpu.attribution import Launches, argument_at, distance
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
-from ttools.sanitizer.gpu.output import Place, Record
+from ttools.sanitizer.gpu.output import Frame, Record
 
 FUNCTIONS = st.sampled_from(["add", "mul", "sort"])
 
@@ -22,12 +22,12 @@ def runs(draw: st.DrawFn) -> tuple[list[Launch], list[tuple[Record, Launch | Non
         for _ in range(draw(st.integers(0, 3))):
             # A function that was not inlined has another name than its kernel.
             name = draw(st.sampled_from([function, "helper"]))
-            errors.append((Record(position=position, text="", place=Place(name)), launch))
+            errors.append((Record(position=position, text="", frame=Frame(name)), launch))
             position += 100
         launch.end = position
         launches.append(launch)
         for _ in range(draw(st.integers(0, 2))):
-            errors.append((Record(position=position, text="", place=Place("of_torch")), None))
+            errors.append((Record(position=position, text="", frame=Frame("of_torch")), None))
             position += 100
     return launches, errors
 
@@ -45,10 +45,10 @@ def test_launches_that_were_not_waited_for_go_by_their_function() -> None:
     captured = Launch(kernel="add", function="add", grid=(1, 1, 1), begin=10)
     later = Launch(kernel="mul", function="mul", grid=(1, 1, 1), begin=20, end=30)
     index = Launches([captured, later])
-    assert index.of(Record(position=50, text="", place=Place("add"))) is captured
-    assert index.of(Record(position=50, text="", place=Place("of_torch"))) is None
-    assert index.of(Record(position=5, text="", place=Place("add"))) is None
-    inner = Record(position=50, text="", place=Place("helper"), frames=(Place("add"),))
+    assert index.of(Record(position=50, text="", frame=Frame("add"))) is captured
+    assert index.of(Record(position=50, text="", frame=Frame("of_torch"))) is None
+    assert index.of(Record(position=5, text="", frame=Frame("add"))) is None
+    inner = Record(position=50, text="", frame=Frame("helper"), frames=(Frame("add"),))
     assert index.of(inner) is captured
 
 

@@ -94,7 +94,7 @@ def test_findings_of_all_tools(on_gpu: Any, script: str, report_of: Any) -> None
     assert done.status == 1
     # Only the first run has our streams.
     assert done.stdout.startswith(f"right: True\n{FINDING}\n"), done.stderr
-    assert "error[initcheck]: load of 4 bytes from `x_ptr` that nobody has written" in done.stdout
+    assert "error[initcheck]: load of 4 bytes from `x_ptr` that was never written" in done.stdout
     assert done.stdout.endswith("\n2 errors in 1 kernel, 1 launch\n")
     told = [line for line in done.stderr.splitlines() if "under compute-sanitizer" in line]
     assert [line.split()[-1] for line in told] == [

@@ -8,13 +8,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.sanitizer.gpu.output import Output, Place, Record, read_output
+from ttools.sanitizer.gpu.output import Frame, Output, Record, read_output
 
 HEAD = "========= COMPUTE-SANITIZER\n"
 NAMES = st.sampled_from(["add_kernel", "at::native::reduce<512, 1>", "$f$__main__$_g_Pfp32__"])
 FILES = st.sampled_from(["/home/user/my file.py", "kernel.py", "<string>", "/a:b/c.py"])
 COORDINATES = st.tuples(*[st.integers(0, 70000)] * 3)
-PLACES = st.builds(Place, NAMES, FILES, st.integers(1, 9999)) | st.builds(Place, NAMES)
+PLACES = st.builds(Frame, NAMES, FILES, st.integers(1, 9999)) | st.builds(Frame, NAMES)
 PROBLEMS = st.sampled_from(["out of bounds", "misaligned"])
 
 accesses = st.builds(
@@ -25,7 +25,7 @@ accesses = st.builds(
     access=st.sampled_from(["read", "write", "atomic"]),
     size=st.sampled_from([1, 4, 16]),
     problem=PROBLEMS,
-    place=PLACES,
+    frame=PLACES,
     frames=st.lists(PLACES, max_size=2).map(tuple),
     thread=COORDINATES,
     block=COORDINATES,
@@ -36,7 +36,7 @@ ADDRESSES = st.sampled_from(["Address", "Access at", "Access to"])
 OFFSETS = st.sampled_from(["+0x1f0", ":0x1f0"])
 
 
-def place_text(place: Place, offset: str) -> str:
+def place_text(place: Frame, offset: str) -> str:
     return f"{place.function}{offset}" + (f" in {place.file}:{place.line}" if place.file else "")
 
 
@@ -49,11 +49,11 @@ def head_of(record: Record) -> str:
 
 def printed(record: Record, address: str, offset: str) -> str:
     """A record as compute-sanitizer prints it."""
-    assert record.place is not None
+    assert record.frame is not None
     numbers = [",".join(map(str, each or ())) for each in (record.thread, record.block)]
     lines = [
         head_of(record),
-        f"    at {place_text(record.place, offset)}",
+        f"    at {place_text(record.frame, offset)}",
         f"    by thread ({numbers[0]}) in block ({numbers[1]})",
         f"    {address} {record.address or 0:#x} is {record.problem}",
         "    and is 1,001 bytes after the nearest allocation at 0x7f00 of size 4,000 bytes",
@@ -93,12 +93,12 @@ def test_races() -> None:
         b"========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)\n"
     )
     (record,) = report.records
-    assert (record.level, record.access, record.place) == (
+    assert (record.level, record.access, record.frame) == (
         "warning",
         "read",
-        Place("k", "/x/k.py", 58),
+        Frame("k", "/x/k.py", 58),
     )
-    assert [(each.access, each.place.line, each.hazards) for each in record.accesses] == [
+    assert [(each.access, each.frame.line, each.hazards) for each in record.accesses] == [
         *(("read", 58, 0), ("write", 60, 1006), ("write", 0, 10))
     ]
 

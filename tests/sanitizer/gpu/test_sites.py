@@ -13,7 +13,7 @@ from ttools.core.findings import Argument
 from ttools.core.location import SourceLocation
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
-from ttools.sanitizer.gpu.output import Place, Record
+from ttools.sanitizer.gpu.output import Frame, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
 
 HERE = Path(__file__)
@@ -126,7 +126,7 @@ def launch(source: Path) -> Launch:
 
 def read(address: int, position: int = 55) -> Record:
     return Record(
-        position=position, text="", space="global", access="read", address=address, place=Place("k")
+        position=position, text="", space="global", access="read", address=address, frame=Frame("k")
     )
 
 

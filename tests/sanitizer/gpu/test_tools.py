@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ttools.core.errors import UsageError
+from ttools.sanitizer.checks.registry import parse_checks
 from ttools.sanitizer.gpu.tools import tools_for
-from ttools.sanitizer.options import parse_checks
 
 
 @pytest.mark.parametrize(

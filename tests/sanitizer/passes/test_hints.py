@@ -48,7 +48,7 @@ def test_a_scalar_that_is_no_multiple(stride: int, schedule: str) -> None:
     assert line_of(held) == "off = tl.multiple_of(r * s, 16)  # here"
     assert held.argument == 0
     promise, use = held.message.split(", and the ")
-    assert promise == "the values break the promise tl.multiple_of(…, 16)"
+    assert promise == "the values contradict the hint tl.multiple_of(…, 16)"
     assert re.fullmatch(r"load at line \d+ relies on it", use)
 
 

@@ -140,7 +140,7 @@ def test_what_is_left_out_of_a_long_kernel_is_said() -> None:
     arguments = {"x_ptr": torch.zeros(B), "o_ptr": torch.zeros(B)}
     for kernel, apply, words in (
         (masked, undefined.apply, "of more than"),
-        (sums, numeric.apply, "of more than 96 ways of NaN"),
+        (sums, numeric.apply, "of more than 96 paths of NaN"),
     ):
         module = parse_module(instrumented.ttir_of(kernel, arguments, {"N": 400, "B": B}))
         (note,) = apply(module)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from race_launches import Launch, meeting_bytes
 
 from ttools.sanitizer.races import ACCESS, RaceLog, Site, find_conflicts, overlap
-from ttools.sanitizer.races.judge import MAX_RANGES
+from ttools.sanitizer.races.conflicts import MAX_RANGES
 from ttools.sanitizer.races.log import compact
 
 KINDS = ("load", "store", "atomic")

@@ -49,7 +49,6 @@ def test_message_passing(access, tile):
             only_barrier = release and acquire and same_address
             error = "overlapping_store" if access == "ww" else "race"
             assert conflict.kind == ("intra_program_race" if only_barrier else error), case
-            assert conflict.severity == ("warning" if only_barrier else "error")
             assert conflict.missing_barrier_site == (2 if only_barrier else None)
             assert (conflict.first.program, conflict.second.program) == (0, 1)
 

@@ -77,7 +77,9 @@ class InlineSuppressions:
                     notes.append(_not_honoured(comment, kernel, *_NO_REASON))
                 elif any(kind == ANY or ran.active(kind) for kind in comment.kinds):
                     kinds = sorted(comment.kinds)
-                    notes.append(unused_note("this comment", comment.place, kernel, kinds))
+                    notes.append(
+                        unused_note("this comment", comment.place, kernel, kinds, ran.kinds)
+                    )
         return notes
 
 

@@ -8,7 +8,7 @@ one that matches nothing is reported as unused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -18,11 +18,15 @@ from typing import Any, Literal, Protocol
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding, LaunchEntry
 from ttools.core.json_document import parse_toml
-from ttools.core.kinds import KINDS
 from ttools.core.location import SourceLocation
 
 #: What notes about suppressions call themselves.
 CHECK = "suppressions"
+#: Their kinds, with a sentence on each.
+KINDS = {
+    "unused_suppression": "A suppression matches no finding of the run.",
+    "bad_suppression": "A suppression without kinds or reason is not honoured.",
+}
 ANY = "*"
 
 
@@ -48,10 +52,12 @@ class Ran:
     Attributes:
         launches: the kernels launched.
         active: whether the run looked for findings of this kind or check.
+        kinds: of findings that there are, to tell a mistyped one.
     """
 
     launches: Sequence[LaunchEntry]
     active: Callable[[str], bool] = lambda name: True
+    kinds: Collection[str] = ()
 
     @property
     def kernels(self) -> frozenset[str]:
@@ -95,7 +101,11 @@ def names(finding: Finding) -> tuple[str, str, str]:
 
 
 def unused_note(
-    what: str, location: SourceLocation, kernel: str = "", kinds: Iterable[str] = ()
+    what: str,
+    location: SourceLocation,
+    kernel: str = "",
+    kinds: Iterable[str] = (),
+    known: Collection[str] = (),
 ) -> Finding:
     """The note that a suppression matched nothing.
 
@@ -104,8 +114,9 @@ def unused_note(
         location: where it stands.
         kernel: that it is about.
         kinds: that it names; for one that looks mistyped the note has another.
+        known: kinds that there are.
     """
-    meant = [match for kind in kinds for match in _similar(kind)]
+    meant = [match for kind in kinds for match in _similar(kind, {*known, *KINDS})]
     return Finding(
         kind="unused_suppression",
         check=CHECK,
@@ -117,8 +128,8 @@ def unused_note(
     )
 
 
-def _similar(kind: str) -> list[str]:
-    return [] if kind in KINDS else get_close_matches(kind, KINDS, 1, 0.8)
+def _similar(kind: str, known: Collection[str]) -> list[str]:
+    return [] if kind in known else get_close_matches(kind, sorted(known), 1, 0.8)
 
 
 # --- the file ---------------------------------------------------------------------------------
@@ -192,7 +203,9 @@ class SuppressionFile:
     def unused(self, ran: Ran) -> list[Finding]:
         """A note for each rule that matched nothing though its kernel was launched."""
         return [
-            unused_note("this suppression", rule.place, rule.kernel or "", [rule.kind or ANY])
+            unused_note(
+                "this suppression", rule.place, rule.kernel or "", [rule.kind or ANY], ran.kinds
+            )
             for rule in self.rules
             if rule not in self._used and rule.could_match(ran)
         ]

@@ -15,9 +15,9 @@ from ttools.core.findings import Finding, Severity
 from ttools.core.host_line import host_line
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.sanitizer.addresses import AddressBook
-from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 #: What Triton's own tuner takes for a configuration that does not suit the machine.
 _SKIPPED_BY_TRITON = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
@@ -34,7 +34,7 @@ class AllConfigs:
 
     Args:
         book: the addresses that the run knows.
-        memory: knows which memory nobody has written.
+        memory: knows which memory was never written.
         report: takes findings on configurations that do not run.
     """
 
@@ -70,7 +70,7 @@ class AllConfigs:
         return result
 
     def before_execution(self, launch: ObservedLaunch) -> None:
-        """Saves what else a launch may write, if its arguments do not tell; called for each."""
+        """Saves what else a launch may write, if its arguments do not show it; called for each."""
         state = _before.get()
         if state is not None and launch.written_storages is None:
             state.add(self._book.on_host())

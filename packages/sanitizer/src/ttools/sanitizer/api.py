@@ -19,9 +19,10 @@ from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, gravest, summary
-from ttools.core.suppressions import Ran, Source, SuppressionFile, apply, names
+from ttools.core.suppressions import Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
-from ttools.sanitizer.options import SanitizeOptions, is_active, parse_checks
+from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
+from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.session import Session
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Sanitization:
         self._interpretation = interpretation
         self._suppressions = tuple(suppressions)
         self._baseline = baseline
-        self._sources()  # a file that cannot be read is told before the run
+        self._sources()  # a file that cannot be read is an error before the run
         # The program may go to another folder before the report is made.
         self._suppressions = tuple(path.absolute() for path in self._suppressions)
         self._baseline = baseline and baseline.absolute()
@@ -87,11 +88,11 @@ class Sanitization:
         """
         options = self.session.options
         launches = self.launches
-        ran = Ran(launches=launches, active=functools.partial(is_active, options.checks))
+        ran = what_ran(launches, options.checks)
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
-        told, dropped = gravest(kept, options.max_findings)
+        reported, dropped = gravest(kept, options.max_findings)
         return Report(
-            findings=tuple(told),
+            findings=tuple(reported),
             dropped=tuple(dropped),
             launches=tuple(launches),
             suppressed=tuple(hidden),
@@ -100,6 +101,7 @@ class Sanitization:
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self._some_only,
+            kinds=kinds(),
         )
 
     def to(self, form: str) -> str:
@@ -119,14 +121,14 @@ class Sanitization:
         if severity not in SEVERITIES:
             raise UsageError(f"severity={severity!r}: must be one of {', '.join(SEVERITIES)}")
         report = self.report()
-        grave = [f for f in report.findings if at_least(f.severity, severity)]
-        if grave:
-            raise FindingsError(write_report(report, "text").rstrip(), grave)
+        severe = [f for f in report.findings if at_least(f.severity, severity)]
+        if severe:
+            raise FindingsError(write_report(report, "text").rstrip(), severe)
 
     def debug_first(
         self, severity: Severity = "error", allowed: Collection[str] = ()
     ) -> PostMortem:
-        """Lets the first finding of at least this severity be looked at in pdb, as it is found.
+        """Drops into pdb at the first finding of at least this severity, as soon as it is found.
 
         Args:
             severity: from which on findings count; those that are suppressed never do.
@@ -135,13 +137,10 @@ class Sanitization:
         from ttools.sanitizer.post_mortem import PostMortem
 
         def first(findings: Sequence[Finding]) -> Finding | None:
-            launches = self.launches
-            ran = Ran(
-                launches=launches, active=functools.partial(is_active, self.session.options.checks)
-            )
+            ran = what_ran(self.launches, self.session.options.checks)
             kept, _ = apply(list(findings), self._sources(), ran)
-            graves = [f for f in kept if f in findings and at_least(f.severity, severity)]
-            return next((f for f in graves if not {*names(f)}.intersection(allowed)), None)
+            severe = [f for f in kept if f in findings and at_least(f.severity, severity)]
+            return next((f for f in severe if not {*names(f)}.intersection(allowed)), None)
 
         self.session.post_mortem = PostMortem(first)
         return self.session.post_mortem
@@ -217,12 +216,12 @@ def sanitize(
         seed: of the second, shuffled run of launches whose programs synchronise.
         all_configs: run every configuration of autotuned kernels, each on the same inputs; the
             default is the first one only.
-        first_config: the default, said aloud.
-        max_findings: tell at most so many findings that count, the gravest of them.
+        first_config: the default, made explicit.
+        max_findings: report at most so many findings that count, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         pdb_on_finding: drop into pdb at the first error, or at the first finding of this severity
-            or a graver one: at its line, in its program, run as Python.
+            or above: at its line, in its program, run as Python.
         dot: how products of f32 tiles are computed, see `interpret`.
 
     Returns:

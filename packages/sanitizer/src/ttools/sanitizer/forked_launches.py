@@ -1,4 +1,4 @@
-"""What processes that the program forks launch: checked there, but in no report of this process.
+"""Launches in processes that the program forks: checked there, but in no report of this process.
 
 Owns the page of memory that a process shares with its children, and the sentence that comes of it.
 Processes that begin with a program of their own do not know the run and are not seen.
@@ -25,7 +25,7 @@ class ForkedLaunches:
         self._forks = len(_forks)
         self._page = mmap.mmap(-1, mmap.PAGESIZE)  # shared with what is forked from now on
 
-    def tell(self, findings: list[Finding]) -> None:
+    def note(self, findings: list[Finding]) -> None:
         """Notes a launch, if this process is not the one that the run began in.
 
         Args:

@@ -1,7 +1,7 @@
 """Which programs touched what of the tensors that findings concern, from a launch's log.
 
 Owns the choice of tensors and the way from byte addresses to elements. Must not know how maps are
-folded or drawn.
+folded or known.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ttools.core.findings import Finding
 from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.monitor import Monitor
+from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.races import Records
-from ttools.sanitizer.subject import Subject
 
 #: Enough for a reader; pages stay small.
 MAPS_KEPT = 24
@@ -27,7 +27,7 @@ def tensor_maps(
     monitor: Monitor,
     subject: Subject,
     regions: Sequence[Region],
-    drawn: Set[str],
+    known: Set[str],
 ) -> Iterator[TensorMap]:
     """A map for each tensor that an error or warning of one launch concerns.
 
@@ -36,10 +36,10 @@ def tensor_maps(
         monitor: what was recorded; no maps if accesses were not.
         subject: the launch.
         regions: of its parameters.
-        drawn: names of the arguments that need none.
+        known: names of the arguments that need none.
     """
-    graves = {f.argument.name for f in findings if f.argument and f.severity != "note"} - drawn
-    if not graves:
+    wanted = {f.argument.name for f in findings if f.argument and f.severity != "note"} - known
+    if not wanted:
         return
     accesses, _ = monitor.records()
     if not len(accesses):
@@ -47,13 +47,13 @@ def tensor_maps(
     writes = np.array([site.kind == "store" for site in monitor.sites], np.bool_)
     for index, name in enumerate(subject.names):
         start, end = regions[index].storage
-        if name in graves and regions[index].item > 0 and start < end:
+        if name in wanted and regions[index].item > 0 and start < end:
             argument = subject.argument(index)
             assert argument is not None
             item = regions[index].item
             touches = _touches(accesses, writes, start, end, item)
             if not len(touches):
-                continue  # loads from memory that nobody stores to are not recorded
+                continue  # loads from memory that is never stored to are not recorded
             yield fold(subject.kernel, argument, -(-(end - start) // item), touches)
 
 

@@ -18,10 +18,10 @@ from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.stopping import Place, StoppingDebugger
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.sanitizer.addresses import AddressBook
-from ttools.sanitizer.checked_launch import CheckedLaunch
-from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 _GUARDED = Instruments(guards=True)
 _QUIT = 1
@@ -52,7 +52,7 @@ class PostMortem:
     def before(
         self, launch: ObservedLaunch, memory: UninitialisedMemory, book: AddressBook
     ) -> LaunchState | None:
-        """What the launch is about to find, as long as nobody has looked."""
+        """What the launch is about to find, unless a finding was looked at already."""
         if self.done:
             return None
         state = LaunchState(launch.values, memory)
@@ -69,9 +69,9 @@ class PostMortem:
         finding = None if self.done or before is None else self.chooses(checked.findings)
         if finding is None or before is None:
             return
-        said = finding_text(finding, Path.cwd())
+        text = finding_text(finding, Path.cwd())
         place = None if finding.location is None else Place(finding.location, finding.iteration)
-        self._debug(checked, before, finding.program or (0, 0, 0), place, said)
+        self._debug(checked, before, finding.program or (0, 0, 0), place, text)
 
     def look_at_failure(
         self, checked: CheckedLaunch, before: LaunchState | None, error: KernelError
@@ -90,7 +90,7 @@ class PostMortem:
         before: LaunchState,
         program: tuple[int, int, int],
         place: Place | None,
-        said: str,
+        text: str,
     ) -> None:
         self.done = True
         launch = checked.launch
@@ -99,31 +99,31 @@ class PostMortem:
         after, monitor = before.again(), launch.monitor
         before.restore()
         try:
-            _run_those_before(checked, linear)
+            _run_earlier_programs(checked, linear)
             with self.around():
-                _interact(launch.eagerly, str(linear), place, said)
+                _interact(launch.eagerly, str(linear), place, text)
         finally:
             launch.monitor = monitor
             after.restore()
 
 
 def _interact(
-    run: Callable[[str], None] | None, program: str, place: Place | None, said: str
+    run: Callable[[str], None] | None, program: str, place: Place | None, text: str
 ) -> None:
     # Made where the user has the terminal: it keeps the streams that it finds.
-    debugger = StoppingDebugger(place, f"\n{said}\n")
+    debugger = StoppingDebugger(place, f"\n{text}\n")
     if run is None:
-        debugger.message(f"{said}\n{_NO_SOURCE}")
+        debugger.message(f"{text}\n{_NO_SOURCE}")
     elif not debugger.debug(lambda: run(program)):
-        debugger.message(f"{said}\n{_NOT_REACHED}")
+        debugger.message(f"{text}\n{_NOT_REACHED}")
     if debugger.left:
         raise SystemExit(_QUIT)
 
 
-def _run_those_before(checked: CheckedLaunch, linear: int) -> None:
+def _run_earlier_programs(checked: CheckedLaunch, linear: int) -> None:
     """Does what earlier programs did to memory; what they need later ones for is left out."""
     launch = checked.launch
-    if not linear or checked.planner.waits(launch):
+    if not linear or checked.kernel.waits:
         return
     options = replace(launch.run.launch_options, programs=f"0:{linear}")
     try:

@@ -1,6 +1,6 @@
 """The pytest plugin: tests whose kernels have defects fail, and show the report.
 
-Owns options, marker, fixture and the judgement of a test. Loaded in every pytest run of an
+Owns options, marker, fixture and which tests fail. Loaded in every pytest run of an
 environment that has this package, so it imports nothing but pytest until a test is checked, and
 does nothing unless asked to.
 """
@@ -109,7 +109,7 @@ class _Plugin:
         from ttools.core.errors import UsageError
         from ttools.core.findings import SEVERITIES
         from ttools.core.suppressions import SuppressionFile
-        from ttools.sanitizer.options import parse_checks
+        from ttools.sanitizer.checks.registry import parse_checks
 
         try:
             parse_checks([checks])
@@ -203,7 +203,7 @@ class _Plugin:
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:
-        """Gives the user the terminal; whoever quits the debugger quits pytest, as with --pdb."""
+        """Gives the user the terminal; quitting the debugger quits pytest, as with --pdb."""
         capture: Any = self._config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.suspend(in_=True)
@@ -272,7 +272,7 @@ def _text(report: Report) -> str:
 
 
 def _attach(item: pytest.Item, report: Report) -> None:
-    """Lets a report travel with the result of its test."""
+    """Attaches a report to the result of its test."""
     if report.findings:
         item.add_report_section("call", _TITLE, _text(report))
 
@@ -303,10 +303,10 @@ def _allowed(item: pytest.Item) -> set[str]:
 
 
 def _validate_allowed(item: pytest.Item) -> None:
-    from ttools.core.kinds import KINDS
-    from ttools.sanitizer.options import CHECKS
+    from ttools.core.suppressions import KINDS
+    from ttools.sanitizer.checks.registry import CHECKS, kinds
 
-    for name in sorted(_allowed(item) - set(KINDS) - set(CHECKS)):
+    for name in sorted(_allowed(item).difference(CHECKS, kinds(), KINDS)):
         pytest.fail(f"@pytest.mark.ttools: there is no kind or check `{name}`", pytrace=False)
 
 

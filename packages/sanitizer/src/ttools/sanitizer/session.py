@@ -18,22 +18,22 @@ from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
-from ttools.sanitizer.addresses import AddressBook
 from ttools.sanitizer.all_configs import AllConfigs
-from ttools.sanitizer.checked_launch import CheckedLaunch
+from ttools.sanitizer.analysis.known_kernel import KnownKernels
+from ttools.sanitizer.checking import run_under_checks
+from ttools.sanitizer.checks.check import Observation
+from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.forked_launches import ForkedLaunches
-from ttools.sanitizer.launch_state import tensors_among
+from ttools.sanitizer.launch.checked import CheckedLaunch
+from ttools.sanitizer.launch.options import SanitizeOptions
+from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.maps import MAPS_KEPT, tensor_maps
-from ttools.sanitizer.options import SanitizeOptions
-from ttools.sanitizer.planner import Planner
-from ttools.sanitizer.subject import Subject
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.launch_state import tensors_among
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 
 if TYPE_CHECKING:
     from ttools.sanitizer.post_mortem import PostMortem
-
-#: Of a launch that failed or was interrupted: it was made, but not measured.
-_ABANDONED = LaunchReport(0, 0.0)
 
 
 class Session:
@@ -49,6 +49,8 @@ class Session:
 
     def __init__(self, options: SanitizeOptions) -> None:
         self.options = options
+        self._checks = [check for name, check in CHECKS.items() if name in options.checks]
+        self._judges_views = options.view_bounds != "off" and self._is_observed("views")
         self.findings: list[Finding] = []
         self._tallies: dict[object, _Tally] = {}
         self.maps: list[TensorMap] = []
@@ -56,17 +58,20 @@ class Session:
         self.post_mortem: PostMortem | None = None
         self._lock = threading.Lock()
         self._book = AddressBook()
-        self._planner = Planner()
+        self._kernels = KnownKernels()
         self._memory = UninitialisedMemory()
         self._configs = AllConfigs(self._book, self._memory, lambda found: self._add([found]))
         self._watches = ExitStack()
         self._entered = 0
 
+    def _is_observed(self, what: Observation) -> bool:
+        return any(what in check.observes for check in self._checks)
+
     # ---- while the run is active
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
-            if "initcheck" in self.options.checks:
+            if self._is_observed("allocations"):
                 self._watches.enter_context(self._memory)
         self._entered += 1
         return self
@@ -80,37 +85,44 @@ class Session:
         """Runs a launch under the checks; see `ttools.interpreter.run.observation`."""
         self._configs.before_execution(launch)
         launch.host_line = launch.host_line or host_line()
-        looker = self.post_mortem
-        before = looker.before(launch, self._memory, self._book) if looker else None
-        checked = CheckedLaunch(launch, self.options, self._book, self._planner, self._memory)
+        debugger = self.post_mortem
+        before = debugger.before(launch, self._memory, self._book) if debugger else None
+        checked = CheckedLaunch(
+            launch,
+            self.options,
+            self._kernels.of(launch.variants),
+            self._book,
+            self._memory,
+            judges_views=self._judges_views,
+        )
         try:
-            report = checked.run()
+            run_under_checks(checked, self._checks)
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
-            self.forked.tell(checked.findings)
-            self._count(launch, _ABANDONED)
-            if looker is not None and isinstance(error, KernelError):
-                looker.look_at_failure(checked, before, error)
+            self.forked.note(checked.findings)
+            self._count(launch, checked.report)
+            if debugger is not None and isinstance(error, KernelError):
+                debugger.look_at_failure(checked, before, error)
             raise
         self._add(checked.findings)
-        self.forked.tell(checked.findings)
-        self._draw(checked)
-        self._count(launch, report)
-        if looker is not None:
-            looker.look(checked, before)
-        return report
+        self.forked.note(checked.findings)
+        self._add_maps(checked)
+        self._count(launch, checked.report)
+        if debugger is not None:
+            debugger.look(checked, before)
+        return checked.report
 
     def tune(self, launch: TunedLaunch) -> Any:
         """Runs an autotuned launch in the configurations that the options ask for."""
         return (self._configs.tune if self.options.all_configs else run_first)(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
-        """Takes for unwritten what another watch, also of another process, knows for that.
+        """Takes memory as unwritten that another watch filled, also one of another process.
 
         Args:
-            arguments: of launches, also those that are no tensors.
+            arguments: of launches; only tensors matter.
         """
-        if "initcheck" in self.options.checks:
+        if self._is_observed("allocations"):
             for each in tensors_among(arguments):
                 self._memory.adopt(each)
 
@@ -126,15 +138,15 @@ class Session:
             with self._lock:
                 self.findings = merge([*self.findings, *merge_in_launch(findings)])
 
-    def _draw(self, checked: CheckedLaunch) -> None:
+    def _add_maps(self, checked: CheckedLaunch) -> None:
         """Maps the tensors that findings concern, those of a kernel once."""
         if not checked.findings or checked.monitor is None:
             return
         with self._lock:
             kernel = checked.subject.kernel
-            drawn = {each.argument.name for each in self.maps if each.kernel == kernel}
+            known = {each.argument.name for each in self.maps if each.kernel == kernel}
             maps = tensor_maps(
-                checked.findings, checked.monitor, checked.subject, checked.regions, drawn
+                checked.findings, checked.monitor, checked.subject, checked.regions, known
             )
             self.maps += itertools.islice(maps, MAPS_KEPT - len(self.maps))
 

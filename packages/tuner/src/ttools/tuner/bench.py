@@ -16,8 +16,8 @@ from typing import Any, Protocol
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer import sanitize
-from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.clock import Clock
 from ttools.tuner.comparison import compare, unjudged
 from ttools.tuner.confidence import median_interval

@@ -15,7 +15,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
-from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.cost import read_gpu
 from ttools.tuner.gpu_launch import tuning_on_gpu
 from ttools.tuner.lock import lock_of, merged, read_lock, write_lock

@@ -48,8 +48,8 @@ def prepare(
     timeout: float | None,
 ) -> GpuSanitization:
     """A run that can be started; progress goes to standard error."""
+    from ttools.sanitizer.checks.registry import parse_checks
     from ttools.sanitizer.gpu.api import GpuOptions, GpuSanitization
-    from ttools.sanitizer.options import parse_checks
 
     return GpuSanitization(
         GpuOptions(
@@ -60,7 +60,7 @@ def prepare(
             baseline=baseline,
             timeout=timeout,
         ),
-        tell=lambda text: say("note", text),
+        announce=lambda text: say("note", text),
     )
 
 

@@ -7,7 +7,7 @@ writer words them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,7 @@ class Report:
         exit_code: of the user's script; None if no script was run.
         fail_on: findings from this severity on fail the run.
         some_only: whether only some kernels were to be checked.
+        kinds: those that the run looked for, with a sentence on each.
         root: the folder that paths are shown relative to.
     """
 
@@ -45,6 +46,7 @@ class Report:
     exit_code: int | None = None
     fail_on: Severity = "error"
     some_only: bool = False
+    kinds: Mapping[str, str] = field(default_factory=dict)
     root: Path = field(default_factory=Path.cwd)
 
     @property

@@ -7,18 +7,18 @@ inlined call stack is a stack, suppressions are suppressions. Columns count Unic
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from ttools.core.findings import Finding, Related
-from ttools.core.kinds import KINDS
 from ttools.core.location import SourceLocation, extent, source_line
 from ttools.core.reports.json import finding_data
 from ttools.core.reports.report import Report
 from ttools.core.reports.text import finding_text
-from ttools.core.suppressions import Suppressed
+from ttools.core.suppressions import KINDS, Suppressed
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"
@@ -43,6 +43,7 @@ def write(report: Report) -> str:
 
 def _run(report: Report) -> dict[str, Any]:
     findings = [*report.findings, *(entry.finding for entry in report.suppressed)]
+    kinds = {**report.kinds, **KINDS}
     rules = list(dict.fromkeys(finding.kind for finding in findings))
     results = [_result(finding, rules, report.root) for finding in report.findings]
     for entry in report.suppressed:
@@ -52,7 +53,7 @@ def _run(report: Report) -> dict[str, Any]:
             "driver": {
                 "name": "ttools",
                 "version": _version(),
-                "rules": [_rule(kind, findings) for kind in rules],
+                "rules": [_rule(kind, findings, kinds) for kind in rules],
             }
         },
         "columnKind": "unicodeCodePoints",
@@ -69,9 +70,9 @@ def _version() -> str:
         return "0"
 
 
-def _rule(kind: str, findings: list[Finding]) -> dict[str, Any]:
+def _rule(kind: str, findings: list[Finding], kinds: Mapping[str, str]) -> dict[str, Any]:
     first = next(finding for finding in findings if finding.kind == kind)
-    sentence = {"text": KINDS.get(kind, first.message)}
+    sentence = {"text": kinds.get(kind, first.message)}
     # GitHub's code scanning requires all three texts.
     return {
         "id": kind,

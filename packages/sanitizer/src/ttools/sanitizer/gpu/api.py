@@ -6,7 +6,6 @@ tool is one more run of the program.
 
 from __future__ import annotations
 
-import functools
 import linecache
 import shutil
 import sys
@@ -22,13 +21,13 @@ from ttools.core.findings import Finding, LaunchEntry, Severity, merge
 from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.report import Report, gravest
 from ttools.core.script import Target
-from ttools.core.suppressions import Ran, Source, SuppressionFile, apply
+from ttools.core.suppressions import Source, SuppressionFile, apply
+from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.gpu.findings import gpu_findings
 from ttools.sanitizer.gpu.launch_log import Launch
 from ttools.sanitizer.gpu.tool import Tool, find_tool, require_gpu
 from ttools.sanitizer.gpu.tool_run import STDIN, STREAMS, ToolRun, run_tool
 from ttools.sanitizer.gpu.tools import PRINT_LIMIT, GpuTool, tools_for
-from ttools.sanitizer.options import is_active, parse_checks
 
 __all__ = ["GpuSanitization", "sanitize_on_gpu"]
 
@@ -42,7 +41,7 @@ class GpuOptions:
     Attributes:
         checks: names of checks.
         only: names of the kernels to speak of; None for all.
-        max_findings: at most so many findings that count are told, the gravest of them.
+        max_findings: at most so many findings that count are reported, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run of the program may take; None for no limit.
@@ -67,17 +66,17 @@ class GpuSanitization:
     """
 
     def __init__(
-        self, options: GpuOptions, tell: Callable[[str], None] = lambda text: None
+        self, options: GpuOptions, announce: Callable[[str], None] = lambda text: None
     ) -> None:
         self.options = options
         self.launches: list[LaunchEntry] = []
         self.warnings: list[str] = []
         self.status: int | None = None
-        self._tell = tell
+        self._announce = announce
         self._found: list[Finding] = []
         self._tools, left = tools_for(options.checks)
         self.warnings += [left] if left else []
-        self._sources()  # a file that cannot be read is told before the run
+        self._sources()  # a file that cannot be read is an error before the run
 
     def run(self, target: Target) -> int:
         """Runs a program once for each tool and returns its status: the first that is not 0.
@@ -94,7 +93,7 @@ class GpuSanitization:
             stdin = _remember_source(target, Path(name))
             for number, tool in enumerate(self._tools, 1):
                 runs = f"run {number} of {len(self._tools)}"
-                self._tell(f"{runs}: {target} under compute-sanitizer {tool.name}")
+                self._announce(f"{runs}: {target} under compute-sanitizer {tool.name}")
                 folder = Path(name) / tool.name
                 folder.mkdir()
                 if stdin is not None:
@@ -117,11 +116,10 @@ class GpuSanitization:
             fail_on: from which severity on findings count as failures.
         """
         made = {tool.check for tool in self._tools}
-        ran = Ran(launches=self.launches, active=functools.partial(is_active, made))
-        kept, hidden = apply(self._found, self._sources(), ran)
-        told, dropped = gravest(kept, self.options.max_findings)
+        kept, hidden = apply(self._found, self._sources(), what_ran(self.launches, made))
+        reported, dropped = gravest(kept, self.options.max_findings)
         return Report(
-            findings=tuple(told),
+            findings=tuple(reported),
             dropped=tuple(dropped),
             launches=tuple(self.launches),
             suppressed=tuple(hidden),
@@ -129,6 +127,7 @@ class GpuSanitization:
             exit_code=exit_code,
             fail_on=fail_on,
             some_only=self.options.only is not None,
+            kinds=kinds(),
         )
 
     @property
@@ -199,7 +198,7 @@ def sanitize_on_gpu(
         target: a script, a module or code.
         checks: names of checks, also comma-separated; those that no tool makes are left out.
         only: names of the kernels to report on; all by default.
-        max_findings: tell at most so many findings that count, the gravest of them.
+        max_findings: report at most so many findings that count, most severe first.
         suppressions: files of rules for findings that do not count.
         baseline: a file of findings that are known and do not count.
         timeout: seconds that each run may take.
@@ -258,7 +257,7 @@ def _entries(launches: Iterable[Launch]) -> list[LaunchEntry]:
 
 
 def _other_ending(tool: GpuTool, done: ToolRun, folder: Path) -> str:
-    """A run nobody saw has failed: how, and what it wrote last."""
+    """How a run whose output is not shown has failed, and what it wrote last."""
     written = (folder / STREAMS).read_text("utf-8", errors="replace").splitlines()
     last = "".join(f"\n  {line}" for line in written[-_LAST_LINES:])
     return f"under {tool.name} the program ended with status {done.status}{last}"

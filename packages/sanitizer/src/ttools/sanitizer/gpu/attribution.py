@@ -30,7 +30,7 @@ class Launches:
 
     def of(self, record: Record) -> Launch | None:
         """The launch that made an error; None if it was none of the log's."""
-        functions = {place.function for place in (record.place, *record.frames) if place}
+        functions = {frame.function for frame in (record.frame, *record.frames) if frame}
         during = self._during(record.position)
         of_function = [launch for launch in during if launch.function in functions]
         if of_function:
@@ -65,7 +65,7 @@ class Launches:
 def argument_at(
     arguments: Iterable[LoggedArgument], address: int, names: frozenset[str] = frozenset()
 ) -> LoggedArgument | None:
-    """The argument that an access was made through, as far as one can tell.
+    """The argument that an access was made through, as far as can be known.
 
     Args:
         arguments: of the launch.
@@ -73,8 +73,8 @@ def argument_at(
         names: those that the pointer derives from; empty if that is unknown.
 
     Returns:
-        Of several the one whose storage holds the address, else the nearest; without names, None
-        if no storage holds it.
+        The one whose storage holds the address, else the nearest; without names, None if no
+        storage holds it.
     """
     known = [each for each in arguments if each.start is not None]
     named = [each for each in known if each.description.name in names]

@@ -1,4 +1,4 @@
-"""What compute-sanitizer found, as findings: by place and argument, with a witness and counts.
+"""What compute-sanitizer found, as findings: by location and argument, with a witness and counts.
 
 Owns the words and which kind an error is of. Must not know how an error is printed, nor how
 programs are run.
@@ -12,25 +12,16 @@ from pathlib import Path
 
 from ttools.core.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
+from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Coordinates, Record
 from ttools.sanitizer.gpu.sites import Site, find_site
 from ttools.sanitizer.gpu.tools import GpuTool
-from ttools.sanitizer.options import CHECKS, UNSUPPORTED
 
 _NOUNS = {"read": "load", "write": "store", "atomic": "atomic access"}
 _OOB = {"read": "oob_load", "write": "oob_store", "atomic": "oob_atomic"}
-_HELP = {
-    "oob_load": "mask the load, or compare with the bound of this tensor",
-    "oob_store": "mask the store, or compare with the bound of this tensor",
-    "oob_atomic": "mask the access, or compare with the bound of this tensor",
-    "misaligned": "the address must be a multiple of the access's size",
-    "uninit_read": "write the memory before it is read, or mask the load",
-    "intra_program_race": "put a tl.debug_barrier() between the two",
-    "divergent_barrier": "let all threads of a program reach the barrier, or none",
-}
 
 
 def gpu_findings(
@@ -40,7 +31,7 @@ def gpu_findings(
     folder: Path,
     only: Callable[[str], bool],
 ) -> Iterator[Finding]:
-    """The findings of one run of a tool, one for each place and argument.
+    """The findings of one run of a tool, one for each location and argument.
 
     Args:
         records: the errors it printed.
@@ -57,10 +48,10 @@ def gpu_findings(
         site = _site(record, launch, folder)
         if unseen is not None and is_scratch(record, launch, site):
             continue
-        told = _told(record, launch, site, tool, folder)
+        finding = _finding(record, launch, site, tool, folder)
         if unseen is not None and unseen.hold(record):
-            told = _not_judged(told)
-        groups.setdefault(told.site, _Group(told)).add(record)
+            finding = _unsupported(finding)
+        groups.setdefault(finding.site, _Group(finding)).add(record)
     for group in groups.values():
         finding = group.finding()
         if only(finding.kernel):
@@ -69,7 +60,7 @@ def gpu_findings(
 
 @dataclass
 class _Group:
-    """The errors of one place: the finding of the first, and what adds up."""
+    """The errors of one location: the finding of the first, and what adds up."""
 
     first: Finding
     count: int = 0
@@ -85,46 +76,47 @@ class _Group:
 
 
 def _site(record: Record, launch: Launch | None, folder: Path) -> Site:
-    place = record.place
-    if place is None:
+    frame = record.frame
+    if frame is None:
         return Site()
     # In shared memory instructions belong to any operation.
     access = record.access if record.space == "global" else ""
-    return find_site(_source(launch, folder), access, place.file, place.line)
+    return find_site(_source(launch, folder), access, frame.file, frame.line)
 
 
 def _source(launch: Launch | None, folder: Path) -> Path | None:
     return folder / launch.source if launch is not None and launch.source else None
 
 
-def _not_judged(finding: Finding) -> Finding:
-    """An error that may be none."""
+def _unsupported(finding: Finding) -> Finding:
+    """An error that may not be one."""
     return replace(
         finding,
-        kind=UNSUPPORTED,
+        kind="unsupported",
         severity="warning",
-        message=f"not judged: {finding.message}, or through a tensor descriptor, which "
+        message=f"not checked: {finding.message}, or through a tensor descriptor, which "
         "compute-sanitizer does not see",
         help=None,
     )
 
 
-def _told(
+def _finding(
     record: Record, launch: Launch | None, site: Site, tool: GpuTool, folder: Path
 ) -> Finding:
     """An error as a finding of its own."""
-    place = record.place
+    frame = record.frame
     argument = _argument(record, launch, site)
     kind, message = _kind(record, tool, _where(record, argument))
-    severity = _severity(record, kind, tool)
-    if launch is None:
-        severity = "warning"
+    known = CHECKS[tool.check].kinds.get(kind)
+    severity: Severity = "error" if known is None else known.severity
+    if kind == "intra_program_race":
+        severity = record.level  # its tool knows warps
     return Finding(
         kind=kind,
         check=tool.check,
-        severity=severity,
+        severity=severity if launch else "warning",
         message=message,
-        kernel=launch.kernel if launch else (place.function if place else ""),
+        kernel=launch.kernel if launch else (frame.function if frame else ""),
         argument=argument.description if argument else None,
         location=site.location,
         program=_program(record, launch),
@@ -133,7 +125,7 @@ def _told(
         related=tuple(_related(record, _source(launch, folder))),
         launch=launch.line if launch else None,
         config=launch.config if launch else None,
-        help=_HELP.get(kind),
+        help=known.help if known else None,
     )
 
 
@@ -153,19 +145,12 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
     if tool.name == "synccheck":
         return "divergent_barrier", f"misused barrier: {_plain(record.text)}"
     if tool.name == "initcheck" and record.access:
-        return "uninit_read", f"{noun} that nobody has written"
+        return "uninit_read", f"{noun} that was never written"
     if tool.name == "memcheck" and record.access in _OOB:
         if record.problem.startswith("misaligned"):
             return "misaligned", f"misaligned {noun}"
         return _OOB[record.access], f"out-of-bounds {noun}"
-    return UNSUPPORTED, f"compute-sanitizer {tool.name}: {record.text}{where}"
-
-
-def _severity(record: Record, kind: str, tool: GpuTool) -> Severity:
-    """As grave as the check finds it; a race as its tool does, which knows warps."""
-    if kind == "intra_program_race":
-        return record.level
-    return CHECKS[tool.check].get(kind, "error")
+    return "unsupported", f"compute-sanitizer {tool.name}: {record.text}{where}"
 
 
 def _race_message(record: Record) -> str:
@@ -175,7 +160,7 @@ def _race_message(record: Record) -> str:
 
 
 def _plain(text: str) -> str:
-    """Of `Barrier error detected. Divergent thread(s) in warp` what is particular."""
+    """The particular part of `Barrier error detected. Divergent thread(s) in warp`."""
     text = text.removeprefix("Barrier error detected. ")
     return text[:1].lower() + text[1:]
 
@@ -245,10 +230,10 @@ def _related(record: Record, source: Path | None) -> Iterator[Related]:
     """The other accesses of a race, a line each once."""
     if not record.accesses:
         return
-    own = (record.place.file, record.place.line) if record.place else None
+    own = (record.frame.file, record.frame.line) if record.frame else None
     seen: set[tuple[str | None, int]] = set()
     for access in record.accesses[1:]:
-        key = (access.place.file, access.place.line)
+        key = (access.frame.file, access.frame.line)
         if key == own or key in seen:
             continue
         seen.add(key)

@@ -20,7 +20,7 @@ from typing import Any
 from ttools.core.findings import Argument
 from ttools.core.triton_versions import CompiledKernelFacts
 from ttools.interpreter.abi.facts import storage_extent
-from ttools.sanitizer.subject import describe
+from ttools.sanitizer.launch.subject import describe
 
 #: In the folder of a run.
 LOG = "launches.jsonl"
@@ -128,7 +128,7 @@ class LaunchLogWriter:
             config: of the autotuner, if one makes the launch.
         """
         named = zip(kernel.parameters, arguments, strict=False)
-        told = [_told(*each) for name, value in named for each in _flat(name, value)]
+        described = [_describe(*each) for name, value in named for each in _flat(name, value)]
         with self._lock:
             number = self._launches
             self._launches += 1
@@ -143,7 +143,7 @@ class LaunchLogWriter:
                     "line": line,
                     "config": None if config is None else dict(config),
                     "source": None if kernel.ttir is None else self._source(kernel.ttir),
-                    "arguments": told,
+                    "arguments": described,
                 }
             )
         return number
@@ -199,19 +199,19 @@ def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(name, value)]
 
 
-def _told(name: str, value: Any) -> dict[str, Any]:
+def _describe(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, (bool, int, float)):
         known = not isinstance(value, float) or math.isfinite(value)
         return {"name": name, "dtype": type(value).__name__, "value": value if known else None}
-    # A descriptor is told by the tensor behind it.
+    # A descriptor is described by the tensor behind it.
     tensor = value if hasattr(value, "data_ptr") else getattr(value, "base", value)
     if not hasattr(tensor, "data_ptr"):
         return {"name": name, "dtype": type(value).__name__}
-    told = asdict(describe(name, tensor))
+    described = asdict(describe(name, tensor))
     extent = storage_extent(tensor)
     if extent is None:
-        return {**told, "start": int(tensor.data_ptr())}
-    return {**told, "start": extent[0], "end": extent[1]}
+        return {**described, "start": int(tensor.data_ptr())}
+    return {**described, "start": extent[0], "end": extent[1]}
 
 
 # --- reading ----------------------------------------------------------------------------------

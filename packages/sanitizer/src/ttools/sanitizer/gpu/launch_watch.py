@@ -74,7 +74,7 @@ class LaunchWatch:
 
 
 def _tuned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner.run`, with each configuration run once: nobody wants these times."""
+    """`Autotuner.run`, with each configuration run once: these times are not used."""
 
     def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
         triton_versions.set_benchmark(tuner, _run_once)
@@ -85,7 +85,7 @@ def _tuned(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _run_once(call: Callable[[], Any], quantiles: Sequence[float] = ()) -> Any:
-    """In the place of `do_bench`: milliseconds, as many as quantiles are asked for."""
+    """Stands in for `do_bench`: milliseconds, as many as quantiles are asked for."""
     began = time.perf_counter()
     call()
     wait_for_gpu()

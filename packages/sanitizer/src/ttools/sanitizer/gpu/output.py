@@ -19,7 +19,7 @@ _PREFIX = b"========="
 
 
 @dataclass(frozen=True)
-class Place:
+class Frame:
     """An instruction: its function, and its line if that is known."""
 
     function: str
@@ -33,12 +33,12 @@ class HazardousAccess:
 
     Attributes:
         access: `read` or `write`.
-        place: the instruction.
+        frame: the instruction.
         hazards: pairs of accesses found.
     """
 
     access: str
-    place: Place
+    frame: Frame
     hazards: int = 0
 
 
@@ -49,12 +49,12 @@ class Record:
     Attributes:
         position: where it begins in the report, in bytes.
         text: its first line.
-        level: how grave the tool finds it.
+        level: how severe the tool finds it.
         space: of the memory accessed: `global`, `shared` …
         access: `read`, `write` or `atomic`.
         size: of the access in bytes; 0 if unknown.
         problem: `out of bounds`, `misaligned` …
-        place: the instruction.
+        frame: the instruction.
         frames: the functions that it was called from, innermost first.
         thread: of the block.
         block: of the grid.
@@ -69,8 +69,8 @@ class Record:
     access: str = ""
     size: int = 0
     problem: str = ""
-    place: Place | None = None
-    frames: tuple[Place, ...] = ()
+    frame: Frame | None = None
+    frames: tuple[Frame, ...] = ()
     thread: Coordinates | None = None
     block: Coordinates | None = None
     address: int | None = None
@@ -138,7 +138,7 @@ _ADDRESS = re.compile(r"(?:Address|Access (?:to|at)) (0x[0-9a-f]+)(?: is (.+))?"
 _FRAME = re.compile(rf"Device Frame: *{_PLACE}")
 _NOT_PRINTED = re.compile(r"([\d,]+) errors? were not printed")
 _CRASHED = "process didn't terminate successfully"
-#: Of no interest: the first line, sums, and what follows from the program's own failure.
+#: Lines without interest: the first line, sums, and what follows from the program's own failure.
 _IDLE = re.compile(
     r"COMPUTE-SANITIZER|\w+ SUMMARY:|Target application (returned an error|terminated before)"
 )
@@ -162,9 +162,9 @@ def _read_paragraph(position: int, lines: Sequence[str], output: Output) -> None
 
 
 def _race(position: int, head: str, race: re.Match[str], details: Sequence[str]) -> Record:
-    first = HazardousAccess(race["access"].lower(), _place(race))
+    first = HazardousAccess(race["access"].lower(), _frame(race))
     others = [
-        HazardousAccess(match["access"].lower(), _place(match), _number(match["n"] or "0"))
+        HazardousAccess(match["access"].lower(), _frame(match), _number(match["n"] or "0"))
         for match in map(_RACE_WITH.match, details)
         if match
     ]
@@ -174,7 +174,7 @@ def _race(position: int, head: str, race: re.Match[str], details: Sequence[str])
         level="error" if race["level"].lower() == "error" else "warning",
         space="shared",
         access=first.access,
-        place=first.place,
+        frame=first.frame,
         accesses=(first, *others),
     )
 
@@ -192,8 +192,8 @@ def _access(position: int, head: str, details: Sequence[str]) -> Record:
         access=known["access"] if known else "",
         size=_number(known["size"] or "0") if known else 0,
         problem=(address[2] or "") if address else "",
-        place=_place(at) if at else None,
-        frames=tuple(_place(frame) for frame in map(_FRAME.fullmatch, details) if frame),
+        frame=_frame(at) if at else None,
+        frames=tuple(_frame(frame) for frame in map(_FRAME.fullmatch, details) if frame),
         thread=(numbers[0], numbers[1], numbers[2]) if numbers else None,
         block=(numbers[3], numbers[4], numbers[5]) if numbers else None,
         address=int(address[1], 16) if address else None,
@@ -204,8 +204,8 @@ def _first(form: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
     return next((match for match in map(form.fullmatch, lines) if match), None)
 
 
-def _place(match: re.Match[str]) -> Place:
-    return Place(match["function"], match["file"], int(match["line"] or 0))
+def _frame(match: re.Match[str]) -> Frame:
+    return Frame(match["function"], match["file"], int(match["line"] or 0))
 
 
 def _number(text: str) -> int:

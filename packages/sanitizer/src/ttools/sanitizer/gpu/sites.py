@@ -81,9 +81,9 @@ def find_site(source: Path | None, access: str, file: str | None, line: int) -> 
         known = bool(_operations(source))
         return Site(SourceLocation(file, line, 0), is_compilers=known and bool(access))
     parameters = frozenset[str]().union(*(op.parameters for op in here))
-    places = {op.location for op in here}
-    if len(places) == 1:
-        return Site(places.pop(), parameters)
+    locations = {op.location for op in here}
+    if len(locations) == 1:
+        return Site(locations.pop(), parameters)
     return Site(SourceLocation(here[0].location.file, line, 0), parameters)
 
 

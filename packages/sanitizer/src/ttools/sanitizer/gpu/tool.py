@@ -68,13 +68,15 @@ def find_tool() -> Tool:
             raise TtoolsError(f"{VARIABLE} is `{chosen}`, and there is no such file")
         return _examined(path)
     # The package for CUDA 12 installs it without the permission to run it.
-    found = next((path for path in _places() if path.is_file() and os.access(path, os.X_OK)), None)
+    found = next(
+        (path for path in _candidates() if path.is_file() and os.access(path, os.X_OK)), None
+    )
     if found is None:
         raise TtoolsError(f"{_NAME} was not found on this machine; {_GET_IT}")
     return _examined(found)
 
 
-def _places() -> Iterator[Path]:
+def _candidates() -> Iterator[Path]:
     """Where it may be: on the path, in a CUDA toolkit, in the packages of this Python."""
     on_path = shutil.which(_NAME)
     if on_path is not None:

@@ -22,7 +22,7 @@ from ttools.sanitizer.gpu.process import run
 from ttools.sanitizer.gpu.tool import Tool
 from ttools.sanitizer.gpu.tools import GpuTool
 
-#: In the folder of a run, what a program reads and what it writes where nobody is shown it.
+#: Files in the folder of a run: what the program reads, and its output where it is not shown.
 STDIN = "stdin"
 STREAMS = "streams.txt"
 _SIGNALLED = 128
@@ -45,7 +45,7 @@ class ToolRun:
     Attributes:
         output: of the tool.
         log: of the program's launches.
-        status: of the program, as a shell would tell it.
+        status: of the program, as a shell would give it.
         why: it ended.
     """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttools.core.errors import UsageError
-from ttools.sanitizer.options import DEFAULT_CHECKS
+from ttools.sanitizer.checks.registry import default_checks
 
 #: So many errors are printed and counted in a run of a tool.
 PRINT_LIMIT = 20_000
@@ -74,7 +74,7 @@ _CHECKS = tuple(dict.fromkeys(tool.check for tool in TOOLS))
 def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
     """The tools that make these checks, and a sentence on the checks that none makes.
 
-    Checks that nobody named on its own are passed over without a word.
+    Checks that are part of a whole set are left out without a sentence.
 
     Raises:
         UsageError: no tool makes any of them.
@@ -86,7 +86,7 @@ def tools_for(checks: frozenset[str]) -> tuple[tuple[GpuTool, ...], str | None]:
             f"on a GPU there is no {_listed(left)}; choose from {', '.join(_CHECKS)}, "
             "or check on the CPU"
         )
-    whole_sets = checks >= frozenset(DEFAULT_CHECKS)
+    whole_sets = checks >= default_checks()
     if left and not whole_sets:
         return tools, f"{_listed(left)}: made on the CPU only"
     return tools, None

@@ -18,7 +18,7 @@ OPERATION = "ttools.check"
 
 @dataclass(frozen=True)
 class Note:
-    """Something in a kernel that a pass cannot judge.
+    """Something in a kernel that a pass cannot check.
 
     Attributes:
         location: of the operation.

@@ -1,6 +1,6 @@
 """Reductions and scans that combine integers by one operation, and what such a one may give.
 
-Sums, products, minima and maxima along an axis, whoever wrote them: `tl.sum`, `tl.cumsum`, or
+Sums, products, minima and maxima along an axis, whatever wrote them: `tl.sum`, `tl.cumsum`, or
 `tl.reduce` and `tl.associative_scan` with a function of the kernel's author. Must not know who
 asks.
 """

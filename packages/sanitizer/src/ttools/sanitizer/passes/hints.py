@@ -1,9 +1,9 @@
-"""bad_hint: promises of alignment and contiguity that the data break, and false assumptions.
+"""bad_hint: hints of alignment and contiguity that the data contradict, and false assumptions.
 
-A broken promise does harm where the compiler relies on it: at accesses whose address is made of
+A wrong hint does harm where the compiler relies on it: at accesses whose address is made of
 the value. Lanes that break one are followed into addresses, and what is loaded there counts as
 undefined, since a GPU may load something else; a finding is made where that matters, or where such
-an address is written. Lanes that nobody uses, as in clamped tails of tiles, are no defect.
+an address is written. Lanes that are not used, as in clamped tails of tiles, are no defect.
 """
 
 from __future__ import annotations
@@ -26,21 +26,17 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
+from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.hint_places import place_of_hint
+from ttools.sanitizer.passes.hint_conditions import HINTS, Hint, broken, hint_of, is_kept
+from ttools.sanitizer.passes.hint_locations import location_of_hint
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
-from ttools.sanitizer.passes.promises import HINTS, Promise, broken, is_kept, promise_of
 from ttools.sanitizer.passes.sinks import sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
-from ttools.sanitizer.passes.undefined_lanes import (
-    ACCESSES,
-    Mark,
-    UndefinedLanes,
-    mask_of,
-)
-from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes, mask_of
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-#: Operations through which a promise about an index tells of the result.
+#: Operations through which a hint about an index says something of the result.
 _INDEXING = MOVES | {
     *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.extsi", "arith.select"),
     *("tt.addptr", "tt.bitcast", "tt.ptr_to_int", "tt.int_to_ptr", "arith.trunci"),
@@ -56,9 +52,9 @@ _NOUNS = {
 
 @dataclass(frozen=True)
 class _Broken:
-    """The lanes that break a promise: of an index made of the value, or of data loaded there."""
+    """The lanes that contradict a hint: of an index made of the value, or of data loaded there."""
 
-    promise: Promise
+    hint: Hint
     stage: Literal["index", "data"]
 
 
@@ -68,8 +64,8 @@ def may_report(module: Module) -> bool:
     for op in operations(module.kernel):
         if op.name == "llvm.intr.assume" or (op.name == "scf.for" and _has_hints(op)):
             return True
-        promise = promise_of(op)
-        if promise is not None and not is_kept(promise, parameters):
+        hint = hint_of(op)
+        if hint is not None and not is_kept(hint, parameters):
             return True
     return False
 
@@ -82,7 +78,7 @@ def apply(module: Module) -> list[Note]:
     """Adds the checks of hints to a kernel without calls; it is rewritten in place.
 
     Returns:
-        What could not be judged: nothing so far.
+        What could not be checked: nothing so far.
     """
     kernel = module.kernel
     rewriter = Rewriter()
@@ -93,13 +89,13 @@ def apply(module: Module) -> list[Note]:
         if op.name == "llvm.intr.assume":
             _check_assumption(rewriter.before(op), op)
     parameters = _divisors(kernel)
-    promises = {
-        op: promise
+    hints = {
+        op: hint
         for op in ops
-        if (promise := promise_of(op)) is not None and not is_kept(promise, parameters)
+        if (hint := hint_of(op)) is not None and not is_kept(hint, parameters)
     }
-    if promises:
-        _follow(kernel, ops, promises, rewriter)
+    if hints:
+        _follow(kernel, ops, hints, rewriter)
     rewriter.apply()
     return []
 
@@ -110,7 +106,7 @@ def _check_assumption(b: Builder, op: Operation) -> None:
     shown = (
         []
         if compared is None
-        else operands_shown(compared, Stand(b, op, op.operands[0], condition))
+        else operands_shown(compared, CheckSite(b, op, op.operands[0], condition))
     )
     scalar = next(_scalars(op.operands[0]), None)
     argument = -1 if scalar is None else scalar.index
@@ -119,7 +115,7 @@ def _check_assumption(b: Builder, op: Operation) -> None:
 
 
 def _scalars(value: Value) -> Iterator[Value]:
-    """The numbers passed that a value is computed from in the open."""
+    """The integer parameters that a value is computed from."""
     definition = value.defining_op
     if definition is not None:
         for operand in definition.operands:
@@ -141,7 +137,7 @@ def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
         body = op.regions[0].entry
         for index, argument in enumerate(list(body.arguments)):
             found = {name: op.attributes.get(f"{name}_arg{index}") for name in HINTS}
-            _anchor(rewriter.start(body, _carried_place(op, index)), argument, found)
+            _anchor(rewriter.start(body, _carried_location(op, index)), argument, found)
             _drop_repeated(op, index, found)
         if len(op.results) == 1:
             found = {name: op.attributes.get(name) for name in HINTS}
@@ -162,7 +158,7 @@ def _drop_repeated(loop: Operation, index: int, found: Mapping[str, Attribute]) 
             del initial.attributes[name]
 
 
-def _carried_place(loop: Operation, index: int) -> SourceLocation | None:
+def _carried_location(loop: Operation, index: int) -> SourceLocation | None:
     """Where a loop stands, with the name of the variable that it carries as an argument."""
     *_, end = loop.regions[0].entry.operations
     carried = end.operands[index - 1].defining_op if index else None
@@ -205,11 +201,11 @@ def _divisors(kernel: Operation) -> dict[Value, int]:
 def _follow(
     kernel: Operation,
     ops: Sequence[Operation],
-    promises: Mapping[Operation, Promise],
+    hints: Mapping[Operation, Hint],
     rewriter: Rewriter,
 ) -> None:
     provenance = Provenance(kernel)
-    tracking = Tracking(kernel, _Hints(promises), rewriter)
+    tracking = Tracking(kernel, _Hints(hints), rewriter)
     accesses = _accesses(ops, tracking, provenance)
     found = []
     for op in ops:
@@ -227,84 +223,84 @@ def _follow(
         b = rewriter.before(sink.op)
         if sink.mask is not None:
             condition = b.binary("andi", condition, sink.mask)
-        hinted = key.promise.value.defining_op
+        hinted = key.hint.value.defining_op
         assert hinted is not None
-        access, argument = accesses.get(key.promise, (None, -1))
-        message = f"the values break the promise {key.promise.describe()}"
+        access, argument = accesses.get(key.hint, (None, -1))
+        message = f"the values contradict the hint {key.hint.describe()}"
         if access is not None and access.location is not None:
             message += (
                 f", and the {_NOUNS[access.name]} at line {access.location.line} relies on it"
             )
-        place = place_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
+        location = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
         shown = values_shown(
-            [("value", key.promise.value)], hinted, Stand(b, sink.op, sink.value, condition)
+            [("value", key.hint.value)], hinted, CheckSite(b, sink.op, sink.value, condition)
         )
-        insert_check(b, condition, _defect(place, message, argument), list(shown))
+        insert_check(b, condition, _defect(location, message, argument), list(shown))
 
 
 def _accesses(
     ops: Sequence[Operation], tracking: Tracking, provenance: Provenance
-) -> dict[Promise, tuple[Operation, int]]:
-    """For each promise the first access that may rely on it, and the parameter behind that."""
-    found: dict[Promise, tuple[Operation, int]] = {}
+) -> dict[Hint, tuple[Operation, int]]:
+    """For each hint the first access that may rely on it, and the parameter behind that."""
+    found: dict[Hint, tuple[Operation, int]] = {}
     for op in ops:
         if op.name not in _NOUNS:
             continue
         roots = provenance.of(op.operands[0])
         for key in tracking.state(op.operands[0]):
             assert isinstance(key, _Broken)
-            if key.stage == "index" and key.promise not in found:
+            if key.stage == "index" and key.hint not in found:
                 (root,) = roots if len(roots) == 1 else (None,)
-                found[key.promise] = op, -1 if root is None else root
+                found[key.hint] = op, -1 if root is None else root
     return found
 
 
-def _defect(place: SourceLocation | None, message: str, argument: int) -> Defect:
+def _defect(location: SourceLocation | None, message: str, argument: int) -> Defect:
     return Defect(
         check="hints",
         kind="bad_hint",
         message=message,
-        location=place,
+        location=location,
         argument=argument,
     )
 
 
 class _Hints(UndefinedLanes):
-    """Lanes that break promises, first in indices, then in what is loaded there."""
+    """Lanes that contradict hints, first in indices, then in what is loaded there."""
 
-    def __init__(self, promises: Mapping[Operation, Promise]) -> None:
+    def __init__(self, hints: Mapping[Operation, Hint]) -> None:
         super().__init__({}, {})
-        self._promises = promises
+        self._hints = hints
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         found = {
             key: mark
             for key, mark in super().transfer(op, index, known).items()
-            if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.promise)
+            if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.hint)
         }
-        if op in self._promises:
-            found[_Broken(self._promises[op], "index")] = _UNMARKED
+        if op in self._hints:
+            found[_Broken(self._hints[op], "index")] = _UNMARKED
         if op.name in ACCESSES:
             for key in known.state(op.operands[0]):
                 if isinstance(key, _Broken) and key.stage == "index":
-                    found[_Broken(key.promise, "data")] = _UNMARKED
+                    found[_Broken(key.hint, "data")] = _UNMARKED
         return found
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         assert isinstance(key, _Broken)
         yield from super().depends(op, index, key, known)
         if op.name in ACCESSES and key.stage == "data":
-            yield op.operands[0], _Broken(key.promise, "index")
+            yield op.operands[0], _Broken(key.hint, "index")
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Broken)
-        if op in self._promises and self._promises[op] is key.promise and key.stage == "index":
-            return broken(b, key.promise)
+        if op in self._hints and self._hints[op] is key.hint and key.stage == "index":
+            return broken(b, key.hint)
         if op.name not in ACCESSES:
             return super().build(b, op, index, key, known)
         mask = mask_of(op)
         found = []
-        address = known.shadow(op.operands[0], _Broken(key.promise, "index"))
+        address = known.shadow(op.operands[0], _Broken(key.hint, "index"))
         if address is not None:
             found.append(address if mask is None else b.binary("andi", address, mask))
         if op.name == "tt.load" and len(op.operands) > 2:
@@ -314,11 +310,11 @@ class _Hints(UndefinedLanes):
         return b.any_of(found)
 
 
-def _goes_on(op: Operation, promise: Promise) -> bool:
-    """Whether a promise about an operand tells something of the result."""
+def _goes_on(op: Operation, hint: Hint) -> bool:
+    """Whether a hint about an operand says something of the result."""
     if op.name not in _INDEXING or lane_builder(op) is None:
         return False
-    aligned = any(n > 1 for n in promise.divisibility)
+    aligned = any(n > 1 for n in hint.divisibility)
     if op.name in ("arith.muli", "arith.shli") and not aligned:
         return any(_is_one(v) for v in op.operands)  # the product is contiguous no more
     return True

@@ -19,9 +19,9 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
+from ttools.sanitizer.analysis.dataflow import CONTROL, control_sources, operations
 from ttools.sanitizer.passes.combining import Interval, combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking, operations
 
 #: After so many rounds a value that still grows is taken to be anything.
 _PATIENCE = 4
@@ -77,7 +77,7 @@ class Intervals:
 
     def _solve(self, ops: list[Operation]) -> None:
         reached: set[Value] = set(self._parameters)
-        for turn in range(_PATIENCE + 64):
+        for iteration in range(_PATIENCE + 64):
             self.exact.clear()
             changed = False
             for op in [self._kernel, *ops]:
@@ -92,7 +92,7 @@ class Intervals:
                         new = (min(old[0], new[0]), max(old[1], new[1]))
                     if new != old:
                         changed = True
-                        if turn >= _PATIENCE and self._is_moved(value):
+                        if iteration >= _PATIENCE and self._is_moved(value):
                             new = full(width_of(value))
                     self._known[value] = new
                     reached.add(value)
@@ -124,7 +124,7 @@ class Intervals:
         carried = self._carried(value, reached)
         if carried is not None:
             return carried
-        sources = Tracking.sources(value)
+        sources = control_sources(value)
         known = [self.of(v) for v in sources if v in reached or not _is_tracked(v)]
         if not sources:
             return full(width_of(value))
@@ -157,7 +157,7 @@ class Intervals:
     # ---- loops
     def _carried(self, value: Value, reached: set[Value]) -> Interval | None:
         """The counter of a counted loop, and what grows by steady steps in it."""
-        loop, number = _place_in_loop(value)
+        loop, number = _position_in_loop(value)
         if loop is None or any(v not in reached for v in loop.operands[:3] if _is_tracked(v)):
             return None
         lower, upper, step = (self.of(v) for v in loop.operands[:3])
@@ -171,12 +171,12 @@ class Intervals:
             return None
         if any(v not in reached and _is_tracked(v) for v in addends):
             return self.of(initial)
-        turns = max(0, -((lower[0] - upper[1]) // step[0]))
+        trips = max(0, -((lower[0] - upper[1]) // step[0]))
         if isinstance(value.owner, Block):
-            turns = max(0, turns - 1)
+            trips = max(0, trips - 1)
         growth = [self.of(v) for v in addends]
-        low = turns * min(0, sum(g[0] for g in growth))
-        high = turns * max(0, sum(g[1] for g in growth))
+        low = trips * min(0, sum(g[0] for g in growth))
+        high = trips * max(0, sum(g[1] for g in growth))
         first = self.of(initial)
         least, most = full(width_of(value))
         found = (first[0] + low, first[1] + high)
@@ -187,7 +187,7 @@ def _is_tracked(value: Value) -> bool:
     return width_of(value) > 0
 
 
-def _place_in_loop(value: Value) -> tuple[Operation | None, int]:
+def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
     """The counted loop that carries a value, and as which one; -1 is its counter."""
     op = value.defining_op
     if op is not None:

@@ -114,10 +114,10 @@ def _product(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     first, second, accumulator, *scales = _by_name(op, parts)
     found = [] if accumulator is None else [accumulator]
     rows, columns = (last, last), (other, other)
-    places = [(first, rows), (second, columns)]
+    axes = [(first, rows), (second, columns)]
     # The scales of the second factor lie with its columns first.
-    places += zip(scales, (rows, (last, other)), strict=False)
-    for part, (reduced, expanded) in places:
+    axes += zip(scales, (rows, (last, other)), strict=False)
+    for part, (reduced, expanded) in axes:
         if part is None:
             continue
         line = b.expand(b.combine("tt.reduce", part, reduced, "ori"), expanded)

@@ -1,9 +1,9 @@
-"""numeric (opt-in): where NaN, infinity and divisions by zero are born.
+"""numeric (opt-in): where NaN, infinity and divisions by zero originate.
 
-An operation bears a NaN where its result is one and no operand was; infinity likewise. Births are
-reported at the operation, but only if they get to memory: the lanes are followed to what is stored,
-which must still be NaN or infinite, and to addresses. What a mask leaves out or `tl.where` discards
-is no birth.
+A NaN originates where the result of an operation is one and no operand was; infinity likewise.
+Origins are reported at the operation, but only if they get to memory: the lanes are followed to
+what is stored, which must still be NaN or infinite, and to addresses. What a mask leaves out or
+`tl.where` discards is no origin.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
+from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking, operations
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES, Mark, UndefinedLanes
-from ttools.sanitizer.passes.witnesses import Stand, operands_shown
+from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]
 _MESSAGES = {
-    "nan": "a NaN is born here and reaches memory",
-    "inf": "an infinity is born here and reaches memory",
+    "nan": "a NaN originates here and reaches memory",
+    "inf": "an infinity originates here and reaches memory",
     "div_by_zero": "a division by zero reaches memory",
 }
 _MOST_CHECKS = 96
@@ -57,8 +58,8 @@ _UNMARKED = Mark(None, False)
 
 
 @dataclass(frozen=True)
-class _Birth:
-    """The lanes of a result in which a kind of value is born."""
+class _Origin:
+    """The lanes of a result in which a kind of value originates."""
 
     op: Operation
     index: int
@@ -69,12 +70,12 @@ def apply(module: Module) -> list[Note]:
     """Adds the checks of NaN, infinity and division by zero to a kernel without calls.
 
     Returns:
-        What could not be judged.
+        What could not be checked.
     """
     kernel = module.kernel
     provenance = Provenance(kernel)
     rewriter = Rewriter()
-    tracking = Tracking(kernel, _Births(), rewriter, _MOST_CHECKS)
+    tracking = Tracking(kernel, _Origins(), rewriter, _MOST_CHECKS)
     found = [
         (sink, key)
         for op in operations(kernel)
@@ -87,23 +88,23 @@ def apply(module: Module) -> list[Note]:
     checked = tracking.affordable([(sink.value, key)] for sink, key in found[:_MOST_CHECKS])
     if checked < len(found) or tracking.curtailed:
         count = f"{'more than ' if tracking.curtailed else ''}{len(found)}"
-        text = f"only {checked} of {count} ways of NaN and infinity to memory are checked"
+        text = f"only {checked} of {count} paths of NaN and infinity to memory are checked"
         notes.append(Note(kernel.location, text))
     tracking.build()
     for sink, key in found[:checked]:
-        assert isinstance(key, _Birth)
+        assert isinstance(key, _Origin)
         _check(rewriter, tracking, sink, key, provenance)
     rewriter.apply()
     return notes
 
 
 def _check(
-    rewriter: Rewriter, tracking: Tracking, sink: Sink, birth: _Birth, provenance: Provenance
+    rewriter: Rewriter, tracking: Tracking, sink: Sink, origin: _Origin, provenance: Provenance
 ) -> None:
-    condition = tracking.shadow(sink.value, birth)
+    condition = tracking.shadow(sink.value, origin)
     assert condition is not None
     b = rewriter.before(sink.op)
-    still = _is_of_kind(b, sink.value, birth.kind)
+    still = _is_of_kind(b, sink.value, origin.kind)
     if still is not None:
         condition = b.binary("andi", condition, still)
     if sink.mask is not None:
@@ -115,38 +116,38 @@ def _check(
         condition,
         Defect(
             check="numeric",
-            kind=birth.kind,
-            message=_MESSAGES[birth.kind],
-            location=birth.op.location,
+            kind=origin.kind,
+            message=_MESSAGES[origin.kind],
+            location=origin.op.location,
             argument=-1 if root is None else root,
         ),
-        list(operands_shown(birth.op, Stand(b, sink.op, sink.value, condition))),
+        list(operands_shown(origin.op, CheckSite(b, sink.op, sink.value, condition))),
     )
 
 
-class _Births(UndefinedLanes):
-    """Lanes in which something was born, followed as undefined ones are."""
+class _Origins(UndefinedLanes):
+    """Lanes in which something originated, followed as undefined ones are."""
 
     def __init__(self) -> None:
         super().__init__({}, {})
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
-        # Births have no masks, so that what is handed on need not be looked at one by one.
+        # Origins have no masks, so that what is handed on need not be looked at one by one.
         handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
-        births = dict.fromkeys(_births(op, index), _UNMARKED)
-        if len(handed) == 1 and not births:
+        origins = dict.fromkeys(_origins(op, index), _UNMARKED)
+        if len(handed) == 1 and not origins:
             return known.state(handed[0])
         found: dict[Key, Hashable] = {}
         for value in handed:
             found.update(known.state(value))
-        return found | births
+        return found | origins
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
-        # Also for the birth itself: in a loop its lanes may come round again.
+        # Also for the origin itself: in a loop its lanes may come round again.
         yield from super().depends(op, index, key, known)
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
-        assert isinstance(key, _Birth)
+        assert isinstance(key, _Origin)
         found = [_born(b, op, index, key.kind)] if key.op is op else []
         if self._comes_through(op, key, known):
             found.append(self._handed_on(b, op, index, key, known))
@@ -160,7 +161,7 @@ class _Births(UndefinedLanes):
         return b.binary("andi", marked, b.negate(op.operands[1]))
 
 
-def _births(op: Operation, index: int) -> list[_Birth]:
+def _origins(op: Operation, index: int) -> list[_Origin]:
     """What an operation may bear."""
     kinds: list[_Kind] = []
     if op.name in _DIVISIONS and not _is_nonzero(op.operands[_DIVISIONS[op.name]]):
@@ -168,7 +169,7 @@ def _births(op: Operation, index: int) -> list[_Birth]:
     computes = op.name in _COMPUTING or elementwise.is_elementwise(op.name)
     if computes and op.name not in _CHOOSING and _infinity(op.results[index]) is not None:
         kinds += ["nan", "inf"]
-    return [_Birth(op, index, kind) for kind in kinds]
+    return [_Origin(op, index, kind) for kind in kinds]
 
 
 def _is_nonzero(value: Value) -> bool:
@@ -185,8 +186,8 @@ def _infinity(value: Value) -> int | None:
 def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
     if kind == "div_by_zero":
         return _is_zero(b, op.operands[_DIVISIONS[op.name]])
-    born = _is_of_kind(b, op.results[index], kind)
-    assert born is not None
+    fresh = _is_of_kind(b, op.results[index], kind)
+    assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
     if kind == "inf":
         # A NaN or an infinity among the operands explains both.
@@ -197,11 +198,11 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
         ]
     make = lane_builder(op)
     if make is not None and any(part is not None for part in parts):
-        born = b.binary("andi", born, b.negate(make(b, op, index, parts)))
+        fresh = b.binary("andi", fresh, b.negate(make(b, op, index, parts)))
     if op.name in _DIVISIONS:
         zero = _is_zero(b, op.operands[_DIVISIONS[op.name]])
-        born = b.binary("andi", born, b.negate(zero))
-    return born
+        fresh = b.binary("andi", fresh, b.negate(zero))
+    return fresh
 
 
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:

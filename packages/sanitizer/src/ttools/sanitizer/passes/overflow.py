@@ -19,13 +19,14 @@ from collections.abc import Collection, Mapping, Sequence
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.ir.rewriting import Rewriter
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
-from ttools.sanitizer.passes.tracking import CONTROL, Tracking, operations
+from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
-from ttools.sanitizer.passes.undefined_lanes import ACCESSES, mask_of
-from ttools.sanitizer.passes.witnesses import Stand, operands_shown, values_shown
+from ttools.sanitizer.passes.undefined_lanes import mask_of
+from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
 #: Operations that lose bits where the exact result does not fit, and what to call that result.
 _NARROWING = {
@@ -86,7 +87,7 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
         found.add(value)
         definition = value.defining_op
         if definition is None or definition.name in CONTROL:
-            pending += Tracking.sources(value)
+            pending += control_sources(value)
         else:
             pending += rules.flowing(definition)
     return found
@@ -100,7 +101,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
         candidates: what `find` found.
 
     Returns:
-        What could not be judged.
+        What could not be checked.
     """
     if not candidates:
         return []
@@ -148,7 +149,7 @@ def _check(
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "
         f"int{max(bits, 2 * width)} would do"
     )
-    stand = Stand(b, access, access.operands[0], condition)
+    stand = CheckSite(b, access, access.operands[0], condition)
     shown = list(operands_shown(culprit, stand))
     twin = tracking.shadow(culprit.results[0], key.twin)
     if combined_by(culprit) is not None and twin is not None:

@@ -190,9 +190,9 @@ class ShadowTable:
         """The shadow of one storage."""
         first = b.binary("muli", row, b.constant(_LONG, ROW))
         cells = [b.binary("addi", first, b.constant(_LONG, n)) for n in range(ROW)]
-        places = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
-        start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in places)
-        # Of the table, so that it is known which memory it is: none of the program's.
+        addresses = [b.value("tt.addptr", [self.table, cell], self.table.type) for cell in cells]
+        start, size, behind = (b.value("tt.load", [p], _LONG, {SHADOW: True}) for p in addresses)
+        # An offset from the table, so that the memory is known to be none of the program's.
         base = b.cast(self.table, _BYTE, "tt.bitcast")
         return ShadowMemory(b.value("tt.addptr", [base, behind], _BYTE), start, size)
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from ttools.interpreter.ir import Operation, Value
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 
-#: Asserts that Triton makes itself, also of lanes that nobody uses.
+#: Asserts that Triton makes itself, also for lanes that are not used.
 _OVERFLOW_ASSERT = "overflow detected for operation"
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A place where a wrong lane of a value matters.
+    """A use where a wrong lane of a value matters.
 
     Attributes:
         op: the operation that uses the value.

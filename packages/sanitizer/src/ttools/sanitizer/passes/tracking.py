@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import islice
 from typing import Protocol, TypeAlias
 
-from ttools.interpreter.analysis.effects import block_argument_sources, region_result_sources
 from ttools.interpreter.ir import Block, Operation, Type, Value
 from ttools.interpreter.ir.rewriting import (
     Builder,
@@ -22,6 +21,7 @@ from ttools.interpreter.ir.rewriting import (
     add_result,
     forward,
 )
+from ttools.sanitizer.analysis.dataflow import CONTROL, control_sources, operations
 
 Key: TypeAlias = Hashable
 #: What may reach a value; what a mark says is the rules' business.
@@ -33,9 +33,6 @@ _NOTHING: State = {}
 _MOST_KEYS = 256
 #: Shadows that checks may ask for, and then the last of them what it takes.
 _MOST_SHADOWS = 16_384
-#: Operations whose regions compute with elements, not with the program's values.
-COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
-CONTROL = frozenset({"scf.for", "scf.while", "scf.if"})
 
 
 class Known(Protocol):
@@ -73,15 +70,6 @@ class Rules(Protocol):
         """The shadow of a value that the key cannot reach."""
 
 
-def operations(parent: Operation) -> Iterator[Operation]:
-    """All operations in `parent`, in program order, but those that combine elements."""
-    for region in parent.regions if parent.name not in COMBINING else ():
-        for block in region.blocks:
-            for op in block.operations:
-                yield op
-                yield from operations(op)
-
-
 class Tracking:
     """The shadows of one function.
 
@@ -115,18 +103,9 @@ class Tracking:
         """A shadow that was built; None where the key cannot reach the value."""
         return self._shadows.get((value, key))
 
-    @staticmethod
-    def sources(value: Value) -> list[Value]:
-        """The values that control flow may move to `value`."""
-        op = value.defining_op
-        if op is not None:
-            return region_result_sources(op, value.index)
-        assert isinstance(value.owner, Block)
-        return [v for v in block_argument_sources(value, value.owner) if v is not None]
-
     # ---- what may reach a value
     def _solve(self) -> None:
-        # Without control flow operands come before what uses them, and one turn settles all.
+        # Without control flow operands come before what uses them, and one pass settles all.
         straight = len(self._function.regions[0].blocks) == 1
         straight &= not any(op.name in CONTROL for op in self._ops)
         changed = True
@@ -162,7 +141,7 @@ class Tracking:
 
     def _moved(self, value: Value) -> State:
         joined: dict[Key, Hashable] = {}
-        for source in self.sources(value):
+        for source in control_sources(value):
             for key, mark in self._rules.moved(value, self.state(source)).items():
                 joined[key] = self._rules.join(joined[key], mark) if key in joined else mark
         return joined
@@ -179,7 +158,7 @@ class Tracking:
             self._count += 1
             op = wanted.defining_op
             if op is None or op.name in CONTROL:
-                pending += [(source, by) for source in self.sources(wanted)]
+                pending += [(source, by) for source in control_sources(wanted)]
             else:
                 pending += self._rules.depends(op, wanted.index, by, self)
 
@@ -238,12 +217,12 @@ class Tracking:
         added = add_argument(block, self._rules.shadow_type(argument, key))
         self._shadows[argument, key] = added
 
-    def _passed(self, place: Operation, value: Value, key: Key) -> Value:
-        """The shadow of a value that control flow passes on at `place`."""
+    def _passed(self, at: Operation, value: Value, key: Key) -> Value:
+        """The shadow of a value that control flow passes on at `at`."""
         known = self._shadows.get((value, key))
         if known is not None:
             return known
-        return self._rules.default(self._rewriter.before(place), value, key)
+        return self._rules.default(self._rewriter.before(at), value, key)
 
     def _forward(self, argument: Value, key: Key) -> None:
         assert isinstance(argument.owner, Block)

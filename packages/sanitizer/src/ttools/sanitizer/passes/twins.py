@@ -58,7 +58,7 @@ class Wrapped:
 
     @property
     def twin(self) -> str:
-        """Which twin of the operation's result tells."""
+        """Which twin of the operation's result is decisive."""
         return _TWIN if self.reading == "signed" else _UNSIGNED_TWIN
 
     @property
@@ -228,7 +228,7 @@ def _origins(op: Operation, key: Key, state: State) -> list[Key]:
     return [before for before in state if key in _extended({before: None})]
 
 
-#: Promises about the narrow operation; and hints, which the twin would have to keep too.
+#: Flags on the narrow operation; and hints, which the twin would have to satisfy too.
 _NOT_OF_TWINS = {
     *("overflowFlags", "isExact", "nonNeg"),
     *("tt.divisibility", "tt.contiguity", "tt.constancy"),

@@ -17,6 +17,8 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.ir import Module, Operation, PointerType, Value
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, operations
+from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
 from ttools.sanitizer.passes.lanes import lane_builder
@@ -27,9 +29,8 @@ from ttools.sanitizer.passes.shadow_memory import (
     hidden_parameters,
 )
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import CONTROL, Key, Tracking, operations
+from ttools.sanitizer.passes.tracking import Key, Tracking
 from ttools.sanitizer.passes.undefined_lanes import (
-    ACCESSES,
     Decided,
     Mark,
     Source,
@@ -38,11 +39,10 @@ from ttools.sanitizer.passes.undefined_lanes import (
     mask_of,
 )
 from ttools.sanitizer.passes.witnesses import address_shown
-from ttools.sanitizer.pointer_tables import tables_of
 
 __all__ = ["apply", "follows_addresses", "hidden_parameters", "reads"]
 
-#: More checks than this in a kernel cost more than they tell.
+#: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
 _ORIGINS = {
     "masked": "lanes that the mask of this access leaves out are undefined",
@@ -121,7 +121,7 @@ def apply(
             pointers come from no parameter.
 
     Returns:
-        What could not be judged.
+        What could not be checked.
     """
     return _Instrument(module.kernel, tracked, carriers, by_address).run()
 
@@ -225,7 +225,7 @@ class _Instrument:
 
     # ---- checks
     def _keys(self, sink: Sink) -> dict[Source, list[Key]]:
-        """The sources of which an undefined lane, or what it decides, may get to a sink."""
+        """The sources whose undefined lanes, or what those decide, may reach a sink."""
         keys: dict[Source, list[Key]] = {}
         for key, mark in self.tracking.state(sink.value).items():
             assert isinstance(key, Source | Decided)
@@ -321,8 +321,8 @@ class _Instrument:
         insert_check(b, condition, defect, list(address_shown(op, op, condition)))
 
 
-def _defect(source: Source, use: str, place: SourceLocation | None) -> Defect:
-    where = f" at line {place.line}" if place is not None and place.line else ""
+def _defect(source: Source, use: str, location: SourceLocation | None) -> Defect:
+    where = f" at line {location.line}" if location is not None and location.line else ""
     return Defect(
         check="initcheck",
         kind="uninit_read",

@@ -23,6 +23,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
+from ttools.sanitizer.analysis.dataflow import ACCESSES
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (
     MOVES,
@@ -44,7 +45,6 @@ _COPIES = MOVES | {
 }
 #: Operand positions whose lanes decide rather than flow.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
-ACCESSES = frozenset({"tt.load", "tt.atomic_rmw", "tt.atomic_cas"})
 
 
 SourceKind: TypeAlias = Literal["masked", "memory", "behind"]

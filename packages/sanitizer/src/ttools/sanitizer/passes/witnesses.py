@@ -22,39 +22,39 @@ _COMPUTING = {
 }
 #: Operations that move the lanes of one tensor to where a larger one has them.
 _MOVING = {"tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape"}
-#: More operations than this between a value and what is judged are not looked through.
+#: More operations than this between a value and what is checked are not looked through.
 _FAR = 200
 #: The operations, first one first, that move lanes.
-_Way: TypeAlias = "tuple[Operation, ...]"
+_Path: TypeAlias = "tuple[Operation, ...]"
 
 
 @dataclass(frozen=True)
-class Stand:
-    """Where a check stands and what it judges.
+class CheckSite:
+    """A check to be inserted, and the value it is about.
 
     Attributes:
         b: makes operations right before it.
-        at: the operation before which it stands.
-        judged: the value whose lanes the condition is about.
+        at: the operation before which it is inserted.
+        checked: the value whose lanes the condition is about.
         condition: of the check.
     """
 
     b: Builder
     at: Operation
-    judged: Value
+    checked: Value
     condition: Value
 
 
-def operands_shown(culprit: Operation, stand: Stand) -> Iterator[tuple[str, Value]]:
+def operands_shown(culprit: Operation, site: CheckSite) -> Iterator[tuple[str, Value]]:
     """The operands of an operation at fault.
 
     Args:
         culprit: the operation.
-        stand: of the check.
+        site: of the check.
     """
     names = _FALLBACK if len(culprit.operands) > 1 else ("value",)
     named = list(zip(names, culprit.operands, strict=False))
-    yield from values_shown(named, culprit, stand)
+    yield from values_shown(named, culprit, site)
 
 
 def address_shown(
@@ -66,7 +66,7 @@ def address_shown(
 
     Args:
         access: the load or atomic.
-        at: before which the check stands.
+        at: before which the check is inserted.
         condition: of the check.
     """
     offsets = []
@@ -96,21 +96,21 @@ def _named(value: Value) -> Iterator[Value]:
 
 
 def values_shown(
-    values: Sequence[tuple[str, Value]], culprit: Operation, stand: Stand
+    values: Sequence[tuple[str, Value]], culprit: Operation, site: CheckSite
 ) -> Iterator[tuple[str, Value]]:
-    """Of some values, those that a check can show, under the names they have in the source.
+    """Those of some values that a check can show, under the names they have in the source.
 
     Args:
         values: each with a name for want of a better.
         culprit: the operation that makes or uses them all; it has a result.
-        stand: of the check.
+        site: of the check.
     """
-    if not _is_visible(culprit, stand.at):
+    if not _is_visible(culprit, site.at):
         return
     shape = shape_of(culprit.results[0].type)
-    way: _Way | None = ()
-    if shape != shape_of(stand.condition.type):
-        way = _way(stand.judged, culprit.results[0])
+    path: _Path | None = ()
+    if shape != shape_of(site.condition.type):
+        path = _path(site.checked, culprit.results[0])
     for fallback, repeated in values:
         value = _unspread(repeated)
         if _is_constant(value):
@@ -121,7 +121,7 @@ def values_shown(
             continue  # what a reduction takes has no lane for each of its results
         known = _name(value)
         for name, part in [(known or fallback, value), *(() if known else _inputs(value))]:
-            shown = _moved(stand.b, part, way, stand.condition)
+            shown = _moved(site.b, part, path, site.condition)
             if shown is not None:
                 yield name, shown
 
@@ -183,9 +183,9 @@ def _returned_name(value: Value) -> str:
 # ---- from the lanes of a value to those of a check
 
 
-def _moved(b: Builder, value: Value, way: _Way | None, condition: Value) -> Value | None:
+def _moved(b: Builder, value: Value, path: _Path | None, condition: Value) -> Value | None:
     """A value with one element for each lane of a check; None where it is not known which."""
-    for op in way or ():
+    for op in path or ():
         shape = shape_of(op.operands[0].type)
         if shape_of(value.type) == shape:
             type = with_element(op.result.type, element_type(value.type))
@@ -198,23 +198,23 @@ def _moved(b: Builder, value: Value, way: _Way | None, condition: Value) -> Valu
     return None
 
 
-def _way(end: Value, start: Value) -> _Way | None:
-    """The one way on which lanes of `start` come to be lanes of `end`; None if there is no one."""
-    ways: dict[Value, set[_Way]] = {start: {()}}
+def _path(end: Value, start: Value) -> _Path | None:
+    """The only path by which lanes of `start` become lanes of `end`; None if there are several."""
+    paths: dict[Value, set[_Path]] = {start: {()}}
     left = _FAR
 
-    def find(value: Value) -> set[_Way]:
+    def find(value: Value) -> set[_Path]:
         nonlocal left
         op = value.defining_op
-        if value in ways or op is None or left == 0:
-            return ways.get(value, set())
+        if value in paths or op is None or left == 0:
+            return paths.get(value, set())
         left -= 1
-        found: set[_Way] = set()
+        found: set[_Path] = set()
         if op.name in _MOVING:
-            found = {(*way, op) for way in find(op.operands[0])}
+            found = {(*path, op) for path in find(op.operands[0])}
         elif is_lanewise(op):
-            found = {way for operand in op.operands for way in find(operand)}
-        ways[value] = found
+            found = {path for operand in op.operands for path in find(operand)}
+        paths[value] = found
         return found
 
     found = find(end)

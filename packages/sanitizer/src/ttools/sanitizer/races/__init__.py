@@ -1,6 +1,7 @@
 """Races of a launch, from records of its accesses and synchronisation; see docs/design/races.md."""
 
-from ttools.sanitizer.races.judge import find_conflicts
+from ttools.sanitizer.races.conflicts import find_conflicts
+from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_grid, maybe_overlapping
 from ttools.sanitizer.races.lock_order import Nested, lock_cycle
 from ttools.sanitizer.races.log import RaceLog
 from ttools.sanitizer.races.records import (
@@ -16,7 +17,6 @@ from ttools.sanitizer.races.records import (
     Records,
     Site,
 )
-from ttools.sanitizer.races.repeated import crowded, on_a_lattice, seen_apart
 
 __all__ = [
     "ACCESS",
@@ -32,9 +32,9 @@ __all__ = [
     "SCALAR",
     "SYNC",
     "Site",
-    "crowded",
+    "maybe_overlapping",
     "find_conflicts",
     "lock_cycle",
-    "on_a_lattice",
-    "seen_apart",
+    "disjoint_grid",
+    "disjoint_dense",
 ]

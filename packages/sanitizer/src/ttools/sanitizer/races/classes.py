@@ -40,7 +40,7 @@ def clashes(classes: Ints) -> Bools:
 
 
 def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
-    """Pairs (earlier, later) in program order of which a tile is one, the earlier a plain store.
+    """Pairs (earlier, later) in program order, at least one a tile, the earlier a plain store.
 
     Or the earlier is a tile of atomics and the later a plain load: it may come before some of them.
     A scalar access is made by one thread and a tile by many; two scalars are left alone.
@@ -53,9 +53,9 @@ def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     return np.asarray(clash & later)
 
 
-def turn_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
-    """Pairs (earlier, later) in program order of which the later one's writes, of the turn before,
-    may be read by the earlier one: a plain load and a plain store or a tile of atomics.
+def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
+    """Pairs (earlier, later) in program order where the earlier one may read what the later one
+    wrote in the iteration before: a plain load and a plain store or a tile of atomics.
     """
     tile = np.array([site.numel > 1 for site in sites], np.bool_)
     loads = np.equal(classes, LOAD)[:, None]

@@ -63,8 +63,8 @@ class Clocks:
         """For each moment whether a single version known then orders all the accesses before it.
 
         Args:
-            program: Of each access.
-            epoch: Of each access.
+            program: of each access.
+            epoch: of each access.
             barrier: What the barrier count of a release must exceed to publish the access.
             moment: Any number of them.
         """
@@ -82,7 +82,7 @@ def _relevant(syncs: Records) -> Records:
     syncs = syncs.take(order_by(syncs["seq"]))
     location, program, flags = _locations(syncs), syncs["program"], syncs["flags"]
     count = int(location.max()) + 1
-    # Of several values for one place the last one stays: some program for each location.
+    # The last value assigned to a location stays: one of its programs.
     some = np.empty(count, np.int64)
     some[location] = program
     useful: Bools = np.bincount(location, program != some[location], count) > 0

@@ -25,26 +25,26 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
     Args:
         records: Sorted by start.
         sites: In program order.
-        classes: Of each site.
-        clocks: Of the launch.
+        classes: of each site.
+        clocks: of the launch.
     """
     cells = Cells(column(records, "start"), column(records, "end"))
-    judge = _Judge(records, sites, classes, clocks)
-    lane, moment = column(records, "lane"), judge.moment
+    classifier = _Classifier(records, sites, classes, clocks)
+    lane, moment = column(records, "lane"), classifier.moment
     parts = []
     for cell, index in cells.blocks(np.arange(len(records))):
         order = order_by(
             cell,
             moment[index],
-            judge.program[index],
-            judge.kind[index],
-            judge.site[index],
-            judge.epoch[index],
+            classifier.program[index],
+            classifier.kind[index],
+            classifier.site[index],
+            classifier.epoch[index],
             lane[index],
         )
         cell, index = cell[order], index[order]
-        for first, second in _candidates(cell, index, judge):
-            row, kind, release = judge.verdicts(index[first], index[second])
+        for first, second in _candidates(cell, index, classifier):
+            row, kind, release = classifier.classify(index[first], index[second])
             where = cell[first[row]]
             parts.append(
                 Rows(
@@ -59,8 +59,8 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
     return join(parts)
 
 
-class _Judge:
-    """Says of two records, the first one laid out before the second, whether they conflict."""
+class _Classifier:
+    """Decides whether two records conflict, the first one laid out before the second."""
 
     def __init__(
         self, records: Records, sites: Sequence[Site], classes: Ints, clocks: Clocks
@@ -77,7 +77,7 @@ class _Judge:
         names = ("epoch", "barrier", "flags", "site")
         self._releases = {name: column(clocks.syncs, name) for name in names}
 
-    def verdicts(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    def classify(self, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
         """Which pairs conflict, of what kind, and at the site of which release (or -1)."""
         foreign = np.flatnonzero(self.program[first] != self.program[second])
         first, second = first[foreign], second[foreign]
@@ -98,7 +98,7 @@ class _Judge:
     def orders_all(self, before: Ints, after: Ints) -> Bools:
         """For each record of `after` whether one known version orders all of `before`.
 
-        False is no verdict: the pairs have to be looked at.
+        False decides nothing: the pairs have to be looked at.
         """
         barrier = np.where(self._tile[before], self._barrier[before], -1)
         return self._clocks.orders_all(
@@ -106,12 +106,12 @@ class _Judge:
         )
 
 
-def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, Ints]]:
+def _candidates(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of positions to ask about; see the module's docstring."""
-    kind = judge.kind[index]
+    kind = classifier.kind[index]
     count = len(cell)
     # What one program does in one moment is ordered alike: stores are sought before and after it.
-    together = np.flatnonzero(changes(cell, judge.moment[index], judge.program[index]))
+    together = np.flatnonzero(changes(cell, classifier.moment[index], classifier.program[index]))
     length = np.diff(np.append(together, count))
     alone = (kind & ALONE) > 0
     stored = np.where(alone, np.arange(count), -1)
@@ -125,13 +125,13 @@ def _candidates(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, 
     leads = np.flatnonzero(~alone & (upcoming < count))
     leads = leads[cell[upcoming[leads]] == cell[leads]]
     yield leads, upcoming[leads]
-    yield from _between_runs(cell, index, judge)
+    yield from _between_runs(cell, index, classifier)
 
 
-def _between_runs(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints, Ints]]:
+def _between_runs(cell: Ints, index: Ints, classifier: _Classifier) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of a load and an atomic in neighbouring runs of loads and of atomics."""
-    position = np.flatnonzero(judge.kind[index] != POLL)
-    kind = judge.kind[index[position]]
+    position = np.flatnonzero(classifier.kind[index] != POLL)
+    kind = classifier.kind[index[position]]
     run = np.flatnonzero(changes(cell[position], kind))
     length = np.diff(np.append(run, len(position)))
     one, two = run[:-1], run[1:]
@@ -150,19 +150,19 @@ def _between_runs(cell: Ints, index: Ints, judge: _Judge) -> Iterator[tuple[Ints
     for left in np.flatnonzero(facing & ~small).tolist():
         first = position[run[left] : stop[left]]
         second = position[run[left + 1] : stop[left + 1]]
-        yield from _between_long_runs(first, second, index, judge)
+        yield from _between_long_runs(first, second, index, classifier)
 
 
 def _between_long_runs(
-    first: Ints, second: Ints, index: Ints, judge: _Judge
+    first: Ints, second: Ints, index: Ints, classifier: _Classifier
 ) -> Iterator[tuple[Ints, Ints]]:
     """The product of two runs, without what one look at the whole first run settles.
 
     Where pairs have to be looked at one by one, those of one access of the second run at a time,
     and no more once a conflict was found: one is enough to report the cell.
     """
-    for later in second[~judge.orders_all(index[first], index[second])]:
+    for later in second[~classifier.orders_all(index[first], index[second])]:
         others = np.full(len(first), later)
         yield first, others
-        if len(judge.verdicts(index[first], index[others])[0]):
+        if len(classifier.classify(index[first], index[others])[0]):
             return

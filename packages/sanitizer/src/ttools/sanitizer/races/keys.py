@@ -68,7 +68,7 @@ def count_less(ascending: Ints, values: Ints) -> Ints:
     low, high = int(ascending[0]), int(ascending[-1])
     if high - low > _CLOSE * len(ascending) or len(values) < len(ascending):
         return np.searchsorted(ascending, values)
-    # Of each number up to one more than the highest, how many are less.
+    # How many are less than each number up to one more than the highest.
     table = np.zeros(high - low + 2, np.int64)
     np.cumsum(np.bincount(ascending - low), out=table[1:])
     return table[np.clip(values - low, 0, high - low + 1)]

@@ -2,7 +2,7 @@
 
 A location that is released to counts versions; a read-modify-write adds a version that continues
 the earlier ones, a plain release begins a new *sequence*. A clock maps sequences to the newest
-version known, which implies all that went into it, so that programs that take turns at one lock
+version known, which implies all that went into it, so that programs that alternate at one lock
 need clocks of one entry. A *moment* is the index of an access in memory order.
 """
 
@@ -17,9 +17,9 @@ class Trees:
     """Knowledge of any launch.
 
     Args:
-        locations: Of each access; numbers from 0.
-        programs: Of each access.
-        flags: Of each access.
+        locations: of each access; numbers from 0.
+        programs: of each access.
+        flags: of each access.
 
     Attributes:
         releases: The moment of each release, the sequence that it was published into, and as
@@ -82,7 +82,7 @@ class Trees:
 
 
 class Chains:
-    """Knowledge of launches of which `are_chains` holds, where clocks have one entry: the same
+    """Knowledge of launches for which `are_chains` holds, where clocks have one entry: the same
     as `Trees` makes of them, without playing access by access. Arguments and attributes are its.
     """
 
@@ -116,8 +116,8 @@ def are_chains(locations: Ints, programs: Ints, flags: Ints) -> bool:
     if np.any((flags & (RELEASE | RMW)) == RELEASE):
         return False
     order = order_by(programs, locations)
-    who: Bools = changes(programs[order])
-    return bool(np.array_equal(who, who | changes(locations[order])))
+    fresh: Bools = changes(programs[order])
+    return bool(np.array_equal(fresh, fresh | changes(locations[order])))
 
 
 def _within(fresh: Bools, running: Ints) -> Ints:

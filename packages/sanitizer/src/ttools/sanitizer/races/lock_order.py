@@ -1,6 +1,6 @@
 """Locks that programs take in opposite orders: each may hold what the other waits for.
 
-Whether they meet is luck, so a run that ends tells nothing. Owns the reading of who held what;
+Whether they meet is luck, so a run that ends proves nothing. Owns the reading of who held what;
 reads records of synchronising operations only.
 """
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ttools.sanitizer.races.judge import find_conflicts
+from ttools.sanitizer.races.conflicts import find_conflicts
 from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.records import ACCESS, Conflict, Records, Site
 

@@ -1,8 +1,8 @@
 """Which intervals overlap: clusters, cells, and the pairs of sites that meet in a cell.
 
 A *cell* is a largest run of bytes inside which no interval starts or ends. Every function takes
-intervals sorted by their start. Knows nothing of programs, kinds of access or order: who may not
-meet whom is a matrix over sites, and two accesses meet only if their `who` differ.
+intervals sorted by their start. Knows nothing of programs, kinds of access or order: which sites
+may not meet is a matrix, and two accesses meet only if their owners differ.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ THIN = 4
 class Meetings:
     """One row for each cell and each pair of sites that may not meet there, but do.
 
-    `first` and `second` index the intervals of the lowest two `who` that meet.
+    `first` and `second` index the intervals of the lowest two owners that meet.
     """
 
     start: Ints
@@ -86,22 +86,22 @@ class Cells:
             yield cell, chosen[inside[owner]]
 
 
-def meetings(start: Ints, end: Ints, site: Ints, who: Ints, clash: Bools) -> Meetings:
-    """Every cell where two sites that clash are reached by different `who`.
+def meetings(start: Ints, end: Ints, site: Ints, owner: Ints, clash: Bools) -> Meetings:
+    """Every cell where two sites that clash are reached by different owners.
 
     Args:
         start: First byte of each interval, ascending.
         end: End of each interval.
         site: Index into `clash`.
-        who: Any integers.
+        owner: Any integers, such as programs or threads.
         clash: `clash[a, b]` for `a <= b`: a and b may not meet. The lower triangle is not read.
     """
     cells = Cells(start, end)
     chosen = np.arange(len(start))
     if int(cells.width.sum()) > THIN * len(start):
-        chosen = _lowest_two(cells, site, who)
+        chosen = _lowest_two(cells, site, owner)
     parts = [
-        _meet(cell, index, site, who, clash) for cell, index in cells.blocks(chosen) if len(cell)
+        _meet(cell, index, site, owner, clash) for cell, index in cells.blocks(chosen) if len(cell)
     ]
     cell, first, second = (
         np.concatenate(columns) if parts else np.empty(0, np.int64)
@@ -110,11 +110,11 @@ def meetings(start: Ints, end: Ints, site: Ints, who: Ints, clash: Bools) -> Mee
     return Meetings(cells.cuts[cell], cells.cuts[cell + 1], first, second)
 
 
-def _lowest_two(cells: Cells, site: Ints, who: Ints) -> Ints:
-    """Of the intervals that share site and bytes, those of the lowest two `who`."""
-    order = order_by(cells.low, cells.width, site, who)
+def _lowest_two(cells: Cells, site: Ints, owner: Ints) -> Ints:
+    """The intervals of the lowest two owners among those that share site and bytes."""
+    order = order_by(cells.low, cells.width, site, owner)
     same = changes(cells.low[order], cells.width[order], site[order])
-    one, two = _heads(same, same | changes(who[order]))
+    one, two = _heads(same, same | changes(owner[order]))
     return np.sort(order[np.concatenate([one, two[two >= 0]])])
 
 
@@ -126,10 +126,12 @@ def _heads(group: Bools, distinct: Bools) -> tuple[Ints, Ints]:
     return first, np.where(following < np.append(first[1:], len(group)), following, -1)
 
 
-def _meet(cell: Ints, index: Ints, site: Ints, who: Ints, clash: Bools) -> tuple[Ints, Ints, Ints]:
-    order = order_by(cell, site[index], who[index])
+def _meet(
+    cell: Ints, index: Ints, site: Ints, owner: Ints, clash: Bools
+) -> tuple[Ints, Ints, Ints]:
+    order = order_by(cell, site[index], owner[index])
     cell, index = cell[order], index[order]
-    at, by = site[index], who[index]
+    at, by = site[index], owner[index]
     group = changes(cell, at)
     one, two = _heads(group, group | changes(by))
     # From here on one row is one site in one cell.
@@ -142,18 +144,20 @@ def _meet(cell: Ints, index: Ints, site: Ints, who: Ints, clash: Bools) -> tuple
     b, a = ranges(np.arange(len(cell)), remaining)
     wanted = clash[at[a], at[b]]
     a, b = a[wanted], b[wanted]
-    first, second = _lowest_pair(lowest, next_lowest, who, a, b)
+    first, second = _lowest_pair(lowest, next_lowest, owner, a, b)
     met = (first >= 0) & (second >= 0)
     return cell[a[met]], first[met], second[met]
 
 
-def _lowest_pair(lowest: Ints, next_lowest: Ints, who: Ints, a: Ints, b: Ints) -> tuple[Ints, Ints]:
-    """The lowest two different `who` of the sets a and b, or -1 if both hold only the same one."""
+def _lowest_pair(
+    lowest: Ints, next_lowest: Ints, owner: Ints, a: Ints, b: Ints
+) -> tuple[Ints, Ints]:
+    """The lowest two different owners of the sets a and b, or -1 if both hold only the same one."""
     one, other = lowest[a], lowest[b]
-    equal = who[one] == who[other]
+    equal = owner[one] == owner[other]
     after_a, after_b = next_lowest[a], next_lowest[b]
-    # Both sets begin with the same who: keep it on the side where the other set goes on lower.
-    keep_a = (after_b >= 0) & ((after_a < 0) | (who[after_b] <= who[after_a]))
+    # Both sets begin with the same owner: keep it on the side where the other set goes on lower.
+    keep_a = (after_b >= 0) & ((after_a < 0) | (owner[after_b] <= owner[after_a]))
     return (
         np.where(equal & ~keep_a, after_a, one),
         np.where(equal & keep_a, after_b, other),

@@ -66,14 +66,8 @@ def column(records: Records, name: str) -> Ints:
 
 AccessKind: TypeAlias = Literal["load", "store", "atomic"]
 ConflictKind: TypeAlias = Literal["overlapping_store", "race", "intra_program_race"]
-Severity: TypeAlias = Literal["error", "warning"]
 
 KINDS: tuple[ConflictKind, ...] = ("overlapping_store", "race", "intra_program_race")
-SEVERITY: dict[ConflictKind, Severity] = {
-    "overlapping_store": "error",
-    "race": "error",
-    "intra_program_race": "warning",
-}
 
 
 @dataclass(frozen=True)
@@ -85,10 +79,10 @@ class Site:
         size: Bytes of one element.
         shape: Of the tile, its axes in the order in which lanes are counted; `()` for a scalar
             access.
-        local: Of an atomic: it is one towards its own program only, as with the scope `cta`.
+        local: Whether an atomic is one only within its own program, as with the scope `cta`.
         order: Which axis of the tile each is; row-major if empty.
         op: Whatever a report needs to name the operation.
-        volatile: Of a load: it never conflicts with an atomic.
+        volatile: Whether a load is volatile: it never conflicts with an atomic then.
     """
 
     kind: AccessKind
@@ -137,7 +131,6 @@ class Conflict:
 
     Args:
         kind: What is wrong.
-        severity: As far as addresses tell; equal values make an `overlapping_store` a note.
         first: The witness: the access of the earlier site, or in a launch that synchronises the
             access that came first.
         second: The access it conflicts with.
@@ -146,11 +139,10 @@ class Conflict:
         count: Distinct elements in conflict, of the size of the second site's.
         programs: Programs that touch bytes in conflict at one of the two sites.
         missing_barrier_site: The release that would need a barrier before it, if there is one.
-        overlaps: Of an `overlapping_store`, what a replay needs.
+        overlaps: What a replay needs, for an `overlapping_store`.
     """
 
     kind: ConflictKind
-    severity: Severity
     first: AccessRef
     second: AccessRef
     start: int

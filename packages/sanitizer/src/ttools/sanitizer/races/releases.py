@@ -55,11 +55,11 @@ class Releases:
         return np.where(at >= self._head[group], self._moment[at], UNKNOWN)
 
     def requirement(self, program: Ints, epoch: Ints, barrier: Ints) -> tuple[Ints, Ints]:
-        """Sequences, and versions of them of which any one orders all accesses before its knower.
+        """Sequences and their versions, any one of which orders all accesses before its knower.
 
         Args:
-            program: Of each access.
-            epoch: Of each access.
+            program: of each access.
+            epoch: of each access.
             barrier: What the barrier count of a release must exceed to publish the access.
         """
         group, sequence, owner = self.groups(program)

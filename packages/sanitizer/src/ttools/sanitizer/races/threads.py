@@ -36,7 +36,7 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
     Args:
         records: Sorted by start.
         sites: In program order.
-        classes: Of each site.
+        classes: of each site.
     """
     # One copy of the address space for each stretch of a program between two barriers: only ranks
     # of bounds are copied, so that the copies fit into 64 bits.
@@ -72,9 +72,9 @@ def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
     tile = np.array([site.size * site.numel for site in sites], np.int64)[records["site"]]
     origin = (records["start"] - records["lane"].astype(np.int64) * size) % tile
     order = order_by(layout, origin)
-    who = np.empty(len(records), np.int64)
-    who[order] = np.cumsum(changes(layout[order], origin[order]))
-    return who
+    owner = np.empty(len(records), np.int64)
+    owner[order] = np.cumsum(changes(layout[order], origin[order]))
+    return owner
 
 
 def _form(site: Site) -> tuple[int, ...]:

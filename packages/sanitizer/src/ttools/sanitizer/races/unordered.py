@@ -16,7 +16,7 @@ def suspects(records: Records, classes: Ints) -> Bools:
 
     Args:
         records: Sorted by start, none empty.
-        classes: Of each site.
+        classes: of each site.
     """
     heads = cluster_heads(records["start"], records["end"])
     length = np.diff(np.append(heads, len(records)))
@@ -31,7 +31,7 @@ def unordered_rows(records: Records, classes: Ints) -> Rows:
 
     Args:
         records: Sorted by start.
-        classes: Of each site.
+        classes: of each site.
     """
     start, end, site, program = (
         column(records, name) for name in ("start", "end", "site", "program")

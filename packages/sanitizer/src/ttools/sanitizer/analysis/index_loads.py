@@ -1,0 +1,72 @@
+"""Where a kernel loads the numbers that it makes addresses of: indices, starts of sequences, pages.
+
+Must not know what is wrong with an access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
+from ttools.sanitizer.analysis.pointer_tables import Position, position_of
+
+
+@dataclass(frozen=True)
+class IndexLoad:
+    """A load of numbers that an address is made of.
+
+    Attributes:
+        location: of the load.
+        parameter: it loads from; -1 if unknown.
+    """
+
+    location: SourceLocation
+    parameter: int
+
+
+def index_loads(module: Module) -> dict[Position, IndexLoad]:
+    """The nearest load on the way to the address of an access, by the position of the access.
+
+    Args:
+        module: a module without calls.
+    """
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    entry = kernel.regions[0].entry
+    found: dict[Position, IndexLoad] = {}
+    for op in kernel.walk():
+        position = position_of(op.location)
+        if op.name not in (*ACCESSES, "tt.store") or position is None:
+            continue
+        load = next(_integers_loaded(op.operands[0], entry), None)
+        if load is not None and (location := load.location) is not None:
+            definition = load.defining_op
+            assert definition is not None
+            roots = provenance.of(definition.operands[0])
+            (root,) = roots if len(roots) == 1 else (None,)
+            found[position] = IndexLoad(location, -1 if root is None else root)
+    return found
+
+
+def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
+    """The loaded integers that an address is made of, the nearest first."""
+    seen: set[Value] = set()
+    pending = [address]
+    while pending:
+        following: list[Value] = []
+        for value in pending:
+            if value in seen or value.owner is entry:
+                continue
+            seen.add(value)
+            op = value.defining_op
+            if op is None or op.name in CONTROL:
+                following += control_sources(value)
+            elif op.name != "tt.load":
+                following += op.operands
+            elif isinstance(element_type(value.type), IntegerType):
+                yield value
+        pending = following

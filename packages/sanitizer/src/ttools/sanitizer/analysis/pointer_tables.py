@@ -1,0 +1,74 @@
+"""Where a kernel takes the pointers from that derive from no parameter: the tables it loads them
+from, so that a finding can name one. Must not know what is wrong with such an access.
+"""
+
+from __future__ import annotations
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
+from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
+
+#: File, line and column: inlining changes the rest of a location.
+Position = tuple[str, int, int]
+
+
+def position_of(location: SourceLocation | None) -> Position | None:
+    """What stays of a location however a kernel is rewritten."""
+    return None if location is None else (location.file, location.line, location.column)
+
+
+def pointer_tables(module: Module) -> dict[Position, int]:
+    """The parameter that the pointers of an access are loaded from, by the position of the access.
+
+    Args:
+        module: a module without calls. Accesses that have several such parameters are left out.
+    """
+    kernel = module.kernel
+    provenance = Provenance(kernel)
+    found: dict[Position, int] = {}
+    for op in kernel.walk():
+        position = position_of(op.location)
+        if op.name not in (*ACCESSES, "tt.store") or position is None:
+            continue
+        if None in provenance.of(op.operands[0]):
+            tables = tables_of(op.operands[0], provenance, kernel.regions[0].entry)
+            if len(tables) == 1:
+                found[position] = tables.pop()
+    return found
+
+
+def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
+    """The integers passed that a pointer is made of, and the tables they are loaded from.
+
+    Args:
+        pointer: which derives from no parameter.
+        provenance: of the kernel.
+        entry: the kernel's first block.
+    """
+    found: set[int] = set()
+    seen: set[Value] = set()
+    pending = [pointer]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.defining_op
+        if value.owner is entry:
+            found |= set() if _is_pointer(value) else {value.index}
+        elif op is None or op.name in CONTROL:
+            pending += control_sources(value)
+        elif op.name == "tt.load":
+            found |= {n for n in provenance.of(op.operands[0]) if n is not None}
+        else:
+            pending += _flowing(op)
+    return found
+
+
+def _flowing(op: Operation) -> list[Value]:
+    return op.operands[:1] if op.name == "tt.addptr" else list(op.operands)
+
+
+def _is_pointer(value: Value) -> bool:
+    return isinstance(element_type(value.type), PointerType)

@@ -1,0 +1,78 @@
+"""Atomics that look as if they ordered programs, and do not: relaxed, or ordering one way only.
+
+A program learns of others where it looks at the result of a scalar atomic; others learn of it by
+what it writes to a word that somebody looks at. Must not know what races because of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.ir import Constant, Module, Operation, shape_of
+
+_ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
+_COUNTING = ("add", "fadd", "umax", "max")
+_ACQUIRING = ("acquire", "acq_rel")
+_RELEASING = ("release", "acq_rel")
+
+
+@dataclass(frozen=True)
+class WeakAtomic:
+    """An atomic that lacks an order.
+
+    Attributes:
+        location: of the atomic.
+        order: its `sem`.
+        lacks: `acquire`, `release` or `acquire and release`.
+    """
+
+    location: SourceLocation
+    order: str
+    lacks: str
+
+
+def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
+    """In the order of the kernel.
+
+    Args:
+        module: a module without calls.
+    """
+    provenance = Provenance(module.kernel)
+    atomics = [
+        op
+        for op in module.kernel.walk()
+        if op.name in _ATOMICS and not shape_of(op.operands[0].type)
+    ]
+    looked_at = {root for op in atomics if op.result.uses for root in _roots(provenance, op)}
+    found = []
+    for op in atomics:
+        order = str(op.attributes["sem"])
+        lacking = _lacking(op, order, bool(_roots(provenance, op) & looked_at))
+        if lacking and op.location is not None:
+            found.append(WeakAtomic(op.location, order, lacking))
+    return tuple(found)
+
+
+def _roots(provenance: Provenance, op: Operation) -> frozenset[int | None]:
+    return frozenset(provenance.of(op.operands[0]))
+
+
+def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
+    """What an atomic would have to do, too; `""` if nothing."""
+    wanted = []
+    if op.result.uses and order not in _ACQUIRING:
+        wanted.append("acquire")
+    if is_looked_at and order not in _RELEASING and (not op.result.uses or _counts(op)):
+        wanted.append("release")
+    return " and ".join(wanted)
+
+
+def _counts(op: Operation) -> bool:
+    """Whether an atomic signals that its program has come this far, and reads how many have."""
+    if op.attributes.get("atomic_rmw_op") not in _COUNTING:
+        return False
+    given = op.operands[1].defining_op
+    value = given.attributes.get("value") if given is not None else None
+    return not (isinstance(value, Constant) and not any(value.bits))

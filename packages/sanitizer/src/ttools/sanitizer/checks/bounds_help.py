@@ -1,0 +1,140 @@
+"""What would help against an access outside a storage, as far as the access itself shows.
+
+Owns the words. Must not know how such an access is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ttools.core.findings import Argument
+from ttools.core.location import source_lines
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.region import Region
+
+#: The functions that make an access, in `triton.language` or of a descriptor.
+_CALLED = {"load": "load|gather", "store": "store|scatter", "atomic": r"atomic_\w+"}
+_DESCRIPTOR = "a descriptor leaves out what is outside its own shape: give it the tensor's"
+_STRIDES = "`{name}` has strides {strides}: use them, or pass `{name}.contiguous()`"
+_NEGATIVE = "mask what lies before the first element, too{below}"
+_LOADED = "mask the {access} where the index from `{table}` is outside, or correct `{table}`"
+_LOADED_MASKED = (
+    "the mask does not keep the index from `{table}` inside: compare it with the bound of this "
+    "tensor, or correct `{table}`"
+)
+_MASKED = "the mask lets lanes through that are outside; compare with the bound of this tensor"
+_SCALAR = (
+    "make the {access} only where its index is inside, for example with `mask={index} < {bound}`"
+)
+_TILE = (
+    "mask the {access} along each axis, for example with "
+    "`mask=(rows < m)[:, None] & (columns < n)[None, :]`"
+)
+_LANES = "mask the {access}, for example with `mask={index} < {bound}`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """An access outside a storage.
+
+    Attributes:
+        site: that made it.
+        address: of the element.
+        values: of the variables shown, by their names.
+        region: that it missed; None if that is not known.
+        argument: the same for the user.
+        table: the argument that an index was loaded from; None if there is none.
+    """
+
+    site: ProbeSite
+    address: int
+    values: Sequence[tuple[str, object]] = ()
+    region: Region | None = None
+    argument: Argument | None = None
+    table: str | None = None
+
+
+def bounds_help(outside: Outside) -> str:
+    """One sentence."""
+    site, argument = outside.site, outside.argument
+    index, below = _index_name(site), _negative(outside)
+    return _form(outside).format(
+        access=site.kind,
+        index=index,
+        bound="n" if index != "n" else "size",
+        below=f", for example with `{below} >= 0`" if below else ": an index is negative there",
+        table=outside.table,
+        name=argument.name if argument else "",
+        strides=_tuple(argument.strides) if argument and argument.strides is not None else "",
+    )
+
+
+def _form(outside: Outside) -> str:
+    site, region = outside.site, outside.region
+    if _is_descriptor(site):
+        return _DESCRIPTOR
+    if region is not None and _is_inside_if_dense(outside, region):
+        return _STRIDES
+    if outside.table is not None and not site.masked:
+        return _LOADED
+    if region is not None and outside.address < region.storage[0]:
+        return _NEGATIVE
+    if site.masked:
+        return _MASKED if outside.table is None else _LOADED_MASKED
+    wide = sum(extent > 1 for extent in site.shape)
+    return (_SCALAR, _LANES, _TILE)[min(wide, 2)]
+
+
+def _is_descriptor(site: ProbeSite) -> bool:
+    """Whether an access is made by a method that is given a list of coordinates.
+
+    Versions of Triton place an access at the beginning of its call or somewhere in it.
+    """
+    location = site.location
+    if location is None or site.kind not in _CALLED:
+        return False
+    line = "".join(source_lines(location.file)[location.line - 1 : location.line])
+    calls = re.finditer(rf"[\w.\[\]]+\.(?:{_CALLED[site.kind]})\(\s*(\[)?", line)
+    before = [call for call in calls if call.start() < location.column]
+    return bool(before) and before[-1][1] is not None
+
+
+def _is_inside_if_dense(outside: Outside, region: Region) -> bool:
+    """Whether a tensor of this shape would have the element if it were contiguous."""
+    argument = outside.argument
+    if argument is None or argument.shape is None or argument.strides is None:
+        return False
+    index = (outside.address - region.view[0]) // max(1, region.item)
+    return 0 <= index < prod(argument.shape) and not _is_dense(argument.shape, argument.strides)
+
+
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent > 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
+def _negative(outside: Outside) -> str | None:
+    """The variable that leads to before the first element."""
+    region, values = outside.region, outside.values
+    if region is None or outside.address >= region.storage[0]:
+        return None
+    below = (name for name, value in values if isinstance(value, int) and value < 0)
+    return next((name for name in below if not name.startswith("%")), None)
+
+
+def _tuple(numbers: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, numbers))})"
+
+
+def _index_name(site: ProbeSite) -> str:
+    """The variable to bound: the first that is an index, per lane if there are lanes."""
+    wanted = [s for s in site.shown if s.element.startswith("i") and s.element != "i1"]
+    names = [s.name for s in wanted if s.width > 1 or not site.shape]
+    return next((name for name in names if not name.startswith("%")), "offsets")

@@ -1,0 +1,174 @@
+"""deadlock: programs that block each other, or may.
+
+Owns the words. Which locks are taken in opposite orders is `races`' business; that no program can
+go on is seen by the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from ttools.core.errors import KernelError
+from ttools.core.findings import Finding, Related
+from ttools.core.location import SourceLocation
+from ttools.interpreter.analysis.effects import Provenance, synchronises
+from ttools.interpreter.ir import Module
+from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.sanitizer.analysis.pointer_tables import position_of
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.memory.addresses import Addresses
+from ttools.sanitizer.races import Nested, lock_cycle
+
+#: So many programs of a kernel whose programs wait run at once, whatever the host has: neighbours
+#: may count on each other, and who needs more of them is found on every machine.
+_SIDE_BY_SIDE = 2
+_HELP_CO_RESIDENCY = "launch no more programs than the GPU runs at once, or split the kernel in two"
+_HELP_ORDER = "take locks in the same order everywhere, for example by ascending index"
+
+
+class Deadlock(Check):
+    """Programs that wait for what never happens, or need not happen."""
+
+    name = "deadlock"
+    aliases = ("synccheck",)
+    kinds: ClassVar[Kinds] = {
+        "deadlock": Kind(
+            severity="error",
+            meaning="Programs wait for each other, or take locks in orders that may make them; a "
+            "warning when one waits for a program that need not be running.",
+        ),
+        "divergent_barrier": Kind(
+            severity="error",
+            meaning="Some threads of a program miss a barrier that others wait at; found on a GPU "
+            "only.",
+            help="let all threads of a program reach the barrier, or none",
+        ),
+    }
+
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
+        """Two programs at once where programs wait for each other."""
+        return replace(options, threads=_SIDE_BY_SIDE) if self.checked.kernel.waits else options
+
+    def recover(self, error: KernelError) -> Finding | None:
+        """The finding of a launch that could not end."""
+        if error.kind != "deadlock":
+            return None
+        first, *rest = error.message.splitlines()
+        return self.finding(
+            "deadlock",
+            first,
+            argument=self.checked.subject.argument(self._waited_on(error.location)),
+            location=error.location,
+            program=error.program,
+            notes=tuple(_who_waits(line.strip(), error.location) for line in rest),
+            help=error.help,
+        )
+
+    def findings(self) -> Iterator[Finding]:
+        """Locks taken in orders that may block programs."""
+        found = self.checked.findings
+        if self.checked.hung and any(finding.kind.startswith("oob_") for finding in found):
+            found[0] = _doubtful(found[0])
+        if self.checked.instruments.synchronised:
+            yield from self._lock_order()
+
+    def remarks(self) -> Iterator[Finding]:
+        """Launches that ended only because more programs ran at once than there are threads."""
+        report = self.checked.report
+        if report.warnings:
+            self.checked.report = replace(report, warnings=())
+        for warning in report.warnings:
+            yield self.finding(
+                "deadlock",
+                warning.message,
+                severity="warning",
+                argument=self.checked.subject.argument(self._waited_on(warning.location)),
+                location=warning.location,
+                program=warning.program,
+                help=_HELP_CO_RESIDENCY,
+            )
+
+    def _waited_on(self, location: SourceLocation | None) -> int:
+        """The parameter that the waiting loop at a location looks at, or -1."""
+        kernel = self.checked.launch.variants.module.kernel
+        provenance = Provenance(kernel)
+        for loop in kernel.walk():
+            if loop.name != "scf.while" or loop.location != location:
+                continue
+            for op in loop.walk():
+                if op is not loop and synchronises(op) and op.operands:
+                    known = [root for root in provenance.of(op.operands[0]) if root is not None]
+                    return known[0] if known else -1
+        return -1
+
+    def _lock_order(self) -> Iterator[Finding]:
+        """The finding of programs that take locks in orders that may block them, if any do."""
+        monitor, subject = self.checked.monitor, self.checked.subject
+        addresses = self.checked.addresses
+        assert monitor is not None
+        _, syncs = monitor.records()
+        if not len(syncs):
+            return
+        waiting = _swaps_waited_for(self.checked.launch.variants.module)
+        sites = monitor.sites
+        locking = {n for n, site in enumerate(sites) if position_of(site.location) in waiting}
+        circle = lock_cycle(syncs, locking)
+        if not circle:
+            return
+        first = circle[0]
+        owner = addresses.owner(first.wanted, through=sites[first.wanted_site].parameter)
+        yield self.finding(
+            "deadlock",
+            "programs take locks in different orders, so that each may hold what another waits for",
+            argument=subject.argument(-1 if owner is None else owner),
+            location=sites[first.wanted_site].location,
+            program=subject.program(first.program),
+            notes=(_held(first, addresses),),
+            programs=len(circle),
+            related=tuple(
+                Related(
+                    message=f"taken here, while {_held(nested, addresses)}",
+                    location=sites[nested.wanted_site].location,
+                    program=subject.program(nested.program),
+                )
+                for nested in circle[1:]
+            ),
+            help=_HELP_ORDER,
+        )
+
+
+def _swaps_waited_for(module: Module) -> set[object]:
+    """Where loops compare and swap until they get what they wait for."""
+    return {
+        position_of(op.location)
+        for loop in module.kernel.walk()
+        if loop.name == "scf.while"
+        for op in loop.walk()
+        if op.name == "tt.atomic_cas"
+    }
+
+
+def _who_waits(line: str, here: SourceLocation | None) -> str:
+    """`program (1, 0, 0) waits here` instead of the location of the finding."""
+    who = line.removesuffix(f" at {here}")
+    if who == line:
+        return line
+    return f"{who} wait{'s' if who.startswith('program ') else ''} here"
+
+
+def _doubtful(deadlock: Finding) -> Finding:
+    """The finding of a launch that accessed what is no tensor's, as it waited or before."""
+    note = "accesses outside of tensors were not made, which may be why it waits"
+    return replace(deadlock, notes=(*deadlock.notes, note), help="correct those accesses first")
+
+
+def _held(nested: Nested, addresses: Addresses) -> str:
+    held, wanted = (_number(lock, addresses) for lock in (nested.held, nested.wanted))
+    return f"it holds the lock at {held} when it takes the one at {wanted}"
+
+
+def _number(address: int, addresses: Addresses) -> str:
+    owner = addresses.owner(address)
+    return f"{address:#x}" if owner is None else f"byte {address - addresses.start(owner):,}"

@@ -1,0 +1,73 @@
+"""initcheck: values that were never written, where they decide something.
+
+Owns which memory of a launch is tracked. How undefined lanes spread through a kernel is
+`passes.undefined`'s business, which bytes were never written `memory`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.memory.shadows import LaunchShadows
+from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.passes.rewrites import Pass
+from ttools.sanitizer.passes.shadow_memory import hidden_parameters
+
+
+class Initcheck(Check):
+    """Undefined lanes that get to an address, a branch or an output."""
+
+    name = "initcheck"
+    aliases = ("msan",)
+    observes = frozenset({"allocations"})
+    kinds: ClassVar[Kinds] = {
+        "uninit_read": Kind(
+            severity="error",
+            meaning="Memory that was never written, or an undefined lane of a masked load, decides "
+            "an address, a branch or an output.",
+            help="write the memory before it is read, for example with torch.zeros, or mask the "
+            "load",
+        )
+    }
+
+    _shadows: LaunchShadows | None = None
+
+    def passes(self) -> Sequence[Pass]:
+        """The pass for kernels that may read undefined memory or have undefined lanes."""
+        checked = self.checked
+        kernel = checked.kernel
+        shadows = LaunchShadows(
+            checked.launch,
+            checked.regions,
+            checked.memory,
+            checked.book,
+            reads=kernel.fact(undefined.reads),
+            follows_addresses=kernel.fact(undefined.follows_addresses),
+        )
+        tracked, by_address = shadows.tracked, shadows.by_address
+        if not (tracked or by_address or kernel.fact(undefined.may_report)):
+            return ()
+        if tracked or by_address:
+            self._shadows = shadows
+        decided = tracked, shadows.carriers, by_address
+        return kernel.remember((Initcheck, *decided), lambda: _pass_for(*decided))
+
+    def hidden(self) -> Sequence[int]:
+        """Where the shadows are that the pass reads and writes."""
+        shadows = self._shadows
+        if shadows is None:
+            return ()
+        decided = shadows.tracked, shadows.by_address
+        names = self.checked.kernel.remember(decided, lambda: hidden_parameters(*decided))
+        return shadows.hidden(names)
+
+
+def _pass_for(
+    tracked: frozenset[int], carriers: frozenset[int], by_address: bool
+) -> Sequence[Pass]:
+    name = f"undefined {sorted(tracked)} {sorted(carriers)} {by_address}"
+    apply = partial(undefined.apply, tracked=tracked, carriers=carriers, by_address=by_address)
+    return (Pass("initcheck", name, apply),)

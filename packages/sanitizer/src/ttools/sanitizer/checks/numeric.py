@@ -1,0 +1,63 @@
+"""numeric: the first NaN, infinity and division by zero of a launch that reach memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ttools.core.findings import Finding
+from ttools.core.location import users_place
+from ttools.interpreter.runtime.monitor import Count
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.passes import numeric
+from ttools.sanitizer.passes.rewrites import Pass
+
+_PASS = Pass("numeric", "numeric", numeric.apply)
+
+
+class Numeric(Check):
+    """Where NaN and the like originate; made only when asked for."""
+
+    name = "numeric"
+    is_default = False
+    kinds: ClassVar[Kinds] = {
+        "nan": Kind(
+            severity="warning",
+            meaning="The first NaN of a launch that reaches memory originates here.",
+            help="inspect the operands for NaN",
+        ),
+        "inf": Kind(
+            severity="warning",
+            meaning="The first infinity of a launch that reaches memory originates here.",
+            help="compute in a wider type, or subtract the maximum before exp",
+        ),
+        "div_by_zero": Kind(
+            severity="warning",
+            meaning="The first division by zero of a launch whose result reaches memory or an "
+            "address.",
+            help="guard the division, for example with tl.where",
+        ),
+    }
+
+    def passes(self) -> Sequence[Pass]:
+        """The pass for every kernel: its values are known only at run time."""
+        return (_PASS,)
+
+    def failures(self, counts: Sequence[Count]) -> Iterator[Finding]:
+        """The first of each kind: one NaN leads to others.
+
+        First is the origin in the first program, and there the one that comes first in the source.
+        """
+        firsts: dict[str, Count] = {}
+        for count in filter(self.is_own, counts):
+            kind = dict(count.witness.site.attributes)["kind"]
+            first = firsts.get(kind)
+            if first is None or _position(count) < _position(first):
+                firsts[kind] = count
+        yield from map(self.at_site, firsts.values())
+
+
+def _position(count: Count) -> tuple[int, int, int]:
+    location = users_place(count.witness.site.location)
+    line = (location.line, location.column) if location is not None else (0, 0)
+    return (count.witness.program, *line)

@@ -1,0 +1,310 @@
+"""racecheck: conflicts between the accesses of a launch that nothing orders.
+
+Owns the words, and which launches are run again: where the values stored, or another order of
+the programs, decide. Which accesses conflict is `races`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from ttools.core.findings import Finding, Related
+from ttools.interpreter.abi.module import ProbeSite
+from ttools.interpreter.abi.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
+from ttools.interpreter.runtime.access_log import tiles_of
+from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.monitor import Count, Monitor
+from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.sanitizer.analysis.pointer_tables import pointer_tables
+from ttools.sanitizer.analysis.weak_atomics import weak_atomics
+from ttools.sanitizer.checks.check import Check, Kind, Kinds
+from ttools.sanitizer.launch.replay import (
+    changing_stores,
+    in_another_order,
+    on_one_thread,
+    snapshot_before,
+    touches,
+)
+from ttools.sanitizer.launch.subject import Subject, lane_indices
+from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.races import (
+    AccessRef,
+    Conflict,
+    Records,
+    Site,
+    disjoint_dense,
+    disjoint_grid,
+    find_conflicts,
+    maybe_overlapping,
+)
+from ttools.sanitizer.races.records import column
+
+_NOUNS = {"load": "loads", "store": "stores", "atomic": "atomics"}
+_HELP_RELEASE = "put a tl.debug_barrier() before the release"
+_HELP_LOCAL = 'an atomic of scope "cta" is atomic only within its own program: leave out `scope`'
+_HELP_LANES = "let each lane store to its own element, or reduce the values before"
+#: The finding of two accesses that race stands at the one that ranks higher.
+_FAULT = {"load": 0, "atomic": 1, "store": 2}
+
+
+class Racecheck(Check):
+    """Unordered accesses of programs, and of the threads of one, to the same element."""
+
+    name = "racecheck"
+    aliases = ("tsan",)
+    observes = frozenset({"accesses"})
+    kinds: ClassVar[Kinds] = {
+        "overlapping_store": Kind(
+            severity="error",
+            meaning="Programs, or lanes of one store, write the same element unordered; a note "
+            "when all values are identical.",
+            help="let each element be stored by one program, or add with tl.atomic_add",
+        ),
+        "race": Kind(
+            severity="error",
+            meaning="A program reads or updates an element while another writes it, unordered.",
+            help="use an atomic, or order the programs: release after tl.debug_barrier(), acquire",
+        ),
+        "intra_program_race": Kind(
+            severity="warning",
+            meaning="Lanes of a program reload what others stored, without a barrier.",
+            help="put a tl.debug_barrier() between the two",
+        ),
+    }
+
+    _before: Snapshot | None = None
+
+    def prepare(self, options: LaunchOptions) -> LaunchOptions:
+        """Saves what another order of the programs must find, too."""
+        checked = self.checked
+        if checked.instruments.synchronised:
+            self._before = snapshot_before(checked.launch, checked.kernel.fact(undefined.reads))
+        return options
+
+    def findings(self) -> Iterator[Finding]:
+        """Stores whose lanes overwrite each other, and races in the orders that are run."""
+        monitor = self.checked.monitor
+        assert monitor is not None
+        found = [self._overwritten(count) for count in self._overwriting(monitor)]
+        found += self._races(monitor)
+        yield from found
+        if self._before is not None:
+            known = {(finding.kind, finding.location) for finding in found}
+            yield from self._in_another_order(self._before, known)
+
+    def _overwriting(self, monitor: Monitor) -> list[Count]:
+        """Stores whose lanes overwrite each other while no other program disturbs them."""
+        found = _overwriting(monitor.counts())
+        if found:
+            alone = on_one_thread(self.checked.launch, self.checked.execute)
+            found = found if alone is None else _overwriting(alone.counts())
+        return found
+
+    def _overwritten(self, count: Count) -> Finding:
+        argument = self.checked.subject.argument(count.witness.site.parameter)
+        name = f" of `{argument.name}`" if argument else ""
+        return self.at_lanes(
+            count,
+            "overlapping_store",
+            f"lanes of one store write different values to the same element{name}",
+            argument=argument,
+            notes=("the lane's value was overwritten by another lane",),
+            help=_HELP_LANES,
+        )
+
+    def _races(self, monitor: Monitor) -> Iterator[Finding]:
+        checked = self.checked
+        found = self._conflicts(monitor)
+        # Stores that conflict with loads too depend on the order, whatever they store.
+        racing = {finding.argument for conflict, finding in found if conflict.kind == "race"}
+        changing: Records | None = None
+        if any(c.overlaps is not None and f.argument not in racing for c, f in found):
+            changing = changing_stores(checked.launch, checked.regions, checked.addresses)
+        for conflict, finding in found:
+            overlaps = conflict.overlaps
+            if changing is not None and overlaps is not None and finding.argument not in racing:
+                yield finding if touches(changing, overlaps) else _identical(finding)
+            else:
+                yield finding
+
+    def _in_another_order(self, before: Snapshot, known: Set[object]) -> Iterator[Finding]:
+        """Races that only another order of the programs shows."""
+        checked = self.checked
+        seed = checked.options.seed
+        options = replace(checked.launch.run.launch_options, order="random", seed=seed)
+        where = f"random order (seed {seed})"
+        if checked.hung:
+            # Who came too late may come first: waiting may be all that ordered them.
+            options = replace(checked.launch.run.launch_options, order="reverse")
+            where = "reverse order"
+        monitor = in_another_order(checked.launch, before, options, checked.execute)
+        for finding in () if monitor is None else self._races(monitor):
+            if (finding.kind, finding.location) not in known:
+                note = f"seen when the programs run in {where}"
+                yield replace(finding, notes=(*finding.notes, note))
+
+    def _conflicts(self, monitor: Monitor) -> list[tuple[Conflict, Finding]]:
+        """The conflicts of one execution, each with its finding."""
+        if _seen_disjoint(monitor):
+            return []
+        footprints, syncs = monitor.footprints()
+        records = footprints.records
+        near = maybe_overlapping(
+            column(records, "start"), column(records, "end"), footprints.count, footprints.stride
+        )
+        accesses = footprints.take(near).runs()
+        if len(accesses) < 2:
+            return []
+        sites = _known_sites.get(monitor.table)
+        if sites is None:
+            sites = _known_sites[monitor.table] = sites_of(monitor)
+        united: dict[tuple[object, ...], tuple[Conflict, Finding]] = {}
+        for conflict in find_conflicts(accesses, sites, syncs if len(syncs) else None):
+            finding = self._conflict_finding(conflict, monitor.sites)
+            # The copies of one operation are one location to the user.
+            key = (conflict.kind, finding.location, *(r.location for r in finding.related))
+            known = united.get(key)
+            if known is None or finding.count > known[1].count:
+                united[key] = conflict, finding
+        return list(united.values())
+
+    def _conflict_finding(self, conflict: Conflict, sites: Sequence[ProbeSite]) -> Finding:
+        subject, addresses = self.checked.subject, self.checked.addresses
+        first, second = conflict.first, conflict.second
+        one, other = sites[first.site], sites[second.site]
+        # The finding stands where something is stored; the other access is the related one.
+        # Atomics are in order among each other, so a plain store beside one is more at fault.
+        if conflict.kind != "intra_program_race" and _FAULT[one.kind] > _FAULT[other.kind]:
+            first, second, one, other = second, first, other, one
+        owner = addresses.owner(conflict.start, through=other.parameter)
+        table = self.checked.kernel.at(pointer_tables, other.location, -1)
+        argument = subject.argument(table if owner is None else owner)
+        name = f"`{argument.name}`" if argument else f"address {conflict.start:#x}"
+        storage = addresses.around(conflict.start)
+        notes: tuple[str, ...] = ()
+        if storage is not None:
+            item = (conflict.start - storage[0]) // max(1, other.size)
+            whose = "its storage"
+            if argument and owner is None:
+                name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
+            notes = (f"element {item:,} of {whose} is touched by both",)
+        help_line = self.kinds[conflict.kind].help
+        if conflict.kind == "race" and one.kind == other.kind == "atomic":
+            help_line = _HELP_LOCAL
+        related = [_related(first, one, other, subject)]
+        if conflict.missing_barrier_site is not None:
+            release = sites[conflict.missing_barrier_site]
+            related.append(
+                Related(message="released here without a barrier before", location=release.location)
+            )
+            help_line = _HELP_RELEASE
+        if conflict.kind != "intra_program_race" and "atomic" not in (one.kind, other.kind):
+            related += self._weak_atomics()
+        return self.finding(
+            conflict.kind,
+            _message(conflict, one, other, name),
+            argument=argument,
+            location=other.location,
+            program=subject.program(second.program),
+            lane=_lane(second, other),
+            shape=other.shape,
+            notes=notes,
+            count=conflict.count,
+            programs=conflict.programs,
+            related=tuple(related),
+            help=help_line,
+        )
+
+    def _weak_atomics(self) -> Iterator[Related]:
+        """The atomics that would order plain accesses if they were stronger."""
+        for each in self.checked.kernel.fact(weak_atomics):
+            message = f'with sem="{each.order}" this orders nothing: it would have to {each.lacks}'
+            yield Related(message=message, location=each.location)
+
+
+def _overwriting(counts: Sequence[Count]) -> list[Count]:
+    return [count for count in counts if count.witness.test == "overwritten"]
+
+
+def sites_of(monitor: Monitor) -> list[Site]:
+    """The kernel's probes as the analysis of races wants them."""
+    return [
+        Site(
+            kind="load" if probe.kind == "check" else probe.kind,  # type: ignore[arg-type]
+            size=max(1, probe.size),
+            shape=tuple(probe.shape[axis] for axis in probe.walk),
+            order=probe.order,
+            op=probe.operation,
+            volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
+            local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
+        )
+        for probe in monitor.sites
+    ]
+
+
+#: By the kernel's table of probes: the same for all its launches.
+_known_sites: WeakKeyDictionary[object, list[Site]] = WeakKeyDictionary()
+
+
+def _seen_disjoint(monitor: Monitor) -> bool:
+    """Whether what was logged is easily seen to share no byte.
+
+    Elements that are scattered leave a record each, so the usual answer is to cost little memory.
+    """
+    untouched = monitor.untouched_log()
+    if untouched is not None:
+        if len(untouched) < 2:
+            return True
+        tiles = tiles_of(untouched)
+        if tiles and disjoint_grid(tiles.starts, tiles.runs, tiles.most, tiles.stride):
+            return True
+    log = monitor.log()
+    if len(log) < 2:
+        return True
+    first_site, last_site = log.bounds("site")
+    if first_site < 0 or last_site >= REPEATED:
+        return False
+    runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
+    return disjoint_dense(runs, log.bounds("start"), *log.bounds("bytes"))
+
+
+def _bytes(storage: tuple[int, int]) -> str:
+    return f"{storage[1] - storage[0]:,} bytes"
+
+
+def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:
+    if conflict.kind == "overlapping_store":
+        return f"several programs store to the same elements of {name}"
+    if conflict.kind == "intra_program_race":
+        if conflict.missing_barrier_site is not None:
+            return f"{name} is released to other programs while stores may still be in flight"
+        accesses = f"{_NOUNS[one.kind]} and {_NOUNS[other.kind]}"
+        return f"{accesses} of {name} by different threads without a barrier"
+    return f"unordered {one.kind} and {other.kind} of the same elements of {name}"
+
+
+def _related(access: AccessRef, site: ProbeSite, beside: ProbeSite, subject: Subject) -> Related:
+    argument = subject.argument(site.parameter)
+    # Two parameters may be one tensor.
+    through = (
+        f" through `{argument.name}`" if argument and site.parameter != beside.parameter else ""
+    )
+    return Related(
+        message=f"the same element is accessed here ({site.kind}){through}",
+        location=site.location,
+        program=subject.program(access.program),
+        lane=_lane(access, site),
+    )
+
+
+def _lane(access: AccessRef, site: ProbeSite) -> tuple[int, ...]:
+    return lane_indices(site.lane_at(access.lane), site.shape)
+
+
+def _identical(finding: Finding) -> Finding:
+    """The note that an overlapping store becomes when all programs store the same values."""
+    message = f"{finding.message}, always the same values"
+    return replace(finding, severity="note", message=message, help=None)

@@ -1,0 +1,86 @@
+"""The checks by name: which there are, what users call them, and the kinds that they report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ttools.core.errors import UsageError
+from ttools.core.findings import LaunchEntry
+from ttools.core.suppressions import Ran
+from ttools.sanitizer.checks.check import SHARED_KINDS, Check
+from ttools.sanitizer.checks.deadlock import Deadlock
+from ttools.sanitizer.checks.hints import Hints
+from ttools.sanitizer.checks.initcheck import Initcheck
+from ttools.sanitizer.checks.memcheck import Memcheck
+from ttools.sanitizer.checks.numeric import Numeric
+from ttools.sanitizer.checks.overflow import Overflow
+from ttools.sanitizer.checks.racecheck import Racecheck
+
+#: In the order in which their passes are applied and their findings are made. `overflow` knows
+#: operations by their position in the kernel as it was, so its pass is the first.
+CHECKS: dict[str, type[Check]] = {
+    check.name: check
+    for check in (Memcheck, Overflow, Hints, Initcheck, Racecheck, Deadlock, Numeric)
+}
+
+
+def default_checks() -> frozenset[str]:
+    """The names of the checks that are made unless others are asked for."""
+    return frozenset(name for name, check in CHECKS.items() if check.is_default)
+
+
+def kinds() -> Mapping[str, str]:
+    """The kinds that checks report, with a sentence on each."""
+    every = [*(check.kinds for check in CHECKS.values()), SHARED_KINDS]
+    return {name: kind.meaning for known in every for name, kind in known.items()}
+
+
+def kinds_table() -> str:
+    """The rows of the documentation's table of kinds."""
+    rows = [
+        kind.row(name, f"`{check.name}`")
+        for check in CHECKS.values()
+        for name, kind in check.kinds.items()
+    ]
+    return "".join([*rows, *(kind.row(name, "any") for name, kind in SHARED_KINDS.items())])
+
+
+def parse_checks(names: Iterable[str]) -> frozenset[str]:
+    """Checks by name, alias, comma-separated list, `all` or `default`; if none is named, the last.
+
+    Raises:
+        UsageError: naming the unknown check and the known ones.
+    """
+    names = list(names) if isinstance(names, Iterable) else [names]
+    for text in names:
+        if not isinstance(text, str):
+            raise UsageError(f"checks={names!r}: must be names of checks")
+    aliases = {alias: name for name, check in CHECKS.items() for alias in check.aliases}
+    chosen: set[str] = set()
+    parts = (part.strip() for text in names for part in text.split(","))
+    for name in filter(None, parts):
+        lower = name.lower()
+        if lower == "all":
+            chosen |= set(CHECKS)
+        elif lower == "default":
+            chosen |= default_checks()
+        elif aliases.get(lower, lower) in CHECKS:
+            chosen.add(aliases.get(lower, lower))
+        else:
+            known = ", ".join([*CHECKS, *aliases, "default", "all"])
+            raise UsageError(f"there is no check `{name}`; choose from {known}")
+    return frozenset(chosen or default_checks())
+
+
+def what_ran(launches: Sequence[LaunchEntry], checks: Collection[str]) -> Ran:
+    """What a run of some checks could have found, for suppressions that matched nothing.
+
+    A name that no check knows counts as looked for: its author should learn that it matches
+    nothing.
+    """
+
+    def is_active(name: str) -> bool:
+        asked = {check for check in CHECKS if name == check or name in CHECKS[check].kinds}
+        return not asked or not asked.isdisjoint(checks)
+
+    return Ran(launches=launches, active=is_active, kinds=kinds())

@@ -1,0 +1,1 @@
+"""What a kernel assumes of its arguments: hints in its source, and what it was compiled for."""

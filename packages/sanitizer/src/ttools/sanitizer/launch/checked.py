@@ -1,0 +1,150 @@
+"""One launch under the checks: what is known of it, how it is run, and what was found in it.
+
+Must not know any check, nor what came of other launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ttools.core.findings import Finding
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.monitor import Monitor
+from ttools.sanitizer.analysis.known_kernel import KnownKernel
+from ttools.sanitizer.launch.options import SanitizeOptions
+from ttools.sanitizer.launch.subject import Subject
+from ttools.sanitizer.memory.addresses import AddressBook, Addresses
+from ttools.sanitizer.memory.regions import KnownRegions
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+from ttools.sanitizer.passes.rewrites import Pass, Rewrites
+
+
+@lru_cache(maxsize=1024)
+def _instruments(footprints: bool, synchronised: bool, names: tuple[str, ...]) -> Instruments:
+    """Equal launches get the same object, by which their native code is found."""
+    return Instruments(
+        guards=True, footprints=footprints, synchronised=synchronised, rewrites=names
+    )
+
+
+class CheckedLaunch:
+    """A launch that is to run under checks.
+
+    Args:
+        launch: what runs.
+        options: of the run.
+        kernel: what is known of its kernel.
+        book: the addresses that the run knows.
+        memory: knows which bytes were never written.
+        judges_views: whether accesses must stay inside the view passed, not only its storage.
+
+    Attributes:
+        regions: the memory that each parameter may access.
+        rewrites: the passes that rewrite its kernel.
+        instruments: what its native code observes.
+        hung: whether it ended because no program could go on.
+        report: what its first execution did.
+        monitor: what was observed when the programs ran in their own order.
+        findings: what was found so far.
+    """
+
+    def __init__(
+        self,
+        launch: ObservedLaunch,
+        options: SanitizeOptions,
+        kernel: KnownKernel,
+        book: AddressBook,
+        memory: UninitialisedMemory,
+        *,
+        judges_views: bool,
+    ) -> None:
+        self.launch, self.options, self.kernel = launch, options, kernel
+        self.book, self.memory = book, memory
+        self.findings: list[Finding] = []
+        self.monitor: Monitor | None = None
+        self.report = _NOT_RUN
+        self.hung = False
+        self._judges_views = judges_views
+        self._subject: Subject | None = None
+        self._addresses: Addresses | None = None
+        self._hidden: Sequence[int] = ()
+        self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
+        self.rewrites = _AS_IT_IS
+        self.instruments = _GUARDED
+
+    # Few launches have findings: what describes them is not made for each.
+    @property
+    def subject(self) -> Subject:
+        """The launch as findings describe it."""
+        if self._subject is None:
+            self._subject = Subject.of(self.launch)
+        return self._subject
+
+    @property
+    def addresses(self) -> Addresses:
+        """What is known of addresses."""
+        if self._addresses is None:
+            self._addresses = Addresses(self.regions, self.book)
+        return self._addresses
+
+    def allocations(self) -> Sequence[tuple[int, int]]:
+        """First address and end of all memory that a pointer of unknown origin may lead to."""
+        return self.addresses.allocations()
+
+    def _region(self, index: int) -> Region:
+        argument, value = self.launch.arguments[index], self.launch.values[index]
+        known = region_of(argument, value, judges_view=self._judges_views)
+        if known is not None:
+            return known
+        address = self.launch.raw_parameters[index]
+        for start, end in self.book.live():
+            if start <= address < end:
+                return Region((start, end), (start, end), judges_view=False)
+        return ANYWHERE
+
+    def instrument(
+        self, passes: Sequence[Pass], hidden: Sequence[int], *, logs_accesses: bool
+    ) -> None:
+        """Decides what its executions observe.
+
+        Args:
+            passes: rewrite the kernel, in this order.
+            hidden: values of the parameters that they append to it.
+            logs_accesses: whether accesses to memory that the launch writes are logged, and in
+                order those that synchronise.
+        """
+        kernel = self.kernel
+        if passes or kernel.calls:
+            # The parameter that the pointer of an access in a callee comes from is known to its
+            # caller only, so calls are inlined for any check.
+            self.rewrites = kernel.remember(
+                tuple(passes), lambda: Rewrites(passes, inlines=kernel.calls)
+            )
+        self._hidden = hidden
+        if logs_accesses or self.rewrites.names:
+            synchronised = logs_accesses and self.launch.variants.synchronises
+            self.instruments = _instruments(logs_accesses, synchronised, self.rewrites.names)
+
+    def execute(self, options: LaunchOptions) -> LaunchReport:
+        """Runs all programs; what they observe is then in `launch.monitor`.
+
+        Raises:
+            TtoolsError: as the launch would without checks.
+        """
+        return self.launch.execute(
+            self.instruments,
+            regions=self.regions,
+            allocations=self.allocations,
+            rewrite=self.rewrites.apply if self.rewrites.names else None,
+            hidden=self._hidden,
+            options=options,
+        )
+
+
+_AS_IT_IS = Rewrites()
+_GUARDED = _instruments(False, False, ())
+_NOT_RUN = LaunchReport(0, 0.0)

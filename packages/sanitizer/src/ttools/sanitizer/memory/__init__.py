@@ -1,0 +1,1 @@
+"""The memory of a launch: known addresses, regions of parameters, bytes never written, state."""

@@ -1,0 +1,129 @@
+"""Memory before a launch, so that the launch can be made again as if for the first time.
+
+Owns which storages belong to it, on the host and on a GPU, and what is known of unwritten memory
+in them. Must not know who runs the launch again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
+
+_WORD = 8
+#: So many storages are copied one by one, as fast as the memory is.
+_FEW = 4
+
+
+class LaunchState:
+    """The storages of all tensors among a launch's arguments, and which bytes were never written.
+
+    Args:
+        arguments: of the launch, also those that are no tensors.
+        memory: what knows of unwritten bytes.
+    """
+
+    def __init__(self, arguments: Iterable[Any], memory: UninitialisedMemory) -> None:
+        tensors = list(tensors_among(arguments))
+        ranges = {extent for each in tensors for extent in _host_range(each)}
+        self._ranges = sorted(ranges)
+        self._device = [_bytes_of(storage) for storage in _device_storages(tensors)]
+        self._memory = memory
+        self._owners: list[Any] = []
+        self._save()
+
+    def _save(self) -> None:
+        self._snapshots = [Snapshot(self._ranges)]
+        self._copies = _together([storage.clone() for storage in self._device], self._device)
+        self._knowledge: Knowledge = self._memory.knowledge()
+
+    def add(self, storages: Iterable[tuple[int, int, Any]]) -> None:
+        """Saves more memory as it is now, unless it is saved already.
+
+        Args:
+            storages: first address, end, and what keeps the memory alive.
+        """
+        new = {(start, end): owner for start, end, owner in storages}
+        for known in self._ranges:
+            new.pop(known, None)
+        if new:
+            self._ranges += new
+            self._owners += new.values()
+            self._snapshots.append(Snapshot(new))
+
+    def again(self) -> LaunchState:
+        """The same memory as it is now."""
+        state: LaunchState = object.__new__(LaunchState)
+        state._ranges, state._device = list(self._ranges), self._device
+        state._memory, state._owners = self._memory, list(self._owners)
+        state._save()
+        return state
+
+    def restore(self) -> None:
+        """Puts everything back."""
+        for snapshot in self._snapshots:
+            snapshot.restore()
+        for targets, sources in self._copies:
+            _copy(targets, sources)
+        self._memory.recall(self._knowledge)
+
+
+def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
+    """All tensors, also those in tuples and behind descriptors and wrappers."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from tensors_among(value)
+        elif hasattr(value, "untyped_storage") or hasattr(value, "storage_extent"):
+            yield value
+        elif hasattr(value, "base"):
+            yield from tensors_among([value.base])
+
+
+def _host_range(tensor: Any) -> Iterable[tuple[int, int]]:
+    if _on_device(tensor):
+        return
+    extent = storage_extent(tensor)
+    if extent is not None and extent[0] < extent[1]:
+        yield extent
+
+
+def _device_storages(tensors: Iterable[Any]) -> Iterable[Any]:
+    storages = {s.data_ptr(): s for s in (t.untyped_storage() for t in filter(_on_device, tensors))}
+    return storages.values()
+
+
+def _on_device(tensor: Any) -> bool:
+    # The storage is asked, since a device map changes what tensors say.
+    return hasattr(tensor, "untyped_storage") and tensor.untyped_storage().device.type != "cpu"
+
+
+def _bytes_of(storage: Any) -> Any:
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def _together(sources: Sequence[Any], targets: Sequence[Any]) -> list[tuple[list[Any], list[Any]]]:
+    """Targets and sources that one kernel can copy, as wide as their elements can be."""
+    import torch
+
+    found: dict[tuple[Any, bool], tuple[list[Any], list[Any]]] = {}
+    for source, target in zip(sources, targets, strict=True):
+        whole = target.numel() % _WORD == 0 and target.data_ptr() % _WORD == 0
+        into, outof = found.setdefault((target.device, whole), ([], []))
+        into.append(target.view(torch.int64) if whole else target)
+        outof.append(source.view(torch.int64) if whole else source)
+    return list(found.values())
+
+
+def _copy(targets: list[Any], sources: list[Any]) -> None:
+    import torch
+
+    if len(targets) > _FEW:
+        torch._foreach_copy_(targets, sources)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)

@@ -1,0 +1,67 @@
+"""The memory that a kernel's parameters may access, looked up again where a tensor has changed.
+
+A kernel is mostly launched with the tensors of one of its last launches, whose results come to lie
+at a few alternating addresses. Must not know what leaving memory means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ttools.interpreter.abi.region import NOWHERE, Region
+from ttools.interpreter.run.observation import ObservedLaunch
+
+#: So many sets of tensors are remembered.
+_MOST_KNOWN = 16
+_NO_POINTER = ()
+
+
+class KnownRegions:
+    """The regions of the parameters in one kernel's last launches."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[Sequence[Region], Sequence[int]]] = {}
+
+    def regions(self, launch: ObservedLaunch, find: Callable[[int], Region]) -> Sequence[Region]:
+        """The regions of a launch: the same object as at an earlier launch, if all are alike.
+
+        Args:
+            launch: of the kernel, under the same options as all others.
+            find: finds the region of a parameter that is a pointer.
+        """
+        pointers, arguments = launch.plan.pointers, launch.arguments
+        key = tuple(
+            [
+                _layout(arguments[index], value) if index in pointers else _NO_POINTER
+                for index, value in enumerate(launch.values)
+            ]
+        )
+        known = self._known.get(key)
+        if known is not None:
+            regions, raw = known
+            launch.take_addresses(raw)
+            return regions
+        regions = [
+            find(index) if index in pointers else NOWHERE for index in range(len(launch.values))
+        ]
+        # Regions with members may be large.
+        if None not in key and all(region.members is None for region in regions):
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = regions, launch.raw_parameters
+        return regions
+
+
+def _layout(argument: Any, value: Any) -> object:
+    """What decides the region of a pointer argument; None if that is not known."""
+    if argument is not value:
+        return None
+    try:
+        storage = value.untyped_storage()
+        layout = storage.data_ptr(), storage.nbytes(), value.storage_offset(), value.dtype
+        if value.is_contiguous():
+            return *layout, value.numel()
+        return *layout, value.shape, value.stride()
+    except (AttributeError, RuntimeError, TypeError):
+        return None

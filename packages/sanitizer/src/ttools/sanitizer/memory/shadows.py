@@ -1,0 +1,116 @@
+"""Which memory of a launch was never written, in the form that its kernel reads.
+
+That is memory of parameters that the kernel may read, and storages whose address the program has
+taken where the kernel follows pointers that it loads. Owns the values of the hidden parameters.
+Must not know how kernels use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ttools.interpreter.abi.region import Region
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+from ttools.sanitizer.passes.shadow_memory import ROW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ttools.sanitizer.memory.pattern import Bytes
+
+_Extent = tuple[int, int]
+
+
+class LaunchShadows:
+    """The shadows of one launch.
+
+    Args:
+        launch: what is about to run.
+        regions: of its parameters.
+        memory: knows which bytes were never written.
+        book: the addresses that the run knows.
+        reads: the parameters through which the kernel may read memory.
+        follows_addresses: whether it accesses memory by pointers that it loads or computes.
+
+    Attributes:
+        tracked: parameters whose storages have unwritten bytes.
+        carriers: other parameters whose storages may have some.
+        by_address: whether there are further such storages that the kernel may get to.
+    """
+
+    def __init__(
+        self,
+        launch: ObservedLaunch,
+        regions: Sequence[Region],
+        memory: UninitialisedMemory,
+        book: AddressBook,
+        *,
+        reads: frozenset[int],
+        follows_addresses: bool,
+    ) -> None:
+        self._regions, self._memory = regions, memory
+        found = self._of_parameters(launch, reads)
+        # Also of parameters that are only stored through, where they share a storage.
+        storages = enumerate(region.storage for region in regions) if found else ()
+        self._own = {index: found[storage] for index, storage in storages if storage in found}
+        self.tracked = frozenset(self._own)
+        pointers = launch.plan.pointers
+        self.carriers = frozenset(filter(self._may_be_undefined, pointers)) - self.tracked
+        self._others: list[tuple[_Extent, Bytes]] = []
+        if follows_addresses:
+            self._others = self._elsewhere(book, found)
+        self.by_address = bool(self._others)
+        self._table = _table_of(self._others) if self._others else None
+
+    def _of_parameters(self, launch: ObservedLaunch, reads: frozenset[int]) -> dict[_Extent, Bytes]:
+        """The shadows of the storages that the kernel may read through parameters."""
+        found: dict[_Extent, Bytes] = {}
+        for index in reads:
+            start, end = self._regions[index].storage
+            if start < end and (start, end) not in found:
+                tensor = launch.arguments[index]
+                shadow = self._memory.shadow_for(start, end - start, tensor)
+                if shadow is not None:
+                    found[start, end] = shadow
+        return found
+
+    def _elsewhere(
+        self, book: AddressBook, found: dict[_Extent, Bytes]
+    ) -> list[tuple[_Extent, Bytes]]:
+        """The shadows of the other storages whose address was taken."""
+        loose = []
+        for start, end in book.live():
+            if (start, end) not in found and self._memory.is_watched(start):
+                shadow = self._memory.shadow_for(start, end - start)
+                if shadow is not None:
+                    loose.append(((start, end), shadow))
+        return loose
+
+    def _may_be_undefined(self, index: int) -> bool:
+        return self._memory.is_watched(self._regions[index].storage[0])
+
+    def hidden(self, parameters: Sequence[tuple[int, str]]) -> list[int]:
+        """The values of hidden parameters; see `shadow_memory.hidden_parameters`."""
+        return [self._value(index, name) for index, name in parameters]
+
+    def _value(self, index: int, name: str) -> int:
+        if index < 0:
+            assert self._table is not None
+            return self._table.ctypes.data if name == "table" else len(self._others)
+        start, end = self._regions[index].storage
+        if name == "shadow":
+            return int(self._own[index].ctypes.data)
+        return start if name == "start" else end - start
+
+
+def _table_of(storages: Sequence[tuple[_Extent, Bytes]]) -> NDArray[np.int64]:
+    """The table of storages that are found by address; see `shadow_memory.ROW`."""
+    table = np.zeros((len(storages), ROW), np.int64)
+    for row, ((start, end), shadow) in zip(table, storages, strict=True):
+        row[:] = start, end - start, shadow.ctypes.data - table.ctypes.data
+    return table

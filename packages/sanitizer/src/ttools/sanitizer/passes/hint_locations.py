@@ -1,0 +1,87 @@
+"""Where a hint is in the source: Triton keeps it on the operation that makes the value.
+
+`off = r * stride` may get its hint lines later, by `off = tl.multiple_of(off, 16)`; the TTIR
+knows the first location only. Owns the search for the second in the text of the kernel. Must not
+know what a hint says.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from ttools.core.location import SourceLocation, source_lines
+
+_CALLS = {
+    "tt.divisibility": "multiple_of",
+    "tt.contiguity": "max_contiguous",
+    "tt.constancy": "max_constancy",
+}
+
+
+def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> SourceLocation | None:
+    """The call that gives a hint to a value; where the value is made if no call is seen to do so.
+
+    Args:
+        made: where the value is made; its name is the variable that holds it.
+        hints: names of the attributes that the operation carries.
+    """
+    if made is None:
+        return None
+    names = {_CALLS[hint] for hint in hints}
+    later = []
+    for call in _hint_calls("".join(source_lines(made.file)), made.line):
+        if call.lineno <= made.line <= (call.end_lineno or call.lineno):
+            return made
+        if name_of(call.func) in names and call.lineno > made.line and _is_about(call, made.name):
+            later.append(call)
+    if not later:
+        return made
+    first = min(later, key=lambda call: (call.lineno, call.col_offset))
+    return replace(made, line=first.lineno, column=first.col_offset + 1)
+
+
+def _is_about(call: ast.Call, variable: str | None) -> bool:
+    """Whether a call's first argument is a variable, or hints about it."""
+    argument = call.args[0] if call.args else None
+    if isinstance(argument, ast.Call) and name_of(argument.func) in _CALLS.values():
+        return _is_about(argument, variable)
+    return isinstance(argument, ast.Name) and argument.id == variable
+
+
+def name_of(function: ast.expr) -> str | None:
+    """The last part of a function's name."""
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+
+
+def functions_around(source: str, line: int) -> list[ast.FunctionDef]:
+    """The functions around a line, the outermost first; none in what is no Python."""
+    return [f for f in _functions(source) if f.lineno <= line <= (f.end_lineno or 0)]
+
+
+def function_at(source: str, first: int) -> ast.FunctionDef | None:
+    """The function whose text, decorators included, begins at a line."""
+    for function in _functions(source):
+        lines = [function.lineno, *(decorator.lineno for decorator in function.decorator_list)]
+        if min(lines) == first:
+            return function
+    return None
+
+
+@lru_cache(maxsize=16)
+def _functions(source: str) -> tuple[ast.FunctionDef, ...]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
+    """The hints of the innermost function around a line."""
+    for function in functions_around(source, line)[-1:]:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and name_of(node.func) in _CALLS.values():
+                yield node

@@ -1,0 +1,77 @@
+"""The passes that rewrite a kernel for one launch, and the names under which the result is cached.
+
+Must not know what the passes do, nor which ones a launch needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from ttools.interpreter.ir import Module
+from ttools.interpreter.ir.inlining import inline_calls
+from ttools.sanitizer.passes.check import Note
+
+#: The name of a check, and what it has left out.
+Unchecked: TypeAlias = "tuple[str, Note]"
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A pass with the parameters that the launch decides.
+
+    Attributes:
+        check: whose pass it is.
+        name: distinguishes it from all others, so that rewritten kernels can be cached. The source
+            of the passes in this folder need not be part of it.
+        apply: rewrites a module without calls; returns what it cannot check.
+    """
+
+    check: str
+    name: str
+    apply: Callable[[Module], list[Note]]
+
+
+class Rewrites:
+    """The passes of one launch, in their order.
+
+    Args:
+        passes: none where there is nothing to find.
+        inlines: whether calls are inlined even so.
+
+    Attributes:
+        unchecked: what the passes could not check, once they were applied.
+    """
+
+    def __init__(self, passes: Sequence[Pass] = (), *, inlines: bool = False) -> None:
+        self.passes = tuple(passes)
+        self._inlines = inlines
+        self.unchecked: list[Unchecked] | None = None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What names the rewritten kernel; empty where it stays as it is."""
+        names = [each.name for each in self.passes] or ["calls"] * self._inlines
+        return (*names, _fingerprint()) if names else ()
+
+    def apply(self, module: Module) -> None:
+        """Rewrites a module in place."""
+        calls = [Note(op.location, "a call that cannot be inlined") for op in inline_calls(module)]
+        unchecked = [(each.check, call) for each in self.passes for call in calls]
+        for each in self.passes:
+            unchecked += [(each.check, note) for note in each.apply(module)]
+        self.unchecked = unchecked
+
+
+@lru_cache(maxsize=1)
+def _fingerprint() -> str:
+    """A digest of the source of passes and analyses: what they make of a kernel changes with it."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted([*folder.glob("*.py"), *(folder.parent / "analysis").glob("*.py")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

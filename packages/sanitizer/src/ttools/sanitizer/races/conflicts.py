@@ -1,0 +1,209 @@
+"""From records to conflicts: chooses the analyses that apply and makes conflicts of their rows."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ttools.sanitizer.races.classes import classes_of
+from ttools.sanitizer.races.clocks import Clocks
+from ttools.sanitizer.races.happens_before import ordered_rows
+from ttools.sanitizer.races.iterations import iteration_rows
+from ttools.sanitizer.races.keys import changes, distinct, order_by
+from ttools.sanitizer.races.overlap import overlapping
+from ttools.sanitizer.races.records import (
+    ACCESS,
+    KINDS,
+    SYNC,
+    AccessRef,
+    Bools,
+    Conflict,
+    Ints,
+    Overlaps,
+    Record,
+    Records,
+    Site,
+    column,
+)
+from ttools.sanitizer.races.rows import INTRA_PROGRAM, OVERLAPPING_STORE, Rows, join
+from ttools.sanitizer.races.threads import thread_rows, thread_suspects
+from ttools.sanitizer.races.unordered import suspects, unordered_rows
+
+MAX_RANGES = 4096
+"""Byte ranges kept in `Overlaps`."""
+
+
+def find_conflicts(
+    accesses: Records, sites: Sequence[Site], syncs: Records | None = None
+) -> list[Conflict]:
+    """The races of one launch, one `Conflict` for each kind and unordered pair of sites.
+
+    Args:
+        accesses: `ACCESS` records in any order.
+        sites: What `site` indexes, in program order.
+        syncs: `SYNC` records in any order.
+
+    Returns:
+        Sorted by kind, then sites.
+
+    Raises:
+        ValueError: A record names a site that does not exist.
+    """
+    if len(accesses) and not 0 <= accesses["site"].min() <= accesses["site"].max() < len(sites):
+        raise ValueError(f"an access record names a site outside the {len(sites)} given")
+    if len(accesses) < 2:
+        return []
+    records = _overlapping_records(accesses)
+    if len(records) == 0:
+        return []
+    classes = classes_of(sites)
+    clocks = Clocks(np.empty(0, SYNC) if syncs is None else syncs)
+    parts: list[Rows] = []
+    chosen = np.flatnonzero(suspects(records, classes))
+    if len(chosen):
+        shared = records if len(chosen) == len(records) else records.take(chosen)
+        if len(clocks.syncs):
+            rows = ordered_rows(shared, sites, classes, clocks)
+        else:
+            rows = unordered_rows(shared, classes)
+        parts.append(_reindexed(rows, chosen))
+    chosen = np.flatnonzero(thread_suspects(records, sites, classes))
+    if len(chosen):
+        parts.append(_reindexed(thread_rows(records.take(chosen), sites, classes), chosen))
+    timed = len(clocks.syncs) > 0
+    if not timed:
+        parts.append(iteration_rows(records, sites, classes))
+    return [_conflict(each, records, sites, timed) for each in _by_pair(join(parts), records)]
+
+
+def _overlapping_records(accesses: Records) -> Records:
+    """The records that share a byte with another one, sorted by start."""
+    start, end = column(accesses, "start"), column(accesses, "end")
+    if np.all(start[1:] >= end[:-1]):
+        return np.empty(0, ACCESS)
+    order = order_by(start)
+    chosen = overlapping(start[order], end[order])
+    # np.take copies whole records, several times faster than indexing does.
+    return np.asarray(accesses.take(order[chosen]), ACCESS)
+
+
+def _reindexed(rows: Rows, index: Ints) -> Rows:
+    return Rows(
+        rows.kind, rows.start, rows.end, index[rows.first], index[rows.second], rows.release
+    )
+
+
+def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
+    """The rows of each kind and unordered pair of sites, by address."""
+    one, two = records["site"][rows.first], records["site"][rows.second]
+    low, high = np.minimum(one, two), np.maximum(one, two)
+    order = order_by(rows.kind, low, high, rows.start)
+    heads = np.flatnonzero(changes(rows.kind[order], low[order], high[order]))
+    for part in np.split(order, heads[1:]) if len(heads) else ():
+        yield rows.take(part)
+
+
+def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) -> Conflict:
+    chosen = _lowest(rows, records)
+    address, release = int(rows.start[chosen]), int(rows.release[chosen])
+    indices = [int(rows.first[chosen]), int(rows.second[chosen])]
+    if release < 0 and (rows.kind[0] == INTRA_PROGRAM or not timed):
+        same_thread = rows.kind[0] == INTRA_PROGRAM
+        indices = [
+            _earliest(records, index, address, sites[records["site"][index]], same_thread)
+            for index in indices
+        ]
+    first, second = (_reference(records, index, address, sites) for index in indices)
+    size = sites[second.site].size
+    begin, end = _union(rows.start, rows.end)
+    pair = np.array([first.site, second.site])
+    kind = KINDS[rows.kind[0]]
+    overlaps = None
+    if rows.kind[0] == OVERLAPPING_STORE:
+        kept_begin, kept_end = begin[:MAX_RANGES], end[:MAX_RANGES]
+        overlaps = Overlaps(
+            tuple(zip(kept_begin.tolist(), kept_end.tolist(), strict=True)),
+            tuple(_programs(records, pair, kept_begin, kept_end).tolist()),
+            cut=len(begin) > MAX_RANGES,
+        )
+    return Conflict(
+        kind=kind,
+        first=first,
+        second=second,
+        start=address,
+        end=min(_end_of_element(records[index], address, sites) for index in indices),
+        count=_elements(begin, end, size, int(records["start"][indices[1]]) % size),
+        programs=len(_programs(records, pair, begin, end)),
+        missing_barrier_site=release if release >= 0 else None,
+        overlaps=overlaps,
+    )
+
+
+def _lowest(rows: Rows, records: Records) -> int:
+    """The row of the lowest pair of programs, and of these of the lowest address."""
+    one, two = records["program"][rows.first], records["program"][rows.second]
+    left = np.arange(len(rows))
+    for criterion in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
+        values = criterion[left]
+        left = left[values == values.min()]
+    return int(left[0])
+
+
+def _earliest(records: Records, index: int, address: int, site: Site, same_thread: bool) -> int:
+    """The lowest by epoch and lane of the records of this program and site that say the same."""
+    mine = records[index]
+    alike: Bools = (records["site"] == mine["site"]) & (records["program"] == mine["program"])
+    alike &= (records["start"] <= address) & (records["end"] > address)
+    if same_thread:
+        alike &= records["barrier"] == mine["barrier"]
+    left = np.flatnonzero(alike)
+    near = records.take(left)
+    lane = _lane(near, address, site)
+    if same_thread:
+        thread = lane == _lane(mine, address, site)
+        left, near, lane = left[thread], near[thread], lane[thread]
+    return int(left[order_by(near["epoch"], lane)[0]])
+
+
+def _reference(records: Records, index: int, address: int, sites: Sequence[Site]) -> AccessRef:
+    record = records[index]
+    site = int(record["site"])
+    lane = int(_lane(record, address, sites[site]))
+    return AccessRef(site, int(record["program"]), lane, address, int(record["epoch"]))
+
+
+def _lane(records: Records | Record, address: int, site: Site) -> Ints:
+    """The lanes of records of one site that access an address."""
+    lane: Ints = (records["lane"] + (address - records["start"]) // site.size) % site.numel
+    return lane
+
+
+def _end_of_element(record: Record, address: int, sites: Sequence[Site]) -> int:
+    size = sites[int(record["site"])].size
+    start = int(record["start"])
+    return start + ((address - start) // size + 1) * size
+
+
+def _union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Disjoint ranges that cover the same bytes; adjacent ones are merged."""
+    reach = np.maximum.accumulate(end)
+    fresh = np.ones(len(start), np.bool_)
+    np.greater(start[1:], reach[:-1], out=fresh[1:])
+    heads = np.flatnonzero(fresh)
+    return start[heads], reach[np.append(heads[1:], len(start)) - 1]
+
+
+def _elements(start: Ints, end: Ints, size: int, phase: int) -> int:
+    """Elements at addresses `phase` modulo `size` that disjoint ranges touch."""
+    first, last = (start - phase) // size, (end - 1 - phase) // size
+    reach = np.append(first[:1] - 1, last[:-1])
+    return int((last - np.maximum(first - 1, reach)).sum())
+
+
+def _programs(records: Records, pair: Ints, start: Ints, end: Ints) -> Ints:
+    """The programs that touch disjoint ranges at one of two sites."""
+    at: Bools = (records["site"] == pair[0]) | (records["site"] == pair[1])
+    at &= records["start"] < end[-1]
+    chosen = np.flatnonzero(at)
+    begin, stop = records["start"][chosen], records["end"][chosen]
+    touches = np.searchsorted(start, stop) > np.searchsorted(end, begin, "right")
+    return distinct(records["program"][chosen[touches]])

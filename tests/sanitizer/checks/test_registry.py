@@ -1,0 +1,23 @@
+"""How checks are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from ttools.sanitizer.checks.registry import CHECKS, default_checks, parse_checks
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"),
+    [
+        ([], default_checks()),
+        ([""], default_checks()),
+        (["all"], CHECKS),
+        (["memcheck,"], {"memcheck"}),
+        (["", "ASan, tsan"], {"memcheck", "racecheck"}),
+        (["numeric,default"], CHECKS),
+        (["msan", "synccheck"], {"initcheck", "deadlock"}),
+    ],
+)
+def test_names_of_checks(names: list[str], chosen: set[str]) -> None:
+    assert parse_checks(names) == set(chosen)

@@ -1,0 +1,179 @@
+"""What a finding shows of the variables that an address is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.sanitizer import sanitize
+
+# mypy: disable-error-code="no-untyped-def"
+
+
+class Matrix(NamedTuple):
+    ptr: torch.Tensor
+    rows: int
+    stride: int
+
+
+@triton.jit
+def counted(x_ptr, o_ptr, n, B: tl.constexpr):
+    for tile in range(0, n, B):
+        i = tile + tl.arange(0, B)
+        tl.store(o_ptr + i, tl.load(x_ptr + i), mask=i < n)
+
+
+@triton.jit
+def carried(x_ptr, o_ptr, n):
+    place = 0
+    steps = 0
+    while steps <= n:
+        place += tl.load(x_ptr + steps)
+        steps += 1
+    tl.store(o_ptr, place)
+
+
+@triton.jit
+def walked(x_ptr, o_ptr, n):
+    at = 1
+    for _ in range(n):
+        tl.store(o_ptr, tl.load(x_ptr + at))
+        at = at * 3
+
+
+@triton.jit
+def wrapped(x_ptr, o_ptr, first, stride):
+    far = first * stride
+    tl.store(o_ptr, tl.load(x_ptr + far))
+
+
+@triton.jit
+def named(matrix, o_ptr, B: tl.constexpr):
+    row = tl.program_id(0) + 1
+    x = tl.load(matrix.ptr + row * matrix.stride + tl.arange(0, B))
+    tl.store(o_ptr + tl.arange(0, B), x)
+
+
+def _launches() -> dict[str, Any]:
+    x, o = torch.zeros(40, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
+    return {
+        "counted": lambda: counted[(1,)](x, o, 40, B=16),
+        "carried": lambda: carried[(1,)](x, o, 40),
+        "walked": lambda: walked[(1,)](x, o, 5),
+        "wrapped": lambda: wrapped[(1,)](x, o, 3, 1_000_000_007),
+        "named": lambda: named[(1,)](Matrix(x, 1, 40), o, B=8),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name", "variables"),
+    [
+        ("counted", "x_ptr", {"i": "40", "tile": "32"}),
+        ("carried", "x_ptr", {"steps": "40"}),
+        ("walked", "x_ptr", {"at": "81"}),
+        ("wrapped", "x_ptr", {"far": "-1294967275", "first": "3", "stride": "1000000007"}),
+        ("named", "matrix.ptr", {"row": "1", "matrix.stride": "40"}),
+    ],
+)
+def test_what_an_address_is_made_of(kernel: str, name: str, variables: dict[str, str]) -> None:
+    with sanitize() as report:
+        _launches()[kernel]()
+    found = next(f for f in report.findings if f.kind == "oob_load")
+    assert found.argument is not None
+    assert found.argument.name == name
+    assert dict(found.variables) == {**variables, "mask": "none"}
+
+
+@triton.jit
+def looked_up(index_ptr, w_ptr, o_ptr, N: tl.constexpr, D: tl.constexpr):
+    row, d = tl.load(index_ptr + tl.arange(0, N)), tl.arange(0, D)
+    w = tl.load(w_ptr + row[:, None] * D + d[None, :])
+    tl.store(o_ptr + tl.arange(0, N)[:, None] * D + d[None, :], w)
+
+
+@triton.jit
+def boxed(x_ptr, o_ptr, rows, N: tl.constexpr):
+    box = tl.make_tensor_descriptor(x_ptr, [rows, N], [N, 1], [4, N])
+    first = tl.program_id(0) * 4
+    o = tl.arange(0, 4)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(o_ptr + first * N + o, box.load([first, 0]))
+
+
+@triton.jit
+def strided(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def shifted(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    before = i - 2
+    tl.store(o_ptr + i, tl.load(x_ptr + before, mask=i < n, other=0.0), mask=i < n)
+
+
+@pytest.mark.parametrize(
+    ("launch", "advice"),
+    [
+        (
+            lambda: looked_up[(1,)](
+                torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8
+            ),
+            "mask the load where the index from `index_ptr` is outside, or correct `index_ptr`",
+        ),
+        (
+            lambda: boxed[(2,)](torch.ones(6, 8), torch.ones(8, 8), 8, N=8),
+            "a descriptor leaves out what is outside its own shape: give it the tensor's",
+        ),
+        (
+            lambda: strided[(1,)](torch.ones(1).expand(8), torch.ones(8), 8, B=8),
+            "`x_ptr` has strides (0): use them, or pass `x_ptr.contiguous()`",
+        ),
+        (
+            lambda: shifted[(1,)](torch.ones(8), torch.ones(8), 8, B=8),
+            "mask what lies before the first element, too, for example with `before >= 0`",
+        ),
+    ],
+    ids=["index", "descriptor", "strides", "negative"],
+)
+def test_what_would_help(launch: Callable[[], object], advice: str) -> None:
+    with sanitize() as report:
+        launch()
+    (found,) = report.findings
+    assert (found.kind, found.help) == ("oob_load", advice)
+
+
+def test_where_an_index_comes_from() -> None:
+    with sanitize() as report:
+        looked_up[(1,)](torch.tensor([0, 5, 9, 2]), torch.ones(5, 8), torch.ones(4, 8), N=4, D=8)
+    (found,) = report.findings
+    (source,) = found.related
+    assert source.message == "a number that the address is made of is loaded here from `index_ptr`"
+    assert source.location is not None
+    assert found.location is not None
+    assert source.location.line == found.location.line - 1
+
+
+@triton.jit
+def last_one(part_ptr, count_ptr, o_ptr, P: tl.constexpr, SEM: tl.constexpr):
+    tl.store(part_ptr + tl.program_id(0), 1.0)
+    tl.debug_barrier()
+    if tl.atomic_add(count_ptr, 1, sem=SEM) == P - 1:
+        tl.store(o_ptr, tl.sum(tl.load(part_ptr + tl.arange(0, P)), 0))
+
+
+@pytest.mark.parametrize(
+    ("order", "lacks"), [("relaxed", "acquire and release"), ("release", "acquire")]
+)
+def test_an_atomic_that_orders_less_than_it_seems(order: str, lacks: str) -> None:
+    count = torch.zeros(1, dtype=torch.int32)
+    with sanitize() as report:
+        last_one[(4,)](torch.zeros(4), count, torch.zeros(1), P=4, SEM=order)
+    (found,) = report.findings
+    message = f'with sem="{order}" this orders nothing: it would have to {lacks}'
+    assert [related.message for related in found.related][1:] == [message]

@@ -1,0 +1,141 @@
+"""Regions that are remembered are those that would be found."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.region import NOWHERE, region_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.sanitizer.memory import addresses
+from ttools.sanitizer.memory.addresses import AddressBook
+from ttools.sanitizer.memory.regions import KnownRegions
+
+
+def observed(arguments: list[Any], types: list[str]) -> ObservedLaunch:
+    """A launch of which only the arguments matter."""
+    plan = ArgumentPlan([f"a{n}" for n in range(len(types))], types)
+    none: Any = None
+    return ObservedLaunch(
+        kernel="kernel",
+        function=none,
+        grid=(1,),
+        plan=plan,
+        arguments=arguments,
+        values=arguments,
+        variants=none,
+        facts=none,
+        options=none,
+        run=none,
+    )
+
+
+def _same(x, y):
+    pass
+
+
+def _resized(x, y):
+    x.resize_(3)
+
+
+def _restrided(x, y):
+    x.as_strided_((4, 2), (3, 1))
+
+
+def _moved(x, y):
+    x.set_(x.untyped_storage(), 2, (4,), (1,))
+
+
+def _elsewhere(x, y):
+    x.data = y
+
+
+def _shrunk(x, y):
+    x.untyped_storage().resize_(20)
+
+
+def _grown(x, y):
+    x.untyped_storage().resize_(200)
+
+
+@pytest.mark.parametrize(
+    "change", [_same, _resized, _restrided, _moved, _elsewhere, _shrunk, _grown]
+)
+def test_a_change_of_a_tensor_is_seen(change):
+    x, y = torch.zeros(12), torch.zeros(5)
+    launch = observed([x, 7, y], ["*fp32", "i32", "*fp32"])
+    found = []
+
+    def find(index):
+        found.append(index)
+        return region_of(launch.arguments[index], launch.values[index])
+
+    known = KnownRegions()
+    first = known.regions(launch, find)
+    change(x, y)
+    launch = observed([x, 9, y], ["*fp32", "i32", "*fp32"])
+    again = known.regions(launch, find)
+    assert launch.raw_parameters == [x.data_ptr(), 9, y.data_ptr()]
+    assert list(again) == [region_of(x, x), NOWHERE, region_of(y, y)]
+    assert (again is first) == (change is _same) == (found == [0, 2])
+
+
+@pytest.mark.parametrize(("places", "looked_up"), [(3, 3), (100, 200)])
+def test_of_places_that_tensors_move_between_a_few_are_known(places, looked_up):
+    tensors = [torch.zeros(n + 1) for n in range(places)]
+    known, found = KnownRegions(), []
+
+    def find(index):
+        found.append(index)
+        return region_of(*launch.arguments, *launch.values)
+
+    for x in tensors * 2:
+        launch = observed([x], ["*fp32"])
+        assert known.regions(launch, find) == [region_of(x, x)]
+        assert launch.raw_parameters == [x.data_ptr()]
+    assert len(found) == looked_up
+
+
+def test_what_is_no_tensor_is_looked_up_each_time():
+    launch = observed([4096], ["*fp32"])
+    found = []
+    known = KnownRegions()
+    for _ in range(2):
+        known.regions(launch, lambda index: found.append(index) or NOWHERE)
+    assert found == [0, 0]
+
+
+def test_the_address_book_knows_what_lives_and_what_was_freed():
+    book = AddressBook()
+    with book.watching():
+        kept, gone = torch.zeros(300), torch.zeros(700)
+        start, end = kept.data_ptr(), gone.data_ptr()
+        assert sorted(book.live()) == sorted([(start, start + 1200), (end, end + 2800)])
+        assert book.freed(end) is None
+        del gone
+        assert book.live() == [(start, start + 1200)]
+        assert book.freed(end + 2796) == "a tensor of 2,800 bytes"
+        assert book.freed(start) is None
+        # Memory of a freed storage that is another's by now.
+        shadowing = torch.frombuffer((ctypes.c_char * 40).from_address(end), dtype=torch.uint8)
+        shadowing.data_ptr()
+        assert book.freed(end + 8) is None
+        assert book.freed(end + 40) == "a tensor of 2,800 bytes"
+
+
+def test_the_address_book_does_not_keep_all_that_was_freed(monkeypatch):
+    monkeypatch.setattr(addresses, "_MOST_FREED", 8)
+    book = AddressBook()
+    kept = [torch.zeros(1) for _ in range(20)]
+    for tensor in kept:
+        book.note(tensor)
+    assert len(book.live()) == 20
+    del tensor
+    for n in range(200):
+        book.note(torch.zeros(n + 1))
+    assert len(book._known) <= 2 * (20 + 1)  # and the one that was noted last
+    assert len(book.live()) == 20

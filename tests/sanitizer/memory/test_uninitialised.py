@@ -1,0 +1,311 @@
+"""What counts as never written: exactly the elements that nobody wrote, whoever writes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import example, given, strategies
+
+from ttools.core.device_map import map_devices
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.memory import pattern as unwritten_pattern
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+
+
+@pytest.fixture
+def memory() -> Iterator[UninitialisedMemory]:
+    with UninitialisedMemory() as watched:
+        yield watched
+
+
+def unwritten(memory: UninitialisedMemory, tensor: torch.Tensor) -> list[bool]:
+    """Per element of the storage, whether any byte of it was never written."""
+    storage = tensor.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
+    count = storage.nbytes() // tensor.element_size()
+    if shadow is None:
+        return [False] * count
+    cells: np.ndarray[Any, Any] = shadow.reshape(count, tensor.element_size())
+    return [bool(any_) for any_ in cells.any(axis=1)]
+
+
+_MAKERS: list[Callable[[], torch.Tensor]] = [
+    lambda: torch.empty(3, 4),
+    lambda: torch.empty_like(torch.zeros(3, 4)),
+    lambda: torch.empty_strided((3, 4), (1, 3)),
+    lambda: torch.empty_permuted((3, 4), (1, 0)),
+    lambda: torch.zeros(2).new_empty(12),
+    lambda: torch.zeros(2).new_empty_strided((3, 4), (4, 1)),
+    lambda: torch.zeros(2).new(3, 4),
+    lambda: torch.Tensor(3, 4),
+    lambda: torch.Tensor(torch.Size([3, 4])),
+    lambda: torch.empty(0).resize_(3, 4),
+    lambda: torch.nn.Parameter(torch.empty(3, 4)),
+    lambda: torch.empty(3, 4, requires_grad=True).detach(),
+]
+
+
+@pytest.mark.parametrize("make", _MAKERS)
+def test_what_hands_out_uninitialised_memory(
+    memory: UninitialisedMemory, make: Callable[[], torch.Tensor]
+) -> None:
+    tensor = make()
+    assert unwritten(memory, tensor) == [True] * 12
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(12),
+        lambda: torch.tensor([1.0, 2.0]),
+        lambda: torch.Tensor([1, 2, 3]),
+        lambda: torch.zeros(2).new([1.0, 2.0]),
+        lambda: torch.rand(4) + 1,
+        lambda: torch.nn.Linear(3, 4).weight.detach(),
+        lambda: torch.empty(12).fill_(3),
+        lambda: torch.nn.init.normal_(torch.empty(12)),
+    ],
+)
+def test_what_is_initialised(memory: UninitialisedMemory, make: Callable[[], torch.Tensor]) -> None:
+    assert not any(unwritten(memory, make()))
+
+
+def test_functions_are_put_back() -> None:
+    before = [getattr(torch, name) for name in ("empty", "empty_like", "empty_strided")]
+    outside = torch.empty(8)
+    with UninitialisedMemory() as memory, memory:
+        assert torch.empty is not before[0]
+        assert not any(unwritten(memory, outside))
+    assert [getattr(torch, n) for n in ("empty", "empty_like", "empty_strided")] == before
+    assert "__new__" not in vars(torch.Tensor)
+    assert torch.Tensor(3).shape == (3,)
+
+
+_WRITERS: list[Callable[[torch.Tensor], object]] = [
+    lambda x: x[2:5].fill_(1),
+    lambda x: torch.add(torch.ones(3), 1, out=x[2:5]),
+    lambda x: x.__setitem__(slice(2, 5), 7.0),
+    lambda x: x.index_copy_(0, torch.tensor([2, 3, 4]), torch.ones(3)),
+    lambda x: x.numpy().__setitem__(slice(2, 5), 1),
+    lambda x: np.from_dlpack(x).__setitem__(slice(2, 5), 1),
+    lambda x: x.data[2:5].normal_(),
+    lambda x: x.as_strided((3,), (1,), 2).copy_(torch.ones(3)),
+    lambda x: x.untyped_storage().__setitem__(slice(8, 20), 1),
+]
+
+
+@pytest.mark.parametrize("write", _WRITERS)
+def test_whoever_writes(
+    memory: UninitialisedMemory, write: Callable[[torch.Tensor], object]
+) -> None:
+    x = torch.empty(8)
+    write(x)
+    assert unwritten(memory, x) == [n not in (2, 3, 4) for n in range(8)]
+
+
+def test_threads_and_autograd(memory: UninitialisedMemory) -> None:
+    seen: list[tuple[int, torch.Tensor]] = []
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+            scratch = torch.empty_like(grad)
+            scratch[:2] = grad[:2]
+            seen.append((threading.get_ident(), scratch))
+            return grad * 2
+
+    x = torch.ones(6, requires_grad=True)
+    Scaled.apply(x).sum().backward()  # type: ignore[no-untyped-call]
+    ((_, scratch),) = seen
+    assert unwritten(memory, scratch) == [False, False, True, True, True, True]
+
+    def make_and_fill(n: int) -> torch.Tensor:
+        tensor = torch.empty(8)
+        tensor[:n] = 1
+        return tensor
+
+    shared = torch.empty(4)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(make_and_fill, range(8)))
+        pool.submit(shared.fill_, 1.0).result()
+    for n, tensor in enumerate(made):
+        assert unwritten(memory, tensor) == [k >= n for k in range(8)]
+    assert not any(unwritten(memory, shared))
+
+
+def test_memory_is_forgotten_with_its_storage(memory: UninitialisedMemory) -> None:
+    tensor = torch.empty(1000)
+    start, nbytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+    assert memory.is_watched(start)
+    view = tensor[10:]
+    del tensor
+    assert memory.is_watched(start)
+    del view
+    assert not memory.is_watched(start)
+    assert memory.shadow_for(start, nbytes) is None
+
+
+def test_a_kernel_writes_through_the_shadow(memory: UninitialisedMemory) -> None:
+    tensor = torch.empty(6)
+    storage = tensor.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
+    assert shadow is not None
+    assert shadow.ctypes.data % 8 == 0
+    shadow[4:8] = 0
+    assert unwritten(memory, tensor) == [True, False, True, True, True, True]
+    memory.mark_written(storage.data_ptr() + 16, 100)
+    assert unwritten(memory, tensor) == [True, False, True, True, False, False]
+
+
+def test_growing_leaves_the_rest_as_it_was(memory: UninitialisedMemory) -> None:
+    old = torch.ones(4)
+    old.resize_(8)
+    assert unwritten(memory, old) == [n >= 4 for n in range(8)]
+    fresh = torch.empty(6)
+    fresh[1] = 1
+    fresh.resize_(9)
+    assert unwritten(memory, fresh) == [n != 1 for n in range(9)]
+    fresh.resize_(3)
+    assert unwritten(memory, fresh)[:3] == [True, False, True]
+
+
+def test_what_another_watch_left_unwritten_is_adopted(memory: UninitialisedMemory) -> None:
+    great = torch.empty(1 << 20)
+    great[:5] = 1
+    tensors = [great, torch.empty(1), torch.ones(9)]
+    other = UninitialisedMemory()
+    for each in tensors:
+        assert not any(unwritten(other, each)), "it did not see the allocation"
+        other.adopt(each)
+    assert unwritten(other, great) == unwritten(memory, great) == [n >= 5 for n in range(1 << 20)]
+    assert (unwritten(other, tensors[1]), any(unwritten(other, tensors[2]))) == ([True], False)
+    great.fill_(0)
+    assert not any(unwritten(other, great))
+
+
+def test_copies_stay_unwritten(memory: UninitialisedMemory) -> None:
+    source, target = torch.empty(8), torch.empty(8)
+    source[:3] = 1
+    target.copy_(source)
+    assert unwritten(memory, target) == [n >= 3 for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        torch.clone,
+        lambda tensor: torch.cat([tensor, torch.ones(2)])[:12],
+        lambda tensor: torch.cat([torch.ones(1), tensor])[1:],
+        lambda tensor: tensor.view(3, 4).t().contiguous().t().reshape(12),
+        lambda tensor: tensor.numpy().copy(),
+    ],
+)
+def test_copies_in_other_memory(memory: UninitialisedMemory, copy: Callable[..., Any]) -> None:
+    source = torch.empty(12)
+    source[::5] = 1
+    target = torch.as_tensor(copy(source))
+    storage = target.untyped_storage()
+    shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes(), target)
+    assert shadow is not None
+    begin = target.storage_offset() * 4
+    unwritten_bytes = shadow[begin : begin + 48].tolist()
+    assert unwritten_bytes == [int(n // 4 % 5 != 0) for n in range(48)]
+    target.fill_(2)
+    assert memory.shadow_for(storage.data_ptr(), storage.nbytes(), target) is None
+
+
+@triton.jit
+def fill_and_read(x_ptr, w_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(w_ptr + i, 1.0)
+    tl.debug_barrier()
+    tl.store(o_ptr + i, 2 * tl.load(x_ptr + i))
+
+
+def test_a_copy_that_is_passed_twice(memory: UninitialisedMemory) -> None:
+    copy = torch.empty(16).clone()
+    with sanitize(checks="initcheck") as report:
+        fill_and_read[(1,)](copy, copy, torch.empty(16), B=16)
+        assert report.findings == []
+        fill_and_read[(1,)](copy, torch.empty(16), torch.empty(16), B=16)
+        assert report.findings == []
+        fill_and_read[(1,)](torch.empty(16).clone(), torch.empty(16), torch.empty(16), B=16)
+    assert [finding.argument.name for finding in report.findings if finding.argument] == ["x_ptr"]
+
+
+def test_tensors_of_a_device_map(memory: UninitialisedMemory) -> None:
+    with map_devices({"cuda": "cpu"}):
+        tensor = torch.empty(4, device="cuda")
+        with UninitialisedMemory() as inner:
+            second = torch.empty(4, device="cuda")
+            assert unwritten(inner, second) == [True] * 4
+    assert unwritten(memory, tensor) == [True] * 4
+
+
+@given(
+    data=strategies.data(),
+    dtype=strategies.sampled_from([torch.float32, torch.float64, torch.int64, torch.int32]),
+    count=strategies.integers(1, 40),
+)
+def test_written_is_what_differs(data: Any, dtype: torch.dtype, count: int) -> None:
+    written = data.draw(strategies.lists(strategies.booleans(), min_size=count, max_size=count))
+    with UninitialisedMemory() as memory:
+        tensor = torch.empty(count, dtype=dtype)
+        for n, value in enumerate(written):
+            if value:
+                tensor[n] = n
+        assert unwritten(memory, tensor) == [not value for value in written]
+
+
+SIZES = strategies.integers(0, 60) | strategies.integers((1 << 15) - 20, (1 << 15) + 60)
+
+
+@given(count=SIZES, first=strategies.integers(0, 60))
+@example(count=(1 << 20) + 5, first=3)
+@example(count=5, first=2)
+def test_the_pattern_is_recognised_as_it_is_filled(count: int, first: int) -> None:
+    first = min(first, count)
+    padded = np.zeros(count + 16, np.uint8)
+    memory = padded[8 : 8 + count]
+    unwritten_pattern.fill(memory.ctypes.data, count, first)
+    repeated = unwritten_pattern.PATTERN * (count // 8 + 1)
+    assert memory.tobytes() == b"\0" * first + repeated[first:count]
+    assert not padded[:8].any()
+    assert not padded[8 + count :].any()
+    found = unwritten_pattern.unwritten(memory)
+    assert not found[:first].any()
+    # All but what is too short to tell, at either end.
+    assert found[(first + 3) // 4 * 4 : count // 4 * 4].all()
+
+
+def test_half_words_need_company_in_large_storages() -> None:
+    words = np.zeros((unwritten_pattern.FEW_BYTES // 4 + 2, 2), np.uint32)
+    pattern = np.frombuffer(unwritten_pattern.PATTERN, np.uint32)
+    words[5, 0] = pattern[0]
+    memory = words.view(np.uint8).reshape(-1)
+    assert not unwritten_pattern.unwritten(memory).any()
+    words[7:9, 1] = pattern[1]
+    assert unwritten_pattern.unwritten(memory).sum() == 12
+    assert sys.byteorder == "little"
+
+
+def test_great_storages_are_forgotten_when_the_next_one_is_handed_out() -> None:
+    with UninitialisedMemory() as memory:
+        for _ in range(5):
+            torch.empty(1 << 20, dtype=torch.uint8)
+        kept = torch.empty(1 << 20, dtype=torch.uint8)
+        assert list(memory.knowledge()) == [kept.data_ptr()]
+        assert memory.is_watched(kept.data_ptr())

@@ -1,0 +1,83 @@
+"""Races across the iterations of a loop, against a look at every pair of accesses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from race_launches import Launch
+
+from ttools.sanitizer.races import Site, find_conflicts
+from ttools.sanitizer.races.iterations import STRETCH
+
+ROWS, TILE = Site("load", 4, (32,)), Site("store", 4, (32,))
+accesses = st.tuples(
+    st.integers(0, 1),  # program
+    st.integers(0, 3),  # site
+    st.integers(0, 6),  # first element
+    st.integers(1, 4),  # elements
+    st.integers(0, 2),  # lane
+)
+events = st.lists(accesses | st.sampled_from(["turn", "exchange", "barrier"]), max_size=12)
+sites = st.lists(
+    st.sampled_from([ROWS, TILE, Site("load", 4), Site("store", 4), Site("atomic", 4, (32,))]),
+    min_size=4,
+    max_size=4,
+)
+
+
+def _found(launch: Launch) -> set[tuple[int, int]]:
+    conflicts = find_conflicts(launch.records()[0], launch.sites)
+    own = [c for c in conflicts if c.kind == "intra_program_race"]
+    return {(c.first.site, c.second.site) for c in own}
+
+
+def _naively(launch: Launch) -> set[tuple[int, int]]:
+    """Pairs of a store and a load that stands before it and comes after it, of other threads."""
+    found = set()
+    for one in launch.played:
+        for two in launch.played:
+            store, load = launch.sites[one.site], launch.sites[two.site]
+            if two.site >= one.site or load.kind != "load" or store.kind == "load":
+                continue
+            if not store.shape and (not load.shape or store.kind == "atomic"):
+                continue
+            if (one.program, one.barrier) != (two.program, two.barrier) or one.epoch >= two.epoch:
+                continue
+            if one.epoch // STRETCH != two.epoch // STRETCH:
+                continue
+            shared = one.elements.keys() & two.elements.keys()
+            alike = store.shape == load.shape
+            if any(not alike or one.elements[b] != two.elements[b] for b in shared):
+                found.add((one.site, two.site))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(sites, events)
+def test_a_load_meets_what_an_earlier_turn_stored(sites, events):
+    launch = Launch(sites)
+    for event in events:
+        for program in (0, 1):
+            if event == "turn":
+                launch.epochs[program] += 1
+            elif event == "exchange":
+                launch.epochs[program] = (launch.epochs[program] // STRETCH + 1) * STRETCH
+            elif event == "barrier":
+                launch.barrier(program)
+        if not isinstance(event, str):
+            program, site, start, elements, lane = event
+            # Programs are apart: what they do to each other is told elsewhere.
+            elements = elements if sites[site].shape else 1
+            launch.access(program, site, 4 * start + 1024 * program, elements=elements, lane=lane)
+    later = {(first, second) for first, second in _found(launch) if first > second}
+    assert later == _naively(launch)
+
+
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_the_store_is_the_first_access_of_the_finding(kind):
+    launch = Launch([Site(kind, 4, (32,)), TILE])
+    launch.access(0, 1, 0, elements=8, lane=0)
+    launch.epochs[0] += 1
+    launch.access(0, 0, 0, elements=8, lane=1)
+    assert _found(launch) == ({(1, 0)} if kind == "load" else {(0, 1)})
