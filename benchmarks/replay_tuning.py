@@ -31,8 +31,8 @@ from pathlib import Path
 from fit_static_cost import PROCESSORS, without
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.bench import finalists, winner
 from ttools.tuner.experience import distance
+from ttools.tuner.finalists import finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.search import STRATEGIES, Known
 from ttools.tuner.static_cost import WEIGHTS, Weights, expected_costs

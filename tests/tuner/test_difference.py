@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ttools.tuner.candidate import config_key
 from ttools.tuner.difference import changes
 from ttools.tuner.problem import Problem
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial, config_key
+from ttools.tuner.trial import Trial
 
 PROBLEM = Problem(kernel="k", source="1", key='{"n": 5, "dtypes": []}', device="d", versions="v1")
 

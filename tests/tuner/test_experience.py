@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ttools.tuner.candidate import config_key
 from ttools.tuner.experience import distance, experience
 from ttools.tuner.problem import Problem
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial, config_key
+from ttools.tuner.trial import Trial
 
 
 def entry(seconds: float | None, *, device: str = "d", source: str = "s", **key: Any) -> Entry:

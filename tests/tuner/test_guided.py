@@ -9,12 +9,12 @@ import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ttools.tuner.candidate import Candidate, candidates
 from ttools.tuner.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, no_hint, spread
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.regret import regret_bound
 from ttools.tuner.search import STRATEGIES
 from ttools.tuner.surrogate import Axes, capped_costs
-from ttools.tuner.trial import Candidate, candidates
 
 
 def space_of(blocks: int, warps: int) -> list[Candidate]:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ttools.tuner.candidate import config_key
 from ttools.tuner.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.html import duration, write_page
 from ttools.tuner.problem import Problem
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial, config_key
+from ttools.tuner.trial import Trial
 
 
 def entry(n: int, *costs: float | None, kernel: str = "softmax<kernel>") -> Entry:

@@ -17,9 +17,9 @@ from ttools.core.errors import UsageError
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.devices import DEVICES
 from ttools.tuner import TuningRun
+from ttools.tuner.candidate import candidates
 from ttools.tuner.cost import MULTIPROCESSORS, predict, read_gpu
 from ttools.tuner.offline import exceeded
-from ttools.tuner.trial import candidates
 
 HOPPER = read_target("sm_90")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.tuner.workers.test_recipe import launch_of
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import Checks
+from ttools.tuner.checks import Checks
 from ttools.tuner.pointees import pointees_of
 from ttools.tuner.workers.recipe import cook, recipe_of
 

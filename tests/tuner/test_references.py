@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import Checks
+from ttools.tuner.checks import Checks
 from ttools.tuner.references import expected_outputs, load_reference
 
 

@@ -11,11 +11,12 @@ import pytest
 import triton
 
 from ttools.core.errors import TtoolsError
-from ttools.tuner.bench import Checks
+from ttools.tuner.candidate import candidates
+from ttools.tuner.checks import Checks
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.remote_bench import RemoteBench
 from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Trial, candidates
+from ttools.tuner.trial import Trial
 from ttools.tuner.workers.jobs import Job
 from ttools.tuner.workers.serving import Answer, Opening
 

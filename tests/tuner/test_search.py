@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
+from ttools.tuner.candidate import Candidate, candidates
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.search import STRATEGIES, descent, no_hint
-from ttools.tuner.trial import Candidate, candidates
 
 Cost = Callable[[Candidate], "float | None"]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ttools.core.errors import UsageError
+from ttools.tuner.candidate import config_key
 from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.problem import Problem
 from ttools.tuner.store import Entry, Store, StoreError
-from ttools.tuner.trial import Trial, config_key
+from ttools.tuner.trial import Trial
 
 PLACE = ("kernel.py", 3)
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import MOST_EQUAL, MOST_FINALISTS, Checks, finalists, winner
+from ttools.tuner.candidate import candidates
+from ttools.tuner.checks import Checks
+from ttools.tuner.finalists import MOST_EQUAL, MOST_FINALISTS, finalists, winner
 from ttools.tuner.store import Store
-from ttools.tuner.trial import candidates
 
 #: In this process: what workers are for is tested apart.
 HERE = TuneOptions(workers=0)

@@ -19,12 +19,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core import triton_versions
 from ttools.core.compilation.targets import read_target
-from ttools.tuner.bench import Checks
+from ttools.tuner.candidate import candidates
+from ttools.tuner.checks import Checks
 from ttools.tuner.gpu_bench import GpuBench
 from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.target_driver import compile_for_target
-from ttools.tuner.trial import candidates
 from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor
 from ttools.tuner.workers.nursery import Nursery, Worker
 from ttools.tuner.workers.recipe import recipe_of

@@ -68,13 +68,13 @@ def _table(changes: Sequence[Change]) -> Table:
 
 
 def _config(values: Mapping[str, Any] | None) -> str:
-    from ttools.tuner.trial import config_text
+    from ttools.tuner.candidate import config_text
 
     return "none" if values is None else escape(config_text(values))
 
 
 def _remarks(change: Change) -> str:
-    from ttools.tuner.trial import config_text
+    from ttools.tuner.candidate import config_text
 
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]
     remarks += ["another source"] if change.source_changed else []

@@ -113,7 +113,7 @@ def _static(trial: Trial) -> tuple[str, ...]:
 def _row(
     entry: Entry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    from ttools.tuner.trial import config_text
+    from ttools.tuner.candidate import config_text
 
     final = entry.final.get(trial.key)
     return (

@@ -7,9 +7,8 @@ is normally a worker's, see `remote_bench`.
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,55 +17,20 @@ from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.launch_state import LaunchState
 from ttools.sanitizer.uninitialised import UninitialisedMemory
+from ttools.tuner.candidate import Candidate
+from ttools.tuner.checks import Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.comparison import compare, unjudged
-from ttools.tuner.confidence import median_interval
 from ttools.tuner.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.pointees import Pointees, pointees_of
 from ttools.tuner.references import expected_outputs, load_reference
 from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Candidate, Status, Trial
+from ttools.tuner.trial import Status, Trial
 
 #: A configuration is timed at least and at most so often, and in between for so long.
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
-#: Configurations this close to the best are timed again, in turns, at most so many.
-FINALIST_RATIO, MOST_FINALISTS, ROUNDS = 1.15, 5, 9
-#: Medians this close are equal; the thriftiest wins. In recorded spaces that is more often the same
-#: one in spite of noise than the first, or the one with the fewest registers.
-TIE = 0.01
-#: What is this close to the best may be its equal, and is a finalist too; of these at most so many,
-#: the thriftiest.
-MAYBE_EQUAL, MOST_EQUAL = 0.03, 12
-#: Of fewer samples, medians are also equal if their intervals overlap: it may be by chance that
-#: they differ.
-MANY_SAMPLES = 45
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checks:
-    """How outputs are judged.
-
-    Attributes:
-        sanitize: whether each configuration runs under the sanitizer first.
-        rtol: replaces the tolerances by dtype.
-        scratch: names of arguments whose contents do not matter.
-        reference: the function that outputs are compared with, see `references`; by default the
-            first configuration that runs.
-    """
-
-    sanitize: bool = False
-    rtol: float | None = None
-    scratch: Collection[str] = ()
-    reference: str = ""
-
-    def __str__(self) -> str:
-        parts = [
-            "sanitized" if self.sanitize else "",
-            "" if self.rtol is None else f"rtol={self.rtol:g}",
-            f"without {', '.join(sorted(self.scratch))}" if self.scratch else "",
-            f"reference {self.reference}" if self.reference else "",
-        ]
-        return "; ".join(filter(None, parts))
+#: Rounds of the comparison of finalists.
+ROUNDS = 9
 
 
 class AnyBench(Protocol):
@@ -323,42 +287,3 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, TtoolsError):
         return lines[0]
     return f"{type(error).__name__}: {lines[-1]}"
-
-
-def finalists(timed: Sequence[tuple[Candidate, float]]) -> list[Candidate]:
-    """Configurations close to the best, in the order of the space.
-
-    All that may be equal to it are among them, as far as there is room: which of these are the
-    fastest is chance, and the thriftiest of them is to win each time.
-    """
-    ordered = sorted(timed, key=lambda pair: (pair[1], pair[0].place))
-    best = ordered[0][1]
-    close = [each for each, cost in ordered if cost <= best * FINALIST_RATIO][:MOST_FINALISTS]
-    equal = [each for each, cost in ordered if cost <= best * (1 + MAYBE_EQUAL)]
-    equal = sorted(equal, key=lambda each: each.thrift)[:MOST_EQUAL]
-    return sorted({each.place: each for each in (*close, *equal)}.values(), key=lambda e: e.place)
-
-
-def winner(timed: Sequence[tuple[Candidate, Sequence[float]]]) -> Candidate:
-    """The configuration with the least median; of equals the thriftiest.
-
-    Equal are medians within `TIE` of the least, and those of fewer than `MANY_SAMPLES` samples
-    whose interval overlaps with its own, unless they are too far from it for a finalist.
-    """
-    medians = [(each, statistics.median(samples), samples) for each, samples in timed]
-    _, best, samples = min(medians, key=lambda row: row[1])
-    interval = median_interval(samples) if len(samples) < MANY_SAMPLES else None
-    return min(
-        (
-            each
-            for each, median, own in medians
-            if median <= best * (1 + TIE)
-            or (interval and median <= best * FINALIST_RATIO and _begins_below(own, interval[1]))
-        ),
-        key=lambda each: each.thrift,
-    )
-
-
-def _begins_below(samples: Sequence[float], end: float) -> bool:
-    interval = median_interval(samples)
-    return interval is not None and interval[0] <= end

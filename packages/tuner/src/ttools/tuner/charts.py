@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ttools.tuner.candidate import config_text
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial, config_text
+from ttools.tuner.trial import Trial
 
 #: Size of a picture, and the margins around what it shows.
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 260, 64, 14, 20, 40

@@ -13,7 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from ttools.core.errors import TtoolsError
-from ttools.tuner.bench import ROUNDS, Bench, Checks
+from ttools.tuner.bench import ROUNDS, Bench
+from ttools.tuner.candidate import Candidate
+from ttools.tuner.checks import Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_conditions import Conditions
 from ttools.tuner.gpu_launch import GpuLaunch
@@ -21,7 +23,7 @@ from ttools.tuner.gpu_resources import compiled_facts, loaded_figures
 from ttools.tuner.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.trial import Trial
 
 #: A configuration is timed for so long, within these limits.
 SAMPLING_S, FEWEST, MOST = 0.02, 10, 100

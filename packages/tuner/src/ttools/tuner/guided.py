@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ttools.tuner.candidate import Candidate
 from ttools.tuner.surrogate import Array, Axes, Surrogate, capped_costs, expected_improvement
-from ttools.tuner.trial import Candidate
 
 #: What was told of candidates, by key; None for those that cannot win.
 Known: TypeAlias = "Mapping[str, float | None]"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.page_template import page_template
+from ttools.tuner.candidate import config_text
 from ttools.tuner.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial, config_text
+from ttools.tuner.trial import Trial
 
 _PAGE = Path(__file__).parent / "page"
 #: Configurations listed of each problem, the best ones.

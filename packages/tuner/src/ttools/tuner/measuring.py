@@ -14,7 +14,8 @@ from ttools.interpreter import interpret
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
 from ttools.profiler.devices import Device
-from ttools.tuner.bench import AnyBench, Bench, Checks
+from ttools.tuner.bench import AnyBench, Bench
+from ttools.tuner.checks import Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.gpu_bench import GpuBench
 from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch

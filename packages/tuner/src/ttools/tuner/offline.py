@@ -18,7 +18,7 @@ from ttools.core.compilation.resources import Occupancy, Resources, occupancy
 from ttools.core.compilation.stages import allocate_for
 from ttools.core.compilation.targets import Target
 from ttools.interpreter.tuned_launch import TunedLaunch
-from ttools.tuner.trial import Candidate
+from ttools.tuner.candidate import Candidate
 
 #: Threads of a block, on all of NVIDIA's and AMD's (CUDA C++ Programming Guide, table "Technical
 #: Specifications per Compute Capability"; HIP's `hipDeviceProp_t::maxThreadsPerBlock`).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
-from ttools.tuner.bench import Checks
+from ttools.tuner.checks import Checks
 from ttools.tuner.references import split_reference
 from ttools.tuner.search import read_strategy
 

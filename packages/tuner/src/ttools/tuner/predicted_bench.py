@@ -12,11 +12,13 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.devices import Device
-from ttools.tuner.bench import Bench, Checks, reason_of
+from ttools.tuner.bench import Bench, reason_of
+from ttools.tuner.candidate import Candidate
+from ttools.tuner.checks import Checks
 from ttools.tuner.clock import Clock
 from ttools.tuner.cost import predict
 from ttools.tuner.offline import figures, over_allocated, over_limit, specialised
-from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.trial import Trial
 
 
 class PredictedBench(Bench):

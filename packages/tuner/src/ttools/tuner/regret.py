@@ -12,8 +12,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ttools.tuner.candidate import Candidate
 from ttools.tuner.surrogate import Axes, Surrogate
-from ttools.tuner.trial import Candidate
 
 #: Fewer costs make no model.
 FEWEST = 8

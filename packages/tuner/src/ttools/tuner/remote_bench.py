@@ -15,10 +15,11 @@ from itertools import islice
 
 from ttools.core.errors import TtoolsError
 from ttools.core.interruptible import result, wait
-from ttools.tuner.bench import Checks
+from ttools.tuner.candidate import Candidate
+from ttools.tuner.checks import Checks
 from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import current_target
-from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.trial import Trial
 from ttools.tuner.workers.jobs import Executor, Job
 from ttools.tuner.workers.nursery import WorkerEndedError
 from ttools.tuner.workers.serving import Answer, Opening, Request

@@ -14,8 +14,8 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
 from ttools.core.errors import UsageError
+from ttools.tuner.candidate import Candidate
 from ttools.tuner.guided import Hint, Known, guided, no_hint
-from ttools.tuner.trial import Candidate
 
 __all__ = [
     "STRATEGIES",

@@ -16,6 +16,7 @@ from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
 from ttools.tuner.bench import AnyBench
+from ttools.tuner.candidate import Candidate, candidates, config_key, config_text
 from ttools.tuner.experience import experience
 from ttools.tuner.gpu_launch import being_captured
 from ttools.tuner.guided import Known
@@ -34,7 +35,7 @@ from ttools.tuner.problem import (
 from ttools.tuner.references import load_reference
 from ttools.tuner.store import Entry, Store, StoreError
 from ttools.tuner.surrogate import load_model
-from ttools.tuner.trial import Candidate, Trial, candidates, config_key, config_text
+from ttools.tuner.trial import Trial
 from ttools.tuner.tuning import Result, Tuning
 from ttools.tuner.workers.jobs import Executor
 from ttools.tuner.workers.workforce import Workforce

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ttools.tuner.trial import Candidate
+from ttools.tuner.candidate import Candidate
 
 Array = npt.NDArray[np.float64]
 #: With fewer parameters that are numbers, what a warp has to do is nothing new.

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.tuner.bench import AnyBench, finalists, winner
+from ttools.tuner.bench import AnyBench
+from ttools.tuner.candidate import Candidate
+from ttools.tuner.finalists import finalists, winner
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.problem import Problem
 from ttools.tuner.regret import regret_bound
 from ttools.tuner.search import Hint, Known, no_hint, read_strategy
 from ttools.tuner.store import Entry
-from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.trial import Trial
 
 Save = Callable[[Trial], None]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from ttools.tuner.bench import Checks
+from ttools.tuner.candidate import Candidate, candidates
+from ttools.tuner.checks import Checks
 from ttools.tuner.gpu_bench import GpuBench
 from ttools.tuner.gpu_launch import gpu_launch
 from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Candidate, candidates
 from ttools.tuner.workers.imagined import without_torch
 from ttools.tuner.workers.recipe import Ingredients, Recipe, cook, imagine
 

@@ -18,10 +18,10 @@ from ttools.core.device_map import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.bench import Bench
+from ttools.tuner.candidate import Candidate, candidates
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.static_cost import StaticFacts
 from ttools.tuner.target_driver import compile_for_target
-from ttools.tuner.trial import Candidate, candidates
 from ttools.tuner.workers.compiling import Compiler
 from ttools.tuner.workers.recipe import Recipe, cook
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from ttools.interpreter.tuned_launch import TunedLaunch
+from ttools.tuner.candidate import Candidate
 from ttools.tuner.measuring import Measuring
 from ttools.tuner.remote_bench import RemoteBench
-from ttools.tuner.trial import Candidate
 from ttools.tuner.workers.jobs import Executor, local_workers
 from ttools.tuner.workers.nursery import Nursery
 from ttools.tuner.workers.recipe import recipe_of
