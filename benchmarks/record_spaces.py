@@ -21,8 +21,8 @@ from tuning_problems import PROBLEMS, TuningProblem
 from tuning_samples import SamplesFile
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.candidate import candidates
-from ttools.tuner.problem import gpu_device
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import gpu_device
 
 
 def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:

@@ -31,11 +31,11 @@ from pathlib import Path
 from fit_static_cost import PROCESSORS, without
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.experience import distance
-from ttools.tuner.finalists import finalists, winner
+from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs
+from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.search import STRATEGIES, Known
-from ttools.tuner.static_cost import WEIGHTS, Weights, expected_costs
+from ttools.tuner.search.strategies import STRATEGIES, Known
+from ttools.tuner.store.experience import distance
 
 #: Shapes of a kernel that are tuned one after the other.
 SHAPES = 3

@@ -21,10 +21,10 @@ from tuning_problems import PROBLEMS
 from tuning_samples import Recorded, read_samples
 
 from ttools.tuner.heuristics import elementwise_block, matmul_blocks
-from ttools.tuner.problem import Problem
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.synthesis import synthesise
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import Entry
 
 
 def by_hand(row: Recorded) -> Mapping[str, Any] | None:

@@ -34,11 +34,11 @@ from tuning_problems import PROBLEMS, TuningProblem
 from tuning_samples import read_samples
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.candidate import candidates, config_key
-from ttools.tuner.checks import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import gpu_launch
-from ttools.tuner.problem import gpu_device
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import gpu_launch
+from ttools.tuner.space.candidate import candidates, config_key
+from ttools.tuner.store.problem import gpu_device
 
 SHARE = 4
 #: How repeated tunings are made: how many worker processes, whether by the lock file.

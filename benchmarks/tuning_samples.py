@@ -15,9 +15,9 @@ from typing import Any
 
 from tuning_problems import config_of
 
-from ttools.tuner.candidate import Candidate, candidates
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Trial
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import Candidate, candidates
 
 SCHEMA = "ttools.tuning-samples/2"
 #: Samples that are published of each configuration.

@@ -139,7 +139,7 @@ def _trials_in(folder: Path) -> int:
     if not (folder / "store.sqlite").exists():
         return 0
     from ttools.core.errors import UsageError
-    from ttools.tuner.store import Store
+    from ttools.tuner.store.store import Store
 
     try:
         store = Store(folder / "store.sqlite", create=False)

@@ -251,7 +251,7 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
 
 def stored(folder: Path) -> bool:
     from ttools.core.errors import UsageError
-    from ttools.tuner.store import Store
+    from ttools.tuner.store.store import Store
 
     path = folder / "ttools-tunings.sqlite"
     try:

@@ -12,9 +12,9 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.candidate import candidates
-from ttools.tuner.gpu_timer import GpuTimer
-from ttools.tuner.store import Store
+from ttools.tuner.measure.gpu_timer import GpuTimer
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.store import Store
 
 pytestmark = pytest.mark.gpu
 

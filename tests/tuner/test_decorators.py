@@ -13,7 +13,7 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions
-from ttools.tuner.store import Store
+from ttools.tuner.store.store import Store
 
 HERE = TuneOptions(workers=0)
 

@@ -12,10 +12,10 @@ import triton.language as tl
 from ttools.core.errors import UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner import TuneOptions, session
-from ttools.tuner.candidate import candidates
-from ttools.tuner.problem import problem_of
 from ttools.tuner.session import Session
-from ttools.tuner.store import Store
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import problem_of
+from ttools.tuner.store.store import Store
 
 DEVICE = "cuda: one for tests"
 

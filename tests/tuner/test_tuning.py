@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.candidate import candidates
-from ttools.tuner.checks import Checks
-from ttools.tuner.finalists import MOST_EQUAL, MOST_FINALISTS, finalists, winner
-from ttools.tuner.store import Store
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.finalists import MOST_EQUAL, MOST_FINALISTS, finalists, winner
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.store import Store
 
 #: In this process: what workers are for is tested apart.
 HERE = TuneOptions(workers=0)

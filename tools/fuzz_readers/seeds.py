@@ -22,13 +22,13 @@ from ttools.core.records.launch_record import (
 )
 from ttools.core.records.writing import write_record
 from ttools.interpreter.watching.trace_format import TraceWriter
-from ttools.tuner.lock import Lock, lock_text
-from ttools.tuner.problem import Problem
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import rules_text
 from ttools.tuner.rules.features import Feature
 from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split
-from ttools.tuner.store import Store
-from ttools.tuner.trial import Trial
+from ttools.tuner.store.lock import Lock, lock_text
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import Store
 
 TTIR = """\
 #loc = loc("/home/user/kernel.py":7:0)

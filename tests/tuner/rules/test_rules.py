@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import heuristics
-from ttools.tuner.problem import Problem
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import _read as _read_row
 from ttools.tuner.rules.document import read_rules, rules_text
 from ttools.tuner.rules.features import (
@@ -28,8 +28,8 @@ from ttools.tuner.rules.features import (
 )
 from ttools.tuner.rules.python import module_text
 from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import Entry
 
 #: To a type checker a module cannot be called.
 decorator: Any = heuristics

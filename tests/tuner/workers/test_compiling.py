@@ -19,16 +19,16 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core import triton_versions
 from ttools.core.compilation.targets import read_target
-from ttools.tuner.candidate import candidates
-from ttools.tuner.checks import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
-from ttools.tuner.measuring import Measuring
-from ttools.tuner.target_driver import compile_for_target
-from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor
-from ttools.tuner.workers.nursery import Nursery, Worker
-from ttools.tuner.workers.recipe import recipe_of
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import GpuLaunch, gpu_launch
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.workers.fake_tensor import ElementType, ImaginedStorage, ImaginedTensor
+from ttools.tuner.workers.fork_server import Nursery, Worker
+from ttools.tuner.workers.serialized_launch import recipe_of
 from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.target_driver import compile_for_target
 
 HOPPER = read_target("sm_90").gpu_target()
 

@@ -13,10 +13,10 @@ import triton
 import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.store import Store
-from ttools.tuner.workers.jobs import Job, PlacedWorkers, local_workers
-from ttools.tuner.workers.nursery import Nursery
+from ttools.tuner.store.store import Store
+from ttools.tuner.workers.fork_server import Nursery
 from ttools.tuner.workers.serving import Answer, Request
+from ttools.tuner.workers.worker_pool import Job, PlacedWorkers, local_workers
 
 
 @triton.jit

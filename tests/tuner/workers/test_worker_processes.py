@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.fork_server import Nursery, WorkerEndedError
 from ttools.tuner.workers.serving import Answer, Opening
 
 SCALE = tl.constexpr(2.0)

@@ -87,10 +87,10 @@ def tune_command(
     configs = read_configs(space)
     require_folder(output, store, lock)
     take_over_from_upstream("ttools tunes")
-    from ttools.tuner.checks import Checks
-    from ttools.tuner.lock import LockError
+    from ttools.tuner.measure.checks import Checks
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
+    from ttools.tuner.store.lock import LockError
 
     run = TuningRun(
         TuneOptions(

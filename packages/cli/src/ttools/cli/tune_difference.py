@@ -18,13 +18,13 @@ from ttools.cli.console import say, stdout, write_tables, write_text
 from ttools.cli.profile_report import seconds
 
 if TYPE_CHECKING:
-    from ttools.tuner.difference import Change
-    from ttools.tuner.store import Entry
+    from ttools.tuner.store.difference import Change
+    from ttools.tuner.store.store import Entry
 
 
 def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
     """A row per kernel and key that changed."""
-    from ttools.tuner.difference import changes
+    from ttools.tuner.store.difference import changes
 
     found = changes(old, new)
     different = [change for change in found if change.is_one]
@@ -35,7 +35,7 @@ def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | Non
 
 def write_as_json(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
     """Schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
-    from ttools.tuner.difference import changes
+    from ttools.tuner.store.difference import changes
 
     rows = [
         {**asdict(change), "ratio": change.ratio, "differs": change.is_one}
@@ -68,13 +68,13 @@ def _table(changes: Sequence[Change]) -> Table:
 
 
 def _config(values: Mapping[str, Any] | None) -> str:
-    from ttools.tuner.candidate import config_text
+    from ttools.tuner.space.candidate import config_text
 
     return "none" if values is None else escape(config_text(values))
 
 
 def _remarks(change: Change) -> str:
-    from ttools.tuner.candidate import config_text
+    from ttools.tuner.space.candidate import config_text
 
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]
     remarks += ["another source"] if change.source_changed else []

@@ -9,7 +9,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.tuner.workers.jobs import Executor
+    from ttools.tuner.workers.worker_pool import Executor
 
 #: Of `--ray`: a cluster of this machine, for this run.
 _LOCAL = "local"
@@ -43,7 +43,7 @@ def _on_gpus(text: str) -> Callable[[], Executor]:
         raise UsageError("--gpus: there is no GPU here")
 
     def make() -> Executor:
-        from ttools.tuner.workers.jobs import gpu_workers
+        from ttools.tuner.workers.worker_pool import gpu_workers
 
         return gpu_workers([int(word) for word in words])
 

@@ -18,8 +18,8 @@ from ttools.cli.console import stdout, write_tables, write_text
 from ttools.cli.profile_report import seconds
 
 if TYPE_CHECKING:
-    from ttools.tuner.store import Entry
-    from ttools.tuner.trial import Trial
+    from ttools.tuner.measure.trial import Trial
+    from ttools.tuner.store.store import Entry
 
 
 def write_as_text(entries: Sequence[Entry], output: Path | None) -> None:
@@ -50,21 +50,21 @@ def write_as_json(
 
 def write_as_csv(entries: Sequence[Entry], output: Path | None, *, history: bool = False) -> None:
     """A row per trial."""
-    from ttools.tuner.frames import trial_frame
+    from ttools.tuner.report.frames import trial_frame
 
     write_text(trial_frame(entries, history=history).to_csv(index=False), output)
 
 
 def write_as_html(entries: Sequence[Entry], output: Path | None) -> None:
     """A page that needs no network."""
-    from ttools.tuner.html import write_page
+    from ttools.tuner.report.html import write_page
 
     write_text(write_page(entries, "Tunings"), output)
 
 
 def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
     """The winners, as `--locked` reads them."""
-    from ttools.tuner.lock import lock_of, lock_text
+    from ttools.tuner.store.lock import lock_of, lock_text
 
     write_text(lock_text(lock_of(entries)), output)
 
@@ -113,7 +113,7 @@ def _static(trial: Trial) -> tuple[str, ...]:
 def _row(
     entry: Entry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    from ttools.tuner.candidate import config_text
+    from ttools.tuner.space.candidate import config_text
 
     final = entry.final.get(trial.key)
     return (

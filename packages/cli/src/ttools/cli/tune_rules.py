@@ -10,7 +10,7 @@ from ttools.cli.console import say, write_text
 
 if TYPE_CHECKING:
     from ttools.tuner.rules.synthesis import Rules
-    from ttools.tuner.store import Entry
+    from ttools.tuner.store.store import Entry
 
 
 def write_as_python(entries: Sequence[Entry], output: Path | None) -> None:

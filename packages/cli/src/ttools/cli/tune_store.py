@@ -14,7 +14,7 @@ from ttools.cli.tune_options import TuneFormat
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.tuner.store import Entry
+    from ttools.tuner.store.store import Entry
 
 Writer = Callable[["Sequence[Entry]", "Path | None"], None]
 
@@ -96,7 +96,7 @@ def read_stores(
 
 
 def _entries(file: Path, only: Sequence[str]) -> list[Entry]:
-    from ttools.tuner.store import Store
+    from ttools.tuner.store.store import Store
 
     store = Store(file, create=False)
     try:

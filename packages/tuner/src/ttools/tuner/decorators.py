@@ -17,7 +17,7 @@ from ttools.core import configuration, triton_versions
 from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.interpretation import active_run
-from ttools.tuner import gpu_launch
+from ttools.tuner.measure import gpu_launch
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.run import TuningRun
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
-from ttools.tuner.checks import Checks
-from ttools.tuner.references import split_reference
-from ttools.tuner.search import read_strategy
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.references import split_reference
+from ttools.tuner.search.strategies import read_strategy
 
 DEFAULT_SEARCH = "guided"
 #: Up to so many configurations a guided search tries all; of more a quarter, but at least as many.

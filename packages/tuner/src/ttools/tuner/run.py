@@ -16,13 +16,13 @@ from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
 from ttools.sanitizer.uninitialised import UninitialisedMemory
-from ttools.tuner.cost import read_gpu
-from ttools.tuner.gpu_launch import tuning_on_gpu
-from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.cost.gpu_time import read_gpu
+from ttools.tuner.measure.gpu_launch import tuning_on_gpu
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.session import Session
-from ttools.tuner.store import Store
-from ttools.tuner.workers.jobs import Executor
+from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.store.store import Store
+from ttools.tuner.workers.worker_pool import Executor
 
 
 class TuningRun:

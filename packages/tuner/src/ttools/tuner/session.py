@@ -15,16 +15,19 @@ from ttools.core import triton_versions
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter.tuned_launch import TunedLaunch, run_first
 from ttools.profiler.devices import Device
-from ttools.tuner.bench import AnyBench
-from ttools.tuner.candidate import Candidate, candidates, config_key, config_text
-from ttools.tuner.experience import experience
-from ttools.tuner.gpu_launch import being_captured
-from ttools.tuner.guided import Known
-from ttools.tuner.lock import Lock
-from ttools.tuner.measuring import Measuring
+from ttools.tuner.measure.bench import AnyBench
+from ttools.tuner.measure.gpu_launch import being_captured
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.measure.outputs import CannotTuneError
+from ttools.tuner.measure.references import load_reference
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.outputs import CannotTuneError
-from ttools.tuner.problem import (
+from ttools.tuner.search.guided import Known
+from ttools.tuner.search.surrogate import load_model
+from ttools.tuner.space.candidate import Candidate, candidates, config_key, config_text
+from ttools.tuner.store.experience import experience
+from ttools.tuner.store.lock import Lock
+from ttools.tuner.store.problem import (
     Problem,
     gpu_device,
     host_device,
@@ -32,13 +35,10 @@ from ttools.tuner.problem import (
     problem_of,
     where,
 )
-from ttools.tuner.references import load_reference
-from ttools.tuner.store import Entry, Store, StoreError
-from ttools.tuner.surrogate import load_model
-from ttools.tuner.trial import Trial
+from ttools.tuner.store.store import Entry, Store, StoreError
 from ttools.tuner.tuning import Result, Tuning
-from ttools.tuner.workers.jobs import Executor
-from ttools.tuner.workers.workforce import Workforce
+from ttools.tuner.workers.executors import Workforce
+from ttools.tuner.workers.worker_pool import Executor
 
 
 class Session:

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.tuner.bench import AnyBench
-from ttools.tuner.candidate import Candidate
-from ttools.tuner.finalists import finalists, winner
+from ttools.tuner.measure.bench import AnyBench
+from ttools.tuner.measure.finalists import finalists, winner
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.problem import Problem
-from ttools.tuner.regret import regret_bound
-from ttools.tuner.search import Hint, Known, no_hint, read_strategy
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial
+from ttools.tuner.search.regret import regret_bound
+from ttools.tuner.search.strategies import Hint, Known, no_hint, read_strategy
+from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import Entry
 
 Save = Callable[[Trial], None]
 

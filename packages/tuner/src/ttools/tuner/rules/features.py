@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from ttools.profiler.devices import device_called
-from ttools.tuner.cost import MULTIPROCESSORS as _COUNTS
-from ttools.tuner.problem import Problem
+from ttools.tuner.cost.gpu_time import MULTIPROCESSORS as _COUNTS
+from ttools.tuner.store.problem import Problem
 
 #: The key under which the dtypes of a launch's tensors are kept, its device, and how many
 #: multiprocessors that has; this one is missing where it is unknown.

@@ -26,7 +26,7 @@ from ttools.tuner.rules.features import (
     tile_features_of,
 )
 from ttools.tuner.rules.growth import Node, followed, grown
-from ttools.tuner.store import Entry
+from ttools.tuner.store.store import Entry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from ttools.tuner.candidate import Candidate, candidates
-from ttools.tuner.checks import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import gpu_launch
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.workers.imagined import without_torch
-from ttools.tuner.workers.recipe import Ingredients, Recipe, cook, imagine
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import gpu_launch
+from ttools.tuner.space.candidate import Candidate, candidates
+from ttools.tuner.workers.fake_tensor import without_torch
+from ttools.tuner.workers.serialized_launch import Ingredients, Recipe, cook, imagine
 
 
 class Compiler:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.tuner.workers.jobs import Job, Place, PlacedWorkers
-from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.fork_server import Nursery, WorkerEndedError
 from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.worker_pool import Job, Place, PlacedWorkers
 
 
 def ray_workers(places: int, *, gpus: float = 0.0, address: str | None = None) -> PlacedWorkers:

@@ -17,13 +17,13 @@ from ttools.core import triton_versions
 from ttools.core.device_map import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
-from ttools.tuner.bench import Bench
-from ttools.tuner.candidate import Candidate, candidates
-from ttools.tuner.measuring import Measuring
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.target_driver import compile_for_target
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.bench import Bench
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.space.candidate import Candidate, candidates
 from ttools.tuner.workers.compiling import Compiler
-from ttools.tuner.workers.recipe import Recipe, cook
+from ttools.tuner.workers.serialized_launch import Recipe, cook
+from ttools.tuner.workers.target_driver import compile_for_target
 
 
 @dataclass(frozen=True, kw_only=True)
