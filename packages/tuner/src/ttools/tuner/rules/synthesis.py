@@ -265,7 +265,7 @@ def _left_out_regrets(
     """Of trees of each size, the regrets of all that was left out together."""
     totals = [0.0] * len(SIZES)
     for others, keys, left_out in parts:
-        tree = _nodes(others, keys, features, MOST_LEAVES)
+        tree = _nodes(others, keys, features)
         for each, answers in zip(left_out, _answers(left_out, features), strict=True):
             for place, leaves in enumerate(SIZES):
                 totals[place] += each.slowdown(keys[followed(tree, answers, leaves)])
@@ -285,16 +285,14 @@ def _folds(
 def _grown(
     tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
 ) -> Tree:
-    return _read(_nodes(tunings, keys, features, leaves), features)
+    return _read(_nodes(tunings, keys, features), features, leaves)
 
 
-def _nodes(
-    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
-) -> Node:
+def _nodes(tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature]) -> Node:
     def limit(question: int, below: float, above: float) -> float:
         return threshold(features[question], below, above)
 
-    return grown(_answers(tunings, features), _slowdowns(tunings, keys), leaves, limit)
+    return grown(_answers(tunings, features), _slowdowns(tunings, keys), MOST_LEAVES, limit)
 
 
 def _answers(tunings: Sequence[_Tuning], features: Sequence[Feature]) -> NDArray[np.float64]:
@@ -305,10 +303,11 @@ def _slowdowns(tunings: Sequence[_Tuning], keys: Sequence[str]) -> NDArray[np.fl
     return np.array([[each.slowdown(key) for key in keys] for each in tunings])
 
 
-def _read(node: Node, features: Sequence[Feature]) -> Tree:
-    if node.below is None or node.above is None:
+def _read(node: Node, features: Sequence[Feature], leaves: int) -> Tree:
+    """The tree of so many leaves, which is the beginning of a larger one."""
+    if node.below is None or node.above is None or node.order >= leaves:
         return Leaf(node.best)
-    first, second = _read(node.below, features), _read(node.above, features)
+    first, second = (_read(each, features, leaves) for each in (node.below, node.above))
     if first == second:
         return first
     return Split(features[node.question], node.limit, first, second)
