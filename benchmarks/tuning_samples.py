@@ -144,7 +144,7 @@ class SamplesFile:
         )
         own = [trials[each.key] for each in space]
         resources = [
-            {name: trial.resources[name] for name in _FACTS} if trial.resources else None
+            {n: dict(trial.resources)[n] for n in _FACTS} if trial.resources else None
             for trial in own
         ]
         if not any(known["resources"]):

@@ -177,7 +177,7 @@ def store() -> bytes:
                 values={"BLOCK": block, "num_warps": 4},
                 status="ok" if block < 256 else "failed",
                 reason="" if block < 256 else "out of resource",
-                samples=[1e-5 * block, 1.1e-5 * block, 1.05e-5 * block] if block < 256 else [],
+                samples=(1e-5 * block, 1.1e-5 * block, 1.05e-5 * block) if block < 256 else (),
                 predicted=1e-6,
                 resources={"registers": 32, "spilled": 0, "shared": 1024, "occupancy": 0.5},
                 reference="",

@@ -14,7 +14,7 @@ PROBLEM = Problem(kernel="k", source="1", key='{"n": 5, "dtypes": []}', device="
 
 
 def entry(winner: int, seconds: float, *rejected: int, spread: float = 0.01, **changed) -> Entry:
-    samples = [seconds * (1 + spread * n) for n in range(-5, 6)]
+    samples = tuple(seconds * (1 + spread * n) for n in range(-5, 6))
     trials = [
         Trial(
             values={"BLOCK": block},

@@ -16,7 +16,13 @@ from ttools.tuner.store.store import Entry
 
 
 def entry(seconds: float | None, *, device: str = "d", source: str = "s", **key: Any) -> Entry:
-    problem = Problem(kernel="k", source=source, key=json.dumps(key), device=device, versions="v")
+    problem = Problem(
+        kernel="k",
+        source=source,
+        key=json.dumps({**key, "dtypes": []}),
+        device=device,
+        versions="v",
+    )
     samples = () if seconds is None else (seconds,) * 3
     trial = Trial(values={"B": 1}, status="ok" if samples else "failed", samples=samples)
     return Entry(problem=problem, trials=[trial])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -157,10 +158,27 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
-    ["UPDATE trial SET samples = '[1,'", "UPDATE problem SET final = '{'", "DROP TABLE trial"],
+    ("damage", "where"),
+    [
+        ("UPDATE trial SET samples = '[1,'", ""),
+        (
+            "UPDATE trial SET samples = '[1, \"2\"]'",
+            r"`float`, got `str` - at `\$.trials\[0\].samples\[1\]",
+        ),
+        ("UPDATE trial SET samples = '[NaN]'", r"`\$.trials\[0\].samples\[0\]"),
+        ("UPDATE trial SET samples = '[1e999]'", r"`\$.trials\[0\].samples\[0\]"),
+        ("UPDATE trial SET status = 'won'", r"`\$.trials\[0\].status"),
+        ("UPDATE trial SET named = '3'", r"`\$.trials\[0\].values"),
+        ("UPDATE trial SET resources = '{\"shared\": 1}'", r"`\$.trials\[0\].resources"),
+        ("UPDATE trial SET conditions = '{\"celsius\": true}'", r"\.conditions\[...\]"),
+        ("UPDATE problem SET final = '{'", ""),
+        ("UPDATE problem SET final = '{\"a\": 1}'", r"`\$.final"),
+        ("UPDATE problem SET winner = X'00'", r"`\$.winner"),
+        ("UPDATE problem SET line = 'three'", r"`\$.place\[1\]"),
+        ("DROP TABLE trial", ""),
+    ],
 )
-def test_damage_that_only_reading_shows(tmp_path: Path, damage: str) -> None:
+def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str) -> None:
     path = tmp_path / "store.sqlite"
     store = Store(path)
     store.add(problem(), trial(64, 1.0), PLACE)
@@ -171,7 +189,7 @@ def test_damage_that_only_reading_shows(tmp_path: Path, damage: str) -> None:
     base.close()
     store = Store(path)
     for read in (store.entries, lambda: store.entry(problem())):
-        with pytest.raises(UsageError, match=r"cannot be used as a store.*move it away"):
+        with pytest.raises(UsageError, match=f"cannot be used as a store.*{where}.*move it away"):
             read()
 
 
@@ -277,12 +295,25 @@ def test_new_winners_replace_those_of_the_same_kernel_key_and_device() -> None:
     assert set(both.winners) == {problem(kernel="other"), problem(source="changed")}
 
 
+PLAIN = {**dict.fromkeys(("kernel", "source", "device", "versions"), "x"), "key": '{"dtypes": []}'}
+
+
+def locked(winner: object) -> str:
+    return json.dumps({"schema": "ttools.tuned/1", "winners": [winner]})
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("{", "is no lock file"),
         ('{"schema": "ttools.tuned/9"}', "another ttools wrote it"),
-        ('{"schema": "ttools.tuned/1", "winners": [{}]}', "damaged lock file"),
+        (locked({}), r"damaged lock file: .* field `problem` - at `\$.winners\[0\]`"),
+        (locked({"problem": PLAIN, "config": 3}), r"`int` - at `\$.winners\[0\].config`"),
+        (
+            locked({"problem": {**PLAIN, "key": "["}, "config": {}}),
+            r"- at `\$.winners\[0\].problem`",
+        ),
+        (locked({"problem": {**PLAIN, "key": "{}"}, "config": {}}), r"required field `dtypes`"),
     ],
 )
 def test_other_files_are_no_lock_files(tmp_path: Path, text: str, told: str) -> None:

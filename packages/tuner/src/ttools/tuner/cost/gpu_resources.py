@@ -6,7 +6,6 @@ Must not know why it is wanted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from ttools.core import triton_versions
@@ -14,11 +13,11 @@ from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.resources import Resources, occupancy
 from ttools.core.compilation.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.core.errors import TtoolsError
-from ttools.tuner.cost.limits import figures_of
+from ttools.tuner.cost.limits import Figures, figures_of
 from ttools.tuner.cost.static_cost import StaticFacts
 
 
-def loaded_figures(kernel: Any) -> Mapping[str, Any] | None:
+def loaded_figures(kernel: Any) -> Figures | None:
     """Static resources of a launched kernel, as they are stored; None if nobody knows them."""
     loaded = triton_versions.loaded_resources(kernel)
     target = target_of_machine()

@@ -8,8 +8,7 @@ whatever merely slows a kernel down is for the cost model. Must not know what a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from ttools.core import triton_versions
 from ttools.core.compilation.inspection import Inspection
@@ -116,12 +115,28 @@ def exceeded(
     return None
 
 
-def figures(inspection: Inspection) -> Mapping[str, Any]:
+class _Target(TypedDict, total=False):
+    target: str
+    threads: int
+    blocks_per_multiprocessor: int | None
+    limited_by: str | None
+
+
+class Figures(_Target):
+    """Static resources of a kernel, as they are stored."""
+
+    registers: int
+    spilled: int
+    shared: int
+    occupancy: float | None
+
+
+def figures(inspection: Inspection) -> Figures:
     """Static resources, as they are stored."""
     return figures_of(inspection.resources, inspection.occupancy, inspection.target)
 
 
-def figures_of(own: Resources, held: Occupancy | None, target: Target) -> Mapping[str, Any]:
+def figures_of(own: Resources, held: Occupancy | None, target: Target) -> Figures:
     """The same from figures."""
     return {
         "target": target.name,

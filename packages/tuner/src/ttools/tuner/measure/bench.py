@@ -215,7 +215,7 @@ class Bench:
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds to the trial of a verified configuration what it costs."""
-        return replace(trial, samples=self._sample(candidate))
+        return replace(trial, samples=tuple(self._sample(candidate)))
 
     def _sample(self, candidate: Candidate) -> list[float]:
         """Times a verified configuration some times, in seconds."""

@@ -70,7 +70,7 @@ class GpuBench(Bench):
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds times, resources, and the clocks that the GPU had."""
         resources = loaded_figures(self._loaded)
-        samples = self._sample(candidate)
+        samples = tuple(self._sample(candidate))
         conditions = self._conditions.read()
         return replace(trial, samples=samples, conditions=conditions, resources=resources)
 

@@ -6,13 +6,19 @@ Plain data between those who run, store and report. Must not know any of them.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta
+
+from ttools.tuner.cost.limits import Figures
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.space.candidate import config_key
 
+#: What a file may have for a number: JSON's readers take infinities and NaN, too.
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 #: A launch without programs takes no time at all; ratios of costs need some.
 LEAST_SECONDS = 1e-9
 #: `over_limit`: does not fit on the target; `failed`: does not compile or run; `defect`: the
@@ -41,12 +47,12 @@ class Trial:
     values: Mapping[str, Any]
     status: Status
     reason: str = ""
-    samples: Sequence[float] = ()
-    predicted: float | None = None
-    resources: Mapping[str, Any] | None = None
+    samples: tuple[Finite, ...] = ()
+    predicted: Finite | None = None
+    resources: Figures | None = None
     reference: str = ""
     checks: str = ""
-    conditions: Mapping[str, float] | None = None
+    conditions: Mapping[str, Finite] | None = None
     tried: str = field(default="", compare=False)
 
     @property

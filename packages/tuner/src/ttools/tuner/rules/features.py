@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ttools.profiler.devices import device_called
 from ttools.tuner.cost.gpu_time import MULTIPROCESSORS as _COUNTS
@@ -44,26 +44,27 @@ class Feature:
             device has a value.
         names: of the arguments.
         value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
+
+    Raises:
+        ValueError: it cannot be answered, as in a damaged file.
     """
 
     kind: _Kind
     names: tuple[str, ...]
-    value: Any = None
+    value: bool | int | float | str | tuple[int | float, ...] | None = None
 
-    def check(self) -> None:
-        """Makes sure that a question from a file is one that can be answered.
-
-        Raises:
-            ValueError: it cannot.
-        """
-        if self.kind not in get_args(_Kind):
-            raise ValueError(f"a feature of kind {self.kind!r} is unknown")
+    def __post_init__(self) -> None:
         if not self.names:
             raise ValueError(f"a feature of kind {self.kind} names no argument")
         if self.kind in ("waves", "fill"):
-            sides = self.value if isinstance(self.value, tuple) else ()
-            if len(sides) != len(self.names) or not all(side > 0 for side in sides):
+            right = len(self.sides) == len(self.names) and all(side > 0 for side in self.sides)
+            if not right:
                 raise ValueError(f"a feature of kind {self.kind} needs a side for each name")
+
+    @property
+    def sides(self) -> tuple[float, ...]:
+        """Of the tile that `waves` and `fill` ask about."""
+        return self.value if isinstance(self.value, tuple) else ()
 
     def answer(self, facts: Mapping[str, Any]) -> float:
         """Of a launch, by the names of `facts_of` or `facts_of_arguments`."""
@@ -71,7 +72,7 @@ class Feature:
             return float(facts.get(self.names[0]) == self.value)
         if self.kind in ("number", "product"):
             return float(math.prod(facts[name] for name in self.names))
-        sides = zip(self.names, self.value, strict=True)
+        sides = zip(self.names, self.sides, strict=True)
         tiles = math.prod(math.ceil(facts[name] / side) for name, side in sides)
         waves = math.ceil(tiles / facts[MULTIPROCESSORS])
         if self.kind == "waves":
@@ -155,7 +156,7 @@ def tile_features_of(
     for count in range(min(2, len(sides)), min(_MOST_SIDES, len(sides)) + 1):
         for names in itertools.combinations(sides, count):
             for config in configs:
-                tile = tuple(config.get(sides[name]) for name in names)
+                tile: Any = tuple(config.get(sides[name]) for name in names)
                 if all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}:
                     own = (*names, *alike), (*tile, *(1 for _ in alike))
                     found[Feature("waves", *own)] = None

@@ -73,9 +73,9 @@ def _measured(rules: Sequence[Rules]) -> int:
 
 
 def _asked(tree: Tree) -> list[Feature]:
-    if isinstance(tree, Leaf):
-        return []
-    return [tree.feature, *_asked(tree.below), *_asked(tree.above)]
+    if isinstance(tree, Split):
+        return [tree.feature, *_asked(tree.yes), *_asked(tree.no)]
+    return []
 
 
 def _kernel(rules: Rules) -> str:
@@ -121,10 +121,11 @@ def _ranges(rules: Rules) -> str:
 
 
 def _statements(tree: Tree, configs: str, indent: str) -> str:
-    if isinstance(tree, Leaf):
-        return f"{indent}return {configs}[{tree.config}]\n"
-    inner = _statements(tree.below, configs, indent + "    ")
-    return f"{indent}if {_question(tree)}:\n{inner}{_statements(tree.above, configs, indent)}"
+    if isinstance(tree, Split):
+        inner = _statements(tree.yes, configs, indent + "    ")
+        return f"{indent}if {_question(tree)}:\n{inner}{_statements(tree.no, configs, indent)}"
+    assert isinstance(tree, Leaf)
+    return f"{indent}return {configs}[{tree.config}]\n"
 
 
 def _question(split: Split) -> str:
@@ -132,12 +133,12 @@ def _question(split: Split) -> str:
     if feature.kind == "equals":
         return f"{_value(feature.names[0])} != {feature.value!r}"
     if feature.kind in ("waves", "fill"):
-        pairs = zip(feature.names, feature.value, strict=True)
+        pairs = zip(feature.names, feature.sides, strict=True)
         sides = ", ".join(f"({_value(name)}, {side})" for name, side in pairs)
-        limit = split.threshold if feature.kind == "fill" else int(split.threshold)
+        limit = split.at_most if feature.kind == "fill" else int(split.at_most)
         return f"_{feature.kind}({sides}) <= {limit}"
     text = " * ".join(_value(name) for name in feature.names)
-    return f"{text} <= {int(split.threshold):_}"
+    return f"{text} <= {int(split.at_most):_}"
 
 
 def _value(name: str) -> str:

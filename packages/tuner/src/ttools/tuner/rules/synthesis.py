@@ -17,6 +17,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.core.reports.report import counted
+from ttools.tuner.measure.trial import Finite
 from ttools.tuner.rules.features import (
     MULTIPROCESSORS,
     Feature,
@@ -45,24 +46,25 @@ WORTH_KEEPING = 0.002
 UNKNOWN = math.log(4.0)
 
 
+class Tree:
+    """What chooses a configuration: a `Leaf`, or a `Split` into two trees."""
+
+
 @dataclass(frozen=True)
-class Leaf:
-    """The end of a rule: the place of a configuration among those kept."""
+class Leaf(Tree):
+    """The end of a rule: the index of a configuration among those kept."""
 
     config: int
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Tree):
     """A question of a rule: whether a feature is at most a threshold."""
 
     feature: Feature
-    threshold: float
-    below: Tree
-    above: Tree
-
-
-Tree = Leaf | Split
+    at_most: Finite
+    yes: Tree
+    no: Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +78,10 @@ class Regret:
         held_out_worst: of these.
     """
 
-    mean: float
-    worst: float
-    held_out_mean: float | None
-    held_out_worst: float | None
+    mean: Finite
+    worst: Finite
+    held_out_mean: Finite | None
+    held_out_worst: Finite | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,12 @@ class Rules:
     devices: Sequence[str]
     tunings: int
     multiprocessors: int | None = None
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[Finite, Finite]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in _leaves(self.tree):
+            if not 0 <= number < len(self.configs):
+                raise ValueError(f"no configuration {number} among {len(self.configs)}")
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         """The configuration for a launch."""
@@ -123,11 +130,19 @@ class Rules:
         )
 
 
+def _leaves(tree: Tree) -> list[int]:
+    if isinstance(tree, Split):
+        return [*_leaves(tree.yes), *_leaves(tree.no)]
+    assert isinstance(tree, Leaf)
+    return [tree.config]
+
+
 def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
     """Follows a tree to a leaf."""
     while isinstance(tree, Split):
-        is_below = tree.feature.answer(facts) <= tree.threshold
-        tree = tree.below if is_below else tree.above
+        is_below = tree.feature.answer(facts) <= tree.at_most
+        tree = tree.yes if is_below else tree.no
+    assert isinstance(tree, Leaf)
     return tree.config
 
 

@@ -9,13 +9,13 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.json_document import ANY, EACH, read_json_document
-from ttools.tuner.store.problem import SHAPE, Problem
+from ttools.tuner.store.documents import read_document
+from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import Entry
 
 SCHEMA = "ttools.tuned/1"
@@ -85,7 +85,15 @@ def merged(old: Lock | None, new: Lock) -> Lock:
     return Lock({**kept, **new.winners})
 
 
-_SHAPE = {"winners": [{"problem": SHAPE, "config": {EACH: ANY}}]}
+@dataclass(frozen=True)
+class _Winner:
+    problem: Problem
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _LockFile:
+    winners: list[_Winner]
 
 
 def read_lock(path: Path) -> Lock:
@@ -94,14 +102,8 @@ def read_lock(path: Path) -> Lock:
     Raises:
         UsageError: it is not there, or is none.
     """
-    data = read_json_document(path, SCHEMA, "lock file", shape=_SHAPE)
-    try:
-        winners = {Problem(**each["problem"]): each["config"] for each in data["winners"]}
-        for problem in winners:
-            problem.check()
-        return Lock(winners)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"`{path}` is a damaged lock file: {error}") from error
+    found = read_document(path, SCHEMA, "lock file", _LockFile)
+    return Lock({each.problem: each.config for each in found.winners})
 
 
 def lock_text(lock: Lock) -> str:

@@ -14,16 +14,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+import msgspec
 
 from ttools.core import triton_versions
-from ttools.core.json_document import ANY, EACH, conform, parse_json
+from ttools.core.json_document import parse_json
 from ttools.interpreter.pool import default_threads
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.profiler.devices import Device
 
-#: What files hold of a problem, see `json_document.conform`.
-SHAPE = dict.fromkeys(("kernel", "source", "key", "device", "versions"), str)
+
+class _Key(TypedDict):
+    """What every key has, beside the values of arguments by name."""
+
+    dtypes: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,9 @@ class Problem:
         key: what the autotuner tunes apart for, as JSON.
         device: what times it, or the GPU that it is chosen for.
         versions: of Triton and ttools.
+
+    Raises:
+        ValueError: the key is none, as in a damaged file.
     """
 
     kernel: str
@@ -44,13 +52,8 @@ class Problem:
     device: str
     versions: str
 
-    def check(self) -> None:
-        """Makes sure that the key of a problem from a file is one.
-
-        Raises:
-            ValueError: it is none.
-        """
-        conform(parse_json(self.key), {"dtypes": [str], EACH: ANY}, "key")
+    def __post_init__(self) -> None:
+        msgspec.convert(parse_json(self.key), _Key)
 
     @property
     def key_values(self) -> dict[str, Any]:

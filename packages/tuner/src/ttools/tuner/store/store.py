@@ -10,15 +10,17 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
+
+import msgspec
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.json_document import ANY, EACH, conform, parse_json
-from ttools.tuner.measure.trial import Status, Trial
-from ttools.tuner.store.problem import SHAPE, Problem
+from ttools.core.json_document import parse_json
+from ttools.tuner.measure.trial import Finite, Trial
+from ttools.tuner.store.problem import Problem
 
 SCHEMA = 2
 #: Marks files as ours ("ttun").
@@ -77,9 +79,9 @@ class Entry:
 
     problem: Problem
     trials: Sequence[Trial] = ()
-    earlier: Sequence[Trial] = ()
+    earlier: tuple[Trial, ...] = ()
     winner: str | None = None
-    final: dict[str, list[float]] = field(default_factory=dict)
+    final: dict[str, list[Finite]] = field(default_factory=dict)
     complete: bool = False
     place: tuple[str, int] | None = None
 
@@ -105,6 +107,7 @@ class Store:
             self._base = sqlite3.connect(
                 path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
             )
+            self._base.row_factory = sqlite3.Row
             self._prepare(create)
 
     def _prepare(self, create: bool) -> None:
@@ -192,32 +195,21 @@ class Store:
             ).fetchall()
             return [self._entry(row) for row in rows]
 
-    def _entry(self, row: Sequence[Any]) -> Entry:
-        number, kernel, source, key, device, versions, file, line, winner, final, complete = row[
-            :11
-        ]
-        trials = self._base.execute(
-            "SELECT config, named, status, reason, samples, predicted, resources, reference, "
-            "checks, conditions, tried FROM trial WHERE problem = ? ORDER BY rowid",
-            (number,),
+    def _entry(self, row: sqlite3.Row) -> Entry:
+        rows = self._base.execute(
+            "SELECT * FROM trial WHERE problem = ? ORDER BY rowid", (row["id"],)
         ).fetchall()
-        problem = Problem(kernel=kernel, source=source, key=key, device=device, versions=versions)
-        conform(asdict(problem), SHAPE, "problem")
-        problem.check()
-        conform([winner, file, line], [(str, int, None)], "problem")
-        finals = parse_json(final or "{}")
-        conform(finals, {EACH: [float]}, "final")
-        latest = {row[0]: place for place, row in enumerate(trials)}
-        kept = set(latest.values())
-        return Entry(
-            problem=problem,
-            trials=[_trial(row[1:]) for place, row in enumerate(trials) if place in kept],
-            earlier=tuple(_trial(r[1:]) for place, r in enumerate(trials) if place not in kept),
-            winner=winner,
-            final=finals,
-            complete=bool(complete),
-            place=(file, line) if file else None,
-        )
+        latest = set({each["config"]: number for number, each in enumerate(rows)}.values())
+        stored = {
+            **dict(row),
+            "problem": dict(row),
+            "trials": [_trial(each) for n, each in enumerate(rows) if n in latest],
+            "earlier": [_trial(each) for n, each in enumerate(rows) if n not in latest],
+            "final": parse_json(row["final"] or "{}"),
+            "complete": bool(row["complete"]),
+            "place": (row["file"], row["line"]) if row["file"] else None,
+        }
+        return msgspec.convert(stored, Entry)
 
     # ---- writing
     def add(self, problem: Problem, trial: Trial, place: tuple[str, int]) -> None:
@@ -296,38 +288,11 @@ def _identity(problem: Problem) -> tuple[str, ...]:
     return problem.kernel, problem.source, problem.key, problem.device, problem.versions
 
 
-def _trial(row: Sequence[Any]) -> Trial:
-    named, status, reason, samples, predicted, resources, reference, checks, *rest = row
-    conditions, tried = rest
-    known = {
-        "values": parse_json(named),
-        "status": status,
-        "reason": reason,
-        "samples": parse_json(samples),
-        "predicted": predicted,
-        "resources": None if resources is None else parse_json(resources),
-        "reference": reference,
-        "checks": checks,
-        "conditions": None if conditions is None else parse_json(conditions),
-        "tried": tried,
-    }
-    conform(known, _TRIAL, "trial")
-    if status not in get_args(Status):
-        raise ValueError(f"a trial of status {status!r} is unknown")
-    return Trial(**{**known, "samples": tuple(known["samples"])})
-
-
-_TRIAL = {
-    "values": {EACH: ANY},
-    "samples": [float],
-    "predicted": (float, None),
-    "resources": (
-        None,
-        {**dict.fromkeys(("registers", "spilled", "shared"), int), "occupancy": (float, None)},
-    ),
-    "conditions": ({EACH: float}, None),
-    **dict.fromkeys(("status", "reason", "reference", "checks", "tried"), str),
-}
+def _trial(row: sqlite3.Row) -> dict[str, Any]:
+    stored = {**dict(row), "values": row["named"]}
+    for name in ("values", "samples", "resources", "conditions"):
+        stored[name] = None if stored[name] is None else parse_json(stored[name])
+    return stored
 
 
 def _now() -> str:
