@@ -39,7 +39,7 @@ def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
             began = time.monotonic()
             arguments, grid = problem.inputs(**shape)
             tuner[grid](**arguments)
-            result = run.session.results[-1]
+            result = run.results[-1]
             for note in result.notes:
                 print("   note:", note)
             programs = [math.prod(grid(each.values)) for each in space]

@@ -25,10 +25,10 @@ from ttools.interpreter.watching.trace_format import TraceWriter
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import rules_text
 from ttools.tuner.rules.features import Feature
-from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Regret, Split
 from ttools.tuner.store.lock import Lock, lock_text
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Store
+from ttools.tuner.store.store import TuningStore
 
 TTIR = """\
 #loc = loc("/home/user/kernel.py":7:0)
@@ -171,7 +171,7 @@ def store() -> bytes:
     """A store of one problem with three trials."""
 
     def write(path: Path) -> None:
-        kept = Store(path)
+        kept = TuningStore(path)
         trials = [
             Trial(
                 values={"BLOCK": block, "num_warps": 4},
@@ -212,7 +212,7 @@ def rules() -> bytes:
             Split(Feature("product", ("n", "n")), 5e6, Leaf(0), Leaf(1)),
         ),
     )
-    made = Rules(
+    made = KernelRules(
         kernel="scale",
         configs=[{"BLOCK": 64}, {"BLOCK": 128}],
         tree=tree,

@@ -138,7 +138,7 @@ def test_configurations_for_a_gpu_that_is_not_here() -> None:
     with TuningRun(device="h100") as run:
         product_kernel[lambda meta: (256 // meta["BM"],)](a, b, c, 128)
     torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-1)
-    (result,) = run.session.results
+    (result,) = run.results
     trials = [result.trials[each.key] for each in candidates(product_kernel.configs)]
     assert [t.status for t in trials] == ["ok", *["over_limit"] * 2, "wrong", "failed", "ok"]
     assert trials[1].reason == "a block has 2,048 threads; sm_90 allows 1,024"

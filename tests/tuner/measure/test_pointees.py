@@ -15,7 +15,7 @@ from tests.tuner.workers.test_serialized_launch import launch_of
 from ttools.tuner import TuneOptions, TuningRun
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.pointees import pointees_of
-from ttools.tuner.workers.serialized_launch import cook, recipe_of
+from ttools.tuner.workers.serialized_launch import deserialize, serialize
 
 
 @triton.jit
@@ -34,7 +34,7 @@ def test_words_lead_to_the_tensors_whose_addresses_they_are(
     table = torch.tensor([[owners[n].data_ptr() + 4 * at, at] for n, at in words])
     found = pointees_of({"table": table, "n": 5})
     assert found.is_known
-    assert [(each.tensor.data_ptr(), each.offset, each.place) for each in found.addresses] == [
+    assert [(each.tensor.data_ptr(), each.offset, each.at) for each in found.addresses] == [
         (owners[n].data_ptr(), 4 * at, 16 * row) for row, (n, at) in enumerate(words)
     ]
     firsts = {n: row for row, (n, _) in reversed(list(enumerate(words)))}
@@ -50,7 +50,7 @@ def test_tables_lead_to_tables_and_to_what_arguments_own() -> None:
     assert list(pointees_of({"outer": outer, "out": out}).tensors) == ["outer[0]", "outer[1]"]
     strided = torch.tensor([[1, out.data_ptr()]])[:, 1]
     (found,) = pointees_of({"strided": strided}).addresses
-    assert found.place == 8
+    assert found.at == 8
 
 
 def test_addresses_that_lead_nowhere_are_told() -> None:
@@ -65,8 +65,8 @@ def test_addresses_that_lead_nowhere_are_told() -> None:
 def test_tables_are_made_again_with_the_addresses_of_copies() -> None:
     outs = [torch.arange(8.0), torch.ones(4)]
     table = torch.tensor([7, outs[1].data_ptr(), outs[0].data_ptr() + 8])
-    recipe = pickle.loads(pickle.dumps(recipe_of(launch_of({"table": table}))))
-    made = cook(recipe)
+    serialized = pickle.loads(pickle.dumps(serialize(launch_of({"table": table}))))
+    made = deserialize(serialized)
     found = pointees_of(made.arguments)
     assert [each.tensor.tolist() for each in found.addresses] == [outs[1].tolist(), [*range(8)]]
     assert found.addresses[1].offset == 8
@@ -83,7 +83,7 @@ def test_a_kernel_that_writes_through_a_table_is_tuned(workers: int, sanitize: b
     options = TuneOptions(workers=workers, checks=Checks(sanitize=sanitize))
     with TuningRun(options) as run:
         kernel[(2,)](torch.tensor([each.data_ptr() for each in outs]))
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["ok", "ok", "wrong"]
     assert "of `table_ptr[0]` differ" in list(result.trials.values())[2].reason
     assert [each.tolist() for each in outs] == [[1.0] * 8, [2.0] * 8], "launched once"

@@ -40,7 +40,7 @@ def test_all_configurations_are_judged_by_the_function(
     checks = Checks(reference=f"{path}:right")
     with TuningRun(TuneOptions(checks=checks, workers=workers)) as run:
         kernel[(2,)](x, out, 100)
-    (result,) = run.session.results
+    (result,) = run.results
     found = {t.values["FACTOR"]: t.status for t in result.trials.values()}
     assert found == {0.6: "wrong", 0.5: "ok", 0.7: "wrong"}
     assert torch.equal(out, x / 2)

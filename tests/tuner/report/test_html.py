@@ -15,10 +15,10 @@ from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.report.html import duration, write_page
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 
-def entry(n: int, *costs: float | None, kernel: str = "softmax<kernel>") -> Entry:
+def entry(n: int, *costs: float | None, kernel: str = "softmax<kernel>") -> TuningEntry:
     trials = [
         Trial(
             values={"BLOCK": 64 << place, "num_warps": 4},
@@ -29,7 +29,7 @@ def entry(n: int, *costs: float | None, kernel: str = "softmax<kernel>") -> Entr
         for place, cost in enumerate(costs)
     ]
     best = min((t for t in trials if t.cost), key=lambda t: t.cost or 0.0, default=None)
-    return Entry(
+    return TuningEntry(
         problem=Problem(
             kernel=kernel,
             source="",

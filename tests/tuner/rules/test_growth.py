@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.tuner.rules.features import Feature
-from ttools.tuner.rules.growth import Node, followed, grown
+from ttools.tuner.rules.growth import TreeNode, followed, grown
 from ttools.tuner.rules.synthesis import threshold
 
 MOST_LEAVES = 6
@@ -38,12 +38,12 @@ def best_question(answers: np.ndarray, slowdowns: np.ndarray) -> tuple[float, in
     return best
 
 
-def naively_grown(answers: np.ndarray, slowdowns: np.ndarray, most_leaves: int) -> Node:
+def naively_grown(answers: np.ndarray, slowdowns: np.ndarray, most_leaves: int) -> TreeNode:
     """A tree whose best question anywhere is asked next; of equals the first."""
 
-    def node(members: np.ndarray) -> tuple[Node, np.ndarray, tuple[float, int, float]]:
+    def node(members: np.ndarray) -> tuple[TreeNode, np.ndarray, tuple[float, int, float]]:
         best = int(slowdowns[members].mean(axis=0).argmin())
-        return Node(best=best), members, best_question(answers[members], slowdowns[members])
+        return TreeNode(best=best), members, best_question(answers[members], slowdowns[members])
 
     root = node(np.arange(len(answers)))
     frontier = [root]

@@ -27,15 +27,15 @@ from ttools.tuner.rules.features import (
     tile_sides,
 )
 from ttools.tuner.rules.python import module_text
-from ttools.tuner.rules.synthesis import Leaf, Rules, Split, synthesise
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, synthesise
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 #: To a type checker a module cannot be called.
 decorator: Any = heuristics
 
 
-def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> Entry:
+def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> TuningEntry:
     """A tuning with the time of each block; None for what cannot win."""
     trials = [
         Trial(
@@ -45,7 +45,7 @@ def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) ->
         )
         for block, cost in costs.items()
     ]
-    return Entry(
+    return TuningEntry(
         problem=Problem(
             kernel="add_kernel",
             source="s",
@@ -57,7 +57,7 @@ def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) ->
     )
 
 
-def by_size(n: int, dtype: str = "float32") -> Entry:
+def by_size(n: int, dtype: str = "float32") -> TuningEntry:
     """Small blocks are best up to 10,000 elements, then large ones; of halves always these."""
     small = n <= 10_000 and dtype == "float32"
     return entry({64: 1.0 if small else 2.0, 1024: 3.0 if small else 1.0, 32: None}, dtype, n=n)
@@ -206,7 +206,7 @@ def test_damaged_rules_are_told_with_their_place(
 H200 = "cuda: NVIDIA H200 (sm_90)"
 
 
-def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> Entry:
+def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> TuningEntry:
     """Large tiles are best unless they leave multiprocessors idle in their last turn."""
     tiles = -(-m // 128) * -(-n // 128) * math.prod(groups.values())
     turns = -(-tiles // 132)
@@ -217,7 +217,7 @@ def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> Entry:
     ]
     key = json.dumps({**groups, "M": m, "N": n, "dtypes": ["float16"]})
     problem = Problem(kernel="mm_kernel", source="s", key=key, device=device, versions="v")
-    return Entry(problem=problem, trials=trials)
+    return TuningEntry(problem=problem, trials=trials)
 
 
 SHAPES = [(128 * m, 128 * n) for m in (4, 8, 11, 12, 13, 23) for n in (4, 8, 12, 13, 16, 24)]
@@ -251,7 +251,7 @@ def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> Non
     scope: dict[str, Any] = {}
     exec(compile(text, "rules.py", "exec"), scope)
     (row,) = json.loads(rules_text([product_rules]))["rules"]
-    again = msgspec.convert(row, Rules, dec_hook=read_tree)
+    again = msgspec.convert(row, KernelRules, dec_hook=read_tree)
     assert again == product_rules
     facts = {"M": m, "N": n, "multiprocessors": 132}
     assert scope["choose_for_mm_kernel"]({"M": m, "N": n}) == again.choose(facts)

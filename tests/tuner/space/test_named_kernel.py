@@ -45,7 +45,7 @@ def test_each_of_the_inputs_is_tuned_and_heuristics_stay() -> None:
     tuner = autotuned(add_kernel, [*configs(BLOCK=32), *configs(BLOCK=64)], inputs)
     with TuningRun(TuneOptions(workers=0)) as run:
         launch_all(tuner, inputs)
-    assert [each.problem.key_values["n"] for each in run.session.results] == [64, 200]
+    assert [each.problem.key_values["n"] for each in run.results] == [64, 200]
     small, large = (each.arguments["out_ptr"] for each in inputs)
     assert (small.unique().tolist(), large.unique().tolist()) == ([1.0], [2.0])
 

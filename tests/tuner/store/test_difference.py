@@ -8,12 +8,14 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.difference import changes
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 PROBLEM = Problem(kernel="k", source="1", key='{"n": 5, "dtypes": []}', device="d", versions="v1")
 
 
-def entry(winner: int, seconds: float, *rejected: int, spread: float = 0.01, **changed) -> Entry:
+def entry(
+    winner: int, seconds: float, *rejected: int, spread: float = 0.01, **changed
+) -> TuningEntry:
     samples = tuple(seconds * (1 + spread * n) for n in range(-5, 6))
     trials = [
         Trial(
@@ -24,7 +26,7 @@ def entry(winner: int, seconds: float, *rejected: int, spread: float = 0.01, **c
         for block in (1, 2)
     ]
     problem = replace(PROBLEM, **changed)
-    return Entry(problem=problem, trials=trials, winner=config_key({"BLOCK": winner}))
+    return TuningEntry(problem=problem, trials=trials, winner=config_key({"BLOCK": winner}))
 
 
 def test_the_same_is_no_change() -> None:

@@ -12,10 +12,12 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.experience import distance, experience
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 
-def entry(seconds: float | None, *, device: str = "d", source: str = "s", **key: Any) -> Entry:
+def entry(
+    seconds: float | None, *, device: str = "d", source: str = "s", **key: Any
+) -> TuningEntry:
     problem = Problem(
         kernel="k",
         source=source,
@@ -25,7 +27,7 @@ def entry(seconds: float | None, *, device: str = "d", source: str = "s", **key:
     )
     samples = () if seconds is None else (seconds,) * 3
     trial = Trial(values={"B": 1}, status="ok" if samples else "failed", samples=samples)
-    return Entry(problem=problem, trials=[trial])
+    return TuningEntry(problem=problem, trials=[trial])
 
 
 sizes = st.dictionaries(st.sampled_from("mnk"), st.integers(1, 4096), min_size=1)

@@ -13,7 +13,7 @@ from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_key
 from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry, Store, StoreError
+from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 
 PLACE = ("kernel.py", 3)
 
@@ -35,7 +35,7 @@ def trial(block: int, *samples: float, **fields) -> Trial:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    store = Store(path)
+    store = TuningStore(path)
     made = [
         trial(
             *(64, 1.0, 2.0),
@@ -50,9 +50,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         store.add(problem(), each, PLACE)
     store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, PLACE)
     store.close()
-    store = Store(path)
+    store = TuningStore(path)
     assert store.entries() == [
-        Entry(
+        TuningEntry(
             problem=problem(),
             trials=made,
             winner=made[0].key,
@@ -61,11 +61,11 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
             place=PLACE,
         )
     ]
-    assert store.entry(problem(source="changed")) == Entry(problem=problem(source="changed"))
+    assert store.entry(problem(source="changed")) == TuningEntry(problem=problem(source="changed"))
 
 
 def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store.sqlite")
+    store = TuningStore(tmp_path / "store.sqlite")
     store.add(problem(), trial(64, 1.0), PLACE)
     turned = Trial(values={"num_warps": 4, "BLOCK": 64}, status="ok", samples=(2.0,))
     store.add(problem(), turned, PLACE)
@@ -92,7 +92,7 @@ def test_a_store_of_the_first_schema_is_carried_over(tmp_path: Path) -> None:
     base.commit()
     base.close()
     for _ in range(2):
-        store = Store(path)
+        store = TuningStore(path)
         (entry,) = store.entries()
         store.close()
         assert (entry.trials, entry.winner) == ([old], "w")
@@ -139,13 +139,13 @@ def test_other_files_are_refused_and_left_alone(
         path.write_bytes(content)
     before = path.read_bytes()
     with pytest.raises(UsageError, match=told):
-        Store(path)
+        TuningStore(path)
     assert path.read_bytes() == before
 
 
 def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    store = Store(path)
+    store = TuningStore(path)
     for block in range(30):
         store.add(problem(), trial(block, *(0.1,) * 200), PLACE)
     store.close()
@@ -153,7 +153,7 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path.write_bytes(whole[:4096] + b"\xff" * 4096 + whole[8192:])
     before = path.read_bytes()
     with pytest.raises(UsageError, match=r"cannot be used as a store.*move it away"):
-        Store(path)
+        TuningStore(path)
     assert path.read_bytes() == before
 
 
@@ -180,14 +180,14 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
 )
 def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str) -> None:
     path = tmp_path / "store.sqlite"
-    store = Store(path)
+    store = TuningStore(path)
     store.add(problem(), trial(64, 1.0), PLACE)
     store.close()
     base = sqlite3.connect(path)
     base.execute(damage)
     base.commit()
     base.close()
-    store = Store(path)
+    store = TuningStore(path)
     for read in (store.entries, lambda: store.entry(problem())):
         with pytest.raises(UsageError, match=f"cannot be used as a store.*{where}.*move it away"):
             read()
@@ -197,32 +197,32 @@ def test_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyP
     # SQLite says of a statement what it would say of a full disk.
     monkeypatch.setattr("ttools.tuner.store.store._TABLES", "CREATE no such thing")
     with pytest.raises(UsageError, match=r"cannot make the store `.*`: .*; make room"):
-        Store(tmp_path / "store.sqlite")
+        TuningStore(tmp_path / "store.sqlite")
 
 
 def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.touch()
     with pytest.raises(UsageError, match="is empty; it is no store"):
-        Store(path, create=False)
+        TuningStore(path, create=False)
     assert path.read_bytes() == b""
 
 
 def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    Store(path).close()
+    TuningStore(path).close()
     base = sqlite3.connect(path)
     base.execute("PRAGMA user_version = 7")
     base.close()
     before = path.read_bytes()
     with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 2\)"):
-        Store(path)
+        TuningStore(path)
     assert path.read_bytes() == before
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    store = Store(path)
+    store = TuningStore(path)
     store.add(problem(), trial(64, 1.0), PLACE)
     # SQLite then says what it says of a full disk.
     store._base.execute(
@@ -231,31 +231,33 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="full; what it held before is still there"):
         fill(store)
     store.close()
-    assert Store(path).entry(problem()).trials[0] == trial(64, 1.0)
+    assert TuningStore(path).entry(problem()).trials[0] == trial(64, 1.0)
 
 
-def fill(store: Store) -> None:
+def fill(store: TuningStore) -> None:
     for block in range(1000):
         store.add(problem(), trial(1000 + block, *(0.1,) * 50), PLACE)
 
 
 def test_only_stores_that_are_there_can_be_shown(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no store"):
-        Store(tmp_path / "none.sqlite", create=False)
+        TuningStore(tmp_path / "none.sqlite", create=False)
     assert not (tmp_path / "none.sqlite").exists()
     with pytest.raises(UsageError, match="there is no folder"):
-        Store(tmp_path / "none" / "store.sqlite")
+        TuningStore(tmp_path / "none" / "store.sqlite")
 
 
 # ---- the lock file
-def entry(block: int, **changes: str) -> Entry:
+def entry(block: int, **changes: str) -> TuningEntry:
     won = trial(block, 1.0)
-    return Entry(problem=problem(**changes), trials=[won, trial(7, 2.0)], winner=won.key)
+    return TuningEntry(problem=problem(**changes), trials=[won, trial(7, 2.0)], winner=won.key)
 
 
 def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
-    write_lock(lock_of([entry(64), entry(32, kernel="other"), Entry(problem=problem())]), path)
+    write_lock(
+        lock_of([entry(64), entry(32, kernel="other"), TuningEntry(problem=problem())]), path
+    )
     lock = read_lock(path)
     assert lock.find(problem()) == {"BLOCK": 64, "num_warps": 4}
     assert config_key(lock.find(problem(kernel="other"))) == trial(32).key

@@ -12,23 +12,24 @@ import triton
 
 from ttools.core.errors import TtoolsError
 from ttools.tuner.cost.static_cost import StaticFacts
-from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import candidates
 from ttools.tuner.workers.remote_bench import RemoteBench
 from ttools.tuner.workers.serving import Answer, Opening
-from ttools.tuner.workers.worker_pool import Job
+from ttools.tuner.workers.worker_pool import Pools, WorkerPool
+from ttools.tuner.workers.worker_slot import Job
 
 SPACE = candidates([triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)])
 FACTS = StaticFacts(registers=32, spilled=0, shared=0, threads=128, blocks=16, programs=4)
 
 
-class Workers:
+class Workers(WorkerPool):
     """Answers at once."""
 
-    def __init__(self, places: int, answer: Callable[[Job], Answer]) -> None:
-        self.places, self._answer = places, answer
+    def __init__(self, slots: int, answer: Callable[[Job], Answer]) -> None:
+        super().__init__([])
+        self.slots, self._answer = slots, answer
         self.asked: list[tuple[str, ...]] = []
 
     def submit(self, job: Job) -> Future[Answer]:
@@ -37,15 +38,12 @@ class Workers:
         future.set_result(self._answer(job))
         return future
 
-    def close(self) -> None:
-        """Nothing runs."""
-
 
 def bench_of(measures: Workers, compiles: Workers | None) -> RemoteBench:
-    recipe: Any = SimpleNamespace(name="launch")
-    recipe.without_contents = lambda: recipe
-    opening = Opening(recipe=recipe, measuring=Measuring(on_gpu=True), threads=1)
-    return RemoteBench(opening, Checks(), 1.0, measures, compiles)
+    launch: Any = SimpleNamespace(name="launch")
+    launch.without_contents = lambda: launch
+    opening = Opening(launch=launch, measuring=Measuring(on_gpu=True), threads=1)
+    return RemoteBench(opening, 1.0, Pools(measures, compiles))
 
 
 def test_facts_are_those_of_what_was_compiled_early() -> None:

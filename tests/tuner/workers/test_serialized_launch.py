@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -17,7 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.interpreter.tuned_launch import TunedLaunch
-from ttools.tuner.workers.serialized_launch import CannotSendError, Recipe, cook, recipe_of
+from ttools.tuner.workers.serialized_launch import (
+    CannotSendError,
+    SerializedLaunch,
+    deserialize,
+    serialize,
+)
 
 
 @triton.jit
@@ -40,9 +46,9 @@ def launch_of(arguments: dict[str, Any], kernel: Any = nothing_kernel, **options
 
 
 def again(arguments: dict[str, Any]) -> dict[str, Any]:
-    recipe = pickle.loads(pickle.dumps(recipe_of(launch_of(arguments))))
-    assert isinstance(recipe, Recipe)
-    return dict(cook(recipe).arguments)
+    serialized = pickle.loads(pickle.dumps(serialize(launch_of(arguments))))
+    assert isinstance(serialized, SerializedLaunch)
+    return dict(deserialize(serialized).arguments)
 
 
 @settings(max_examples=25)
@@ -82,30 +88,30 @@ def test_memory_is_copied() -> None:
 @pytest.mark.parametrize("whole", [True, False], ids=["here", "elsewhere"])
 def test_much_memory_is_read_by_another_process_in_place(tmp_path: Path, whole: bool) -> None:
     x = torch.arange(1 << 19, dtype=torch.int64)
-    recipe = recipe_of(launch_of({"x": x[3:], "y": x}))
-    sent = recipe.for_other_machines() if whole else recipe
+    serialized = serialize(launch_of({"x": x[3:], "y": x}))
+    sent = serialized.for_other_machines() if whole else serialized
     payload = pickle.dumps(sent)
     assert (len(payload) > x.nbytes) == whole
-    (tmp_path / "recipe").write_bytes(payload)
+    (tmp_path / "serialized").write_bytes(payload)
     x.zero_()  # what it was is what is sent
     made = """
         import pickle, sys, torch
-        from ttools.tuner.workers.serialized_launch import cook
-        made = cook(pickle.load(open(sys.argv[1], "rb"))).arguments
+        from ttools.tuner.workers.serialized_launch import deserialize
+        made = deserialize(pickle.load(open(sys.argv[1], "rb"))).arguments
         assert torch.equal(made["y"], torch.arange(1 << 19)) and made["x"][0] == 3
         made["y"].zero_()
         assert made["x"][-1] == 0
     """
-    command = [sys.executable, "-c", textwrap.dedent(made), str(tmp_path / "recipe")]
+    command = [sys.executable, "-c", textwrap.dedent(made), str(tmp_path / "serialized")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    again = cook(recipe).arguments["y"]
+    again = deserialize(serialized).arguments["y"]
     assert int(again[5]) == 5, "another process changes its own only"
 
 
 def test_memory_without_contents_is_zero_and_aligned() -> None:
     x = torch.ones(70001, dtype=torch.uint8)
-    made = cook(recipe_of(launch_of({"x": x})).without_contents()).arguments["x"]
+    made = deserialize(serialize(launch_of({"x": x})).without_contents()).arguments["x"]
     assert made.shape == x.shape
     assert not made.any()
     assert made.data_ptr() % 64 == 0
@@ -114,15 +120,15 @@ def test_memory_without_contents_is_zero_and_aligned() -> None:
 def test_what_cannot_be_sent_is_named() -> None:
     sparse = torch.eye(3).to_sparse()
     with pytest.raises(CannotSendError, match=r"nothing_kernel` cannot.*torch.sparse_coo"):
-        recipe_of(launch_of({"x_ptr": sparse}))
+        serialize(launch_of({"x_ptr": sparse}))
 
 
 def test_hooks_and_resets_travel() -> None:
     x = torch.ones(3)
     options = {"reset_to_zero": ["x_ptr"], "restore_value": ["x_ptr"]}
-    tuner = cook(recipe_of(launch_of({"x_ptr": x}, **options))).tuner
+    tuner = deserialize(serialize(launch_of({"x_ptr": x}, **options))).tuner
     assert (tuner.reset_to_zero, tuner.restore_value) == (["x_ptr"], ["x_ptr"])
-    own = cook(recipe_of(launch_of({}, pre_hook=lambda *a, **k: 5))).tuner
+    own = deserialize(serialize(launch_of({}, pre_hook=lambda *a, **k: 5))).tuner
     assert own.pre_hook({}) == 5
 
 
@@ -133,7 +139,7 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
         import pickle, sys, torch, triton, triton.language as tl
         import neighbour
         from tests.tuner.workers.test_serialized_launch import launch_of
-        from ttools.tuner.workers.serialized_launch import recipe_of
+        from ttools.tuner.workers.serialized_launch import serialize
 
         WIDTH = tl.constexpr(4)
 
@@ -147,28 +153,28 @@ def test_kernels_of_a_script_are_made_again_without_running_it(tmp_path: Path) -
         launch = launch_of(
             {"x_ptr": torch.ones(1), "grid": lambda meta: (neighbour.factor(),)}, kernel
         )
-        open("recipe", "wb").write(pickle.dumps(recipe_of(launch)))
+        open("serialized", "wb").write(pickle.dumps(serialize(launch)))
         open(__file__, "w").write("raise SystemExit('must not run')")
     """
     made = """
         import pickle
         from ttools.interpreter import interpret
-        from ttools.tuner.workers.serialized_launch import cook
-        made = cook(pickle.load(open("recipe", "rb")))
+        from ttools.tuner.workers.serialized_launch import deserialize
+        made = deserialize(pickle.load(open("serialized", "rb")))
         assert made.arguments["grid"]({}) == (3,)
         interpret(threads=1)(made.tuner.run)(**made.arguments, warmup=False)
         print(made.arguments["x_ptr"].item())
     """
-    root = Path(__file__).parents[3]
+    path = os.pathsep.join([str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     for name, text in (("script", script), ("made", made)):
-        path = tmp_path / f"{name}.py"
-        path.write_text(textwrap.dedent(text))
+        file = tmp_path / f"{name}.py"
+        file.write_text(textwrap.dedent(text))
         done = subprocess.run(
-            [sys.executable, str(path)],
+            [sys.executable, str(file)],
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            env={"PYTHONPATH": str(root), "PATH": "", "HOME": str(tmp_path)},
+            env={"PYTHONPATH": path, "PATH": "", "HOME": str(tmp_path)},
             timeout=240,
         )
         assert done.returncode == 0, done.stderr

@@ -18,11 +18,13 @@ from ttools.cli.console import say, stdout, write_tables, write_text
 from ttools.cli.profile_report import seconds
 
 if TYPE_CHECKING:
-    from ttools.tuner.store.difference import Change
-    from ttools.tuner.store.store import Entry
+    from ttools.tuner.store.difference import TuningChange
+    from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
+def write_as_text(
+    old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
+) -> None:
     """A row per kernel and key that changed."""
     from ttools.tuner.store.difference import changes
 
@@ -33,7 +35,9 @@ def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | Non
     say("note", f"{len(different)} of {len(found)} tunings differ")
 
 
-def write_as_json(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
+def write_as_json(
+    old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
+) -> None:
     """Schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
     from ttools.tuner.store.difference import changes
 
@@ -45,7 +49,7 @@ def write_as_json(old: Sequence[Entry], new: Sequence[Entry], output: Path | Non
     write_text(json.dumps(data, indent=2, default=str) + "\n", output)
 
 
-def _table(changes: Sequence[Change]) -> Table:
+def _table(changes: Sequence[TuningChange]) -> Table:
     table = Table()
     table.add_column("kernel and key", overflow="fold")
     table.add_column("old winner", overflow="fold")
@@ -73,7 +77,7 @@ def _config(values: Mapping[str, Any] | None) -> str:
     return "none" if values is None else escape(config_text(values))
 
 
-def _remarks(change: Change) -> str:
+def _remarks(change: TuningChange) -> str:
     from ttools.tuner.space.candidate import config_text
 
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]

@@ -19,16 +19,16 @@ from ttools.cli.profile_report import seconds
 
 if TYPE_CHECKING:
     from ttools.tuner.measure.trial import Trial
-    from ttools.tuner.store.store import Entry
+    from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A table per kernel and key: the configurations that can win by time, then the others."""
     write_tables([_table(entry) for entry in entries if entry.trials], output, stdout())
 
 
 def write_as_json(
-    entries: Sequence[Entry],
+    entries: Sequence[TuningEntry],
     output: Path | None,
     *,
     script: dict[str, Any] | None = None,
@@ -48,28 +48,30 @@ def write_as_json(
     write_text(json.dumps(data, indent=2, default=str) + "\n", output)
 
 
-def write_as_csv(entries: Sequence[Entry], output: Path | None, *, history: bool = False) -> None:
+def write_as_csv(
+    entries: Sequence[TuningEntry], output: Path | None, *, history: bool = False
+) -> None:
     """A row per trial."""
     from ttools.tuner.report.frames import trial_frame
 
     write_text(trial_frame(entries, history=history).to_csv(index=False), output)
 
 
-def write_as_html(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A page that needs no network."""
     from ttools.tuner.report.html import write_page
 
     write_text(write_page(entries, "Tunings"), output)
 
 
-def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """The winners, as `--locked` reads them."""
     from ttools.tuner.store.lock import lock_of, lock_text
 
     write_text(lock_text(lock_of(entries)), output)
 
 
-def _table(entry: Entry) -> Table:
+def _table(entry: TuningEntry) -> Table:
     from ttools.core.reports.report import counted
 
     problem = entry.problem
@@ -111,7 +113,7 @@ def _static(trial: Trial) -> tuple[str, ...]:
 
 
 def _row(
-    entry: Entry, trial: Trial, least: float | None, static: tuple[str, ...] | None
+    entry: TuningEntry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
     from ttools.tuner.space.candidate import config_text
 
@@ -135,7 +137,7 @@ def _interval(trial: Trial) -> str:
     return f"{low / trial.seconds - 1:+.1%} {high / trial.seconds - 1:+.1%}"
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def _plain(entry: TuningEntry) -> dict[str, Any]:
     problem = entry.problem
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
     return {
@@ -151,7 +153,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _trial(entry: Entry, trial: Trial) -> dict[str, Any]:
+def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     return {
         "config": dict(trial.values),
         "status": trial.status,

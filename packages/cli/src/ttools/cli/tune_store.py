@@ -14,9 +14,9 @@ from ttools.cli.tune_options import TuneFormat
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.tuner.store.store import Entry
+    from ttools.tuner.store.store import TuningEntry
 
-Writer = Callable[["Sequence[Entry]", "Path | None"], None]
+Writer = Callable[["Sequence[TuningEntry]", "Path | None"], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +95,10 @@ def read_stores(
     write(*entries, output)
 
 
-def _entries(file: Path, only: Sequence[str]) -> list[Entry]:
-    from ttools.tuner.store.store import Store
+def _entries(file: Path, only: Sequence[str]) -> list[TuningEntry]:
+    from ttools.tuner.store.store import TuningStore
 
-    store = Store(file, create=False)
+    store = TuningStore(file, create=False)
     try:
         entries = store.entries()
     finally:

@@ -78,10 +78,10 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         )
         with run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
-        for result in run.session.results:
+        for result in run.results:
             for note in result.notes:
                 warnings.warn(f"{result.problem}: {note}", RuntimeWarning, stacklevel=4)
-        for note in run.session.notes:
+        for note in run.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=4)
         self.cache[key] = self.best_config
         return launched

@@ -50,6 +50,14 @@ class TuneOptions:
             return space
         return min(space, max(SMALL_SPACE, -(-space // SHARE)))
 
+    def plan(self, space: int) -> str:
+        """What is tried of a space of this size, as people read it."""
+        most = self.budget(space)
+        limits = [f"at most {most} of them"] if most < space else []
+        limits += [] if self.seconds is None else [f"none begun after {self.seconds:g} s"]
+        limits += [] if self.within is None else [f"until within {self.within:g}%"]
+        return ", ".join([f"{space} configurations, search {self.search}", *limits])
+
     def __post_init__(self) -> None:
         read_strategy(self.search)
         if self.checks.reference:

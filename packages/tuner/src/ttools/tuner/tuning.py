@@ -19,13 +19,13 @@ from ttools.tuner.search.regret import regret_bound
 from ttools.tuner.search.strategies import Hint, Known, no_hint, read_strategy
 from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 Save = Callable[[Trial], None]
 
 
 @dataclass(kw_only=True)
-class Result:
+class TuningResult:
     """What came of a problem; filled while it is tuned.
 
     Attributes:
@@ -55,9 +55,9 @@ class Result:
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
 
-    def entry(self) -> Entry:
+    def entry(self) -> TuningEntry:
         """As it is stored."""
-        return Entry(
+        return TuningEntry(
             problem=self.problem,
             trials=list(self.trials.values()),
             winner=self.winner.key if self.winner else None,
@@ -83,11 +83,11 @@ class Tuning:
 
     def __init__(
         self,
-        result: Result,
+        result: TuningResult,
         space: Sequence[Candidate],
         bench: AnyBench,
         options: TuneOptions,
-        known: Entry,
+        known: TuningEntry,
         save: Save,
         others: Sequence[Known] = (),
         hint: Hint = no_hint,
@@ -178,7 +178,7 @@ class Tuning:
         self._result.trials[trial.key] = trial
         self._result.reference = self._result.reference or trial.reference
 
-    def _usable(self, known: Entry) -> dict[str, Trial]:
+    def _usable(self, known: TuningEntry) -> dict[str, Trial]:
         """Stored trials that were judged as they would be now, or more strictly.
 
         None of them where nothing could win: the fault may have been the launch's, which is not

@@ -13,11 +13,11 @@ from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.resources import Resources, occupancy
 from ttools.core.compilation.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.core.errors import TtoolsError
-from ttools.tuner.cost.limits import Figures, figures_of
+from ttools.tuner.cost.limits import StaticResources, figures_of
 from ttools.tuner.cost.static_cost import StaticFacts
 
 
-def loaded_figures(kernel: Any) -> Figures | None:
+def loaded_figures(kernel: Any) -> StaticResources | None:
     """Static resources of a launched kernel, as they are stored; None if nobody knows them."""
     loaded = triton_versions.loaded_resources(kernel)
     target = target_of_machine()

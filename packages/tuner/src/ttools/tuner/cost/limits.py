@@ -122,7 +122,7 @@ class _Target(TypedDict, total=False):
     limited_by: str | None
 
 
-class Figures(_Target):
+class StaticResources(_Target):
     """Static resources of a kernel, as they are stored."""
 
     registers: int
@@ -131,12 +131,12 @@ class Figures(_Target):
     occupancy: float | None
 
 
-def figures(inspection: Inspection) -> Figures:
+def figures(inspection: Inspection) -> StaticResources:
     """Static resources, as they are stored."""
     return figures_of(inspection.resources, inspection.occupancy, inspection.target)
 
 
-def figures_of(own: Resources, held: Occupancy | None, target: Target) -> Figures:
+def figures_of(own: Resources, held: Occupancy | None, target: Target) -> StaticResources:
     """The same from figures."""
     return {
         "target": target.name,

@@ -123,7 +123,7 @@ class Bench:
     def close(self) -> None:
         """Does nothing."""
 
-    def is_spoiled(self) -> bool:
+    def is_device_lost(self) -> bool:
         """Whether nothing can be run in this process any more."""
         return False
 

@@ -19,7 +19,7 @@ from ttools.tuner.measure.bench import ROUNDS, Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_conditions import Conditions
-from ttools.tuner.measure.gpu_launch import GpuLaunch
+from ttools.tuner.measure.gpu_launch import GpuTunedLaunch
 from ttools.tuner.measure.gpu_timer import SHORT_S, GpuTimer
 from ttools.tuner.measure.outputs import CannotTuneError, require_known_writes
 from ttools.tuner.measure.trial import Trial
@@ -40,7 +40,7 @@ class GpuBench(Bench):
         checks: how outputs are judged.
     """
 
-    def __init__(self, launch: GpuLaunch, checks: Checks) -> None:
+    def __init__(self, launch: GpuTunedLaunch, checks: Checks) -> None:
         super().__init__(launch, Clock(), checks)
         self._gpu_launch = launch
         self._timer = GpuTimer()
@@ -51,7 +51,7 @@ class GpuBench(Bench):
     def _conditions(self) -> Conditions:
         return Conditions()
 
-    def is_spoiled(self) -> bool:
+    def is_device_lost(self) -> bool:
         """Whether the context is of no use any more, as after an illegal access."""
         import torch
 

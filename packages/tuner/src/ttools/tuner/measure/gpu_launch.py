@@ -26,7 +26,7 @@ _active: list[tuple[Callable[[str], bool], Tune]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuLaunch(TunedLaunch):
+class GpuTunedLaunch(TunedLaunch):
     """A launch whose parts can be timed apart.
 
     Attributes:
@@ -74,7 +74,7 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
             autotuner.run = original
 
 
-def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuLaunch:
+def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedLaunch:
     """One call of an autotuned kernel.
 
     Args:
@@ -117,7 +117,7 @@ def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> 
         except Exception:  # noqa: BLE001 - a user's function, which may read memory that is not here
             return None
 
-    return GpuLaunch(
+    return GpuTunedLaunch(
         kernel=triton_versions.kernel_name(tuner),
         tuner=tuner,
         configs=_pruned(tuner, named, kwargs),

@@ -19,7 +19,7 @@ from ttools.tuner.measure.bench import AnyBench, Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_bench import GpuBench
-from ttools.tuner.measure.gpu_launch import GpuLaunch, gpu_launch
+from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
 from ttools.tuner.measure.predicted_bench import PredictedBench
 from ttools.tuner.search.strategies import Hint, no_hint
 
@@ -46,7 +46,7 @@ class Measuring:
 
     def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
         """What runs the configurations of a launch in this process."""
-        if isinstance(launch, GpuLaunch):
+        if isinstance(launch, GpuTunedLaunch):
             return GpuBench(launch, self.checks)
         if self.predicted is not None:
             return PredictedBench(launch, clock, self.checks, self.predicted)

@@ -20,18 +20,18 @@ _WORD = 8
 
 
 @dataclass(frozen=True)
-class Address:
+class TableWord:
     """A word of a table.
 
     Attributes:
         table: the tensor.
-        place: of the word in the table's storage, in bytes.
+        at: offset of the word in the table's storage, in bytes.
         tensor: one alive that covers the memory it leads to.
         offset: of the address in that tensor's storage, in bytes.
     """
 
     table: Any
-    place: int
+    at: int
     tensor: Any
     offset: int
 
@@ -47,7 +47,7 @@ class Pointees:
             table in which some words lead to tensors and others nowhere.
     """
 
-    addresses: list[Address] = field(default_factory=list)
+    addresses: list[TableWord] = field(default_factory=list)
     tensors: dict[str, Any] = field(default_factory=dict)
     stray: list[str] = field(default_factory=list)
 
@@ -95,16 +95,16 @@ def _follow(name: str, table: Any, alive: _Alive, found: Pointees) -> Iterable[t
     before = len(found.addresses)
     for index in np.flatnonzero(flat >= _LEAST_ADDRESS).tolist():
         # NumPy's: torch's own would import sympy, which takes two seconds.
-        at = [int(n) for n in np.unravel_index(index, words.shape)]
-        word = sum(n * stride for n, stride in zip(at, table.stride(), strict=True))
-        place = (table.storage_offset() + word) * _WORD
+        indices = [int(n) for n in np.unravel_index(index, words.shape)]
+        word = sum(n * stride for n, stride in zip(indices, table.stride(), strict=True))
+        at = (table.storage_offset() + word) * _WORD
         address = int(flat[index])
         tensor = alive.at(address)
         if tensor is None:
             missing = True
             continue
-        found.addresses.append(Address(table, place, tensor, address - _start(tensor)))
-        yield f"{name}[{', '.join(map(str, at))}]", tensor
+        found.addresses.append(TableWord(table, at, tensor, address - _start(tensor)))
+        yield f"{name}[{', '.join(map(str, indices))}]", tensor
     if missing and len(found.addresses) > before:
         found.stray.append(name)
 
@@ -132,10 +132,10 @@ class _Alive:
 
     def at(self, address: int) -> Any | None:
         """A tensor whose storage has an address; None if there is none."""
-        place = bisect.bisect_right(self._starts, address) - 1
-        if place < 0:
+        number = bisect.bisect_right(self._starts, address) - 1
+        if number < 0:
             return None
-        end, _, tensor = self._largest[self._starts[place]]
+        end, _, tensor = self._largest[self._starts[number]]
         return tensor if address < end else None
 
 

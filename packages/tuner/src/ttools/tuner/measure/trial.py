@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ttools.tuner.cost.limits import Figures
+from ttools.tuner.cost.limits import StaticResources
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.space.candidate import config_key
 
@@ -49,7 +49,7 @@ class Trial:
     reason: str = ""
     samples: tuple[Finite, ...] = ()
     predicted: Finite | None = None
-    resources: Figures | None = None
+    resources: StaticResources | None = None
     reference: str = ""
     checks: str = ""
     conditions: Mapping[str, Finite] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import config_text
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 #: Size of a picture, and the margins around what it shows.
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 260, 64, 14, 20, 40
@@ -22,7 +22,7 @@ _WORST = 4.0
 _MAPPED = 24
 
 
-def progress(entry: Entry) -> dict[str, Any] | None:
+def progress(entry: TuningEntry) -> dict[str, Any] | None:
     """Each trial's cost, and the least so far, in the order they were made.
 
     Returns:
@@ -86,7 +86,7 @@ def _told(trial: Trial) -> str:
     )
 
 
-def parallel_coordinates(entry: Entry) -> dict[str, Any] | None:
+def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
     """A line per configuration through its values, darker the faster it is.
 
     Returns:
@@ -157,7 +157,7 @@ def _distinct(trials: Sequence[Trial], name: str) -> list[Any]:
     return sorted(values) if numbers else values
 
 
-def heat_map(entries: Sequence[Entry]) -> dict[str, Any] | None:
+def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
     """For each configuration and shape, how many times slower than that shape's best it is.
 
     Returns:
@@ -212,7 +212,7 @@ def _varying(values: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in values[key].items() if name in names} or values[key]
 
 
-def _short(entry: Entry) -> str:
+def _short(entry: TuningEntry) -> str:
     own = entry.problem.key_values
     parts = [f"{name}={value}" for name, value in own.items() if name != "dtypes"]
     return " ".join(parts) or ", ".join(dict.fromkeys(own["dtypes"])) or "one key"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ COLUMNS = (
 )
 
 
-def trial_frame(entries: Iterable[Entry], *, history: bool = False) -> pd.DataFrame:
+def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.DataFrame:
     """A row per trial.
 
     Args:
@@ -40,7 +40,7 @@ def trial_frame(entries: Iterable[Entry], *, history: bool = False) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(names))
 
 
-def _rows(entries: Iterable[Entry], history: bool) -> Iterator[dict[str, Any]]:
+def _rows(entries: Iterable[TuningEntry], history: bool) -> Iterator[dict[str, Any]]:
     for entry in entries:
         for trial in entry.earlier if history else ():
             yield {**_fixed(entry, trial, False), **_named(entry, trial)}
@@ -48,7 +48,7 @@ def _rows(entries: Iterable[Entry], history: bool) -> Iterator[dict[str, Any]]:
             yield {**_fixed(entry, trial, True), **_named(entry, trial)}
 
 
-def _fixed(entry: Entry, trial: Trial, latest: bool) -> dict[str, Any]:
+def _fixed(entry: TuningEntry, trial: Trial, latest: bool) -> dict[str, Any]:
     final = entry.final.get(trial.key) if latest else None
     low, high = trial.interval or (None, None)
     return {
@@ -71,7 +71,7 @@ def _fixed(entry: Entry, trial: Trial, latest: bool) -> dict[str, Any]:
     }
 
 
-def _named(entry: Entry, trial: Trial) -> dict[str, Any]:
+def _named(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     key = {f"key.{name}": value for name, value in entry.problem.key_values.items()}
     key["key.dtypes"] = " ".join(key["key.dtypes"])
     told = {f"condition.{name}": value for name, value in (trial.conditions or {}).items()}

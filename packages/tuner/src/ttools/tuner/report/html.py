@@ -14,21 +14,21 @@ from ttools.core.reports.page_template import page_template
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
 from ttools.tuner.space.candidate import config_text
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 _PAGE = Path(__file__).parent / "page"
 #: Configurations listed of each problem, the best ones.
 _LISTED = 12
 
 
-def write_page(entries: Sequence[Entry], title: str) -> str:
+def write_page(entries: Sequence[TuningEntry], title: str) -> str:
     """An HTML document.
 
     Args:
         entries: of a store or a run.
         title: what they are of.
     """
-    by_kernel: dict[tuple[str, str], list[Entry]] = {}
+    by_kernel: dict[tuple[str, str], list[TuningEntry]] = {}
     for entry in entries:
         by_kernel.setdefault((entry.problem.kernel, entry.problem.device), []).append(entry)
     return page_template(_PAGE).render(
@@ -45,7 +45,7 @@ def write_page(entries: Sequence[Entry], title: str) -> str:
     )
 
 
-def _problem(entry: Entry) -> dict[str, Any]:
+def _problem(entry: TuningEntry) -> dict[str, Any]:
     ordered = sorted(_timed(entry.trials), key=lambda trial: trial.cost or 0.0)
     rejected = [trial for trial in entry.trials if trial.status != "ok"]
     best = ordered[0].cost if ordered else None
@@ -71,7 +71,7 @@ def _timed(trials: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.cost is not None]
 
 
-def _row(entry: Entry, trial: Trial, best: float | None) -> dict[str, Any]:
+def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]:
     interval = trial.interval
     return {
         "winner": trial.key == entry.winner,
@@ -83,7 +83,7 @@ def _row(entry: Entry, trial: Trial, best: float | None) -> dict[str, Any]:
     }
 
 
-def key_text(entry: Entry) -> str:
+def key_text(entry: TuningEntry) -> str:
     """The key of an entry as people read it: `n=1000, float32`."""
     values = entry.problem.key_values
     parts = [f"{name}={value}" for name, value in values.items() if name != "dtypes"]

@@ -15,7 +15,7 @@ import msgspec
 
 from ttools.core.errors import UsageError
 from ttools.tuner.rules.features import facts_of_arguments
-from ttools.tuner.rules.synthesis import Leaf, Rules, Split, Tree
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
 from ttools.tuner.store.documents import read_document
 
 SCHEMA = "ttools.tuning-rules/1"
@@ -23,16 +23,16 @@ SCHEMA = "ttools.tuning-rules/1"
 
 @dataclass(frozen=True)
 class _RulesFile:
-    rules: list[Rules]
+    rules: list[KernelRules]
 
 
-def rules_text(rules: Sequence[Rules]) -> str:
+def rules_text(rules: Sequence[KernelRules]) -> str:
     """The document."""
     rows = msgspec.to_builtins(list(rules))
     return json.dumps({"schema": SCHEMA, "rules": rows}, indent=2) + "\n"
 
 
-def read_rules(path: Path) -> dict[str, Rules]:
+def read_rules(path: Path) -> dict[str, KernelRules]:
     """Rules of a file, by kernel.
 
     Raises:

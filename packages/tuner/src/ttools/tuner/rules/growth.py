@@ -26,7 +26,7 @@ _LEAST_GAIN = 5e-10
 
 
 @dataclass(kw_only=True)
-class Node:
+class TreeNode:
     """A part of the launches.
 
     Attributes:
@@ -42,11 +42,11 @@ class Node:
     question: int = -1
     limit: float = 0.0
     order: int = 0
-    below: Node | None = None
-    above: Node | None = None
+    below: TreeNode | None = None
+    above: TreeNode | None = None
 
 
-def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits) -> Node:
+def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits) -> TreeNode:
     """Grows a tree.
 
     Args:
@@ -66,8 +66,8 @@ def grown(answers: Numbers, slowdowns: Numbers, most_leaves: int, limits: Limits
     )
     tree = tree.fit(ranks, slowdowns).tree_
 
-    def node(number: int, members: NDArray[np.intp]) -> Node:
-        found = Node(best=int(slowdowns[members].mean(axis=0).argmin()))
+    def node(number: int, members: NDArray[np.intp]) -> TreeNode:
+        found = TreeNode(best=int(slowdowns[members].mean(axis=0).argmin()))
         left, right = int(tree.children_left[number]), int(tree.children_right[number])
         if left < 0:
             return found
@@ -98,7 +98,7 @@ def _first_to_part(answers: Numbers, parts: NDArray[np.bool_]) -> tuple[int, NDA
     return question, parts if is_below[question] else ~parts
 
 
-def followed(node: Node, answers: Sequence[float] | Numbers, leaves: int) -> int:
+def followed(node: TreeNode, answers: Sequence[float] | Numbers, leaves: int) -> int:
     """The configuration that the tree of so many leaves chooses for a launch."""
     while 0 < node.order < leaves:
         is_below = answers[node.question] <= node.limit

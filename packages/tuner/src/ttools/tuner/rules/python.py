@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.tuner.rules.features import DEVICE, DTYPES, Feature
-from ttools.tuner.rules.synthesis import Leaf, Rules, Split, Tree
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
 
 _DTYPES_OF = '''
 def _dtypes(args):
@@ -48,7 +48,7 @@ def _fill(*sizes_and_sides):
 '''
 
 
-def module_text(rules: Sequence[Rules]) -> str:
+def module_text(rules: Sequence[KernelRules]) -> str:
     """A module with a decorator for each kernel: `@KERNEL_heuristics` above `@triton.jit`."""
     asked = [feature for each in rules for feature in _asked(each.tree)]
     used = {name.partition("[")[0] for feature in asked for name in feature.names}
@@ -67,7 +67,7 @@ def module_text(rules: Sequence[Rules]) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _measured(rules: Sequence[Rules]) -> int:
+def _measured(rules: Sequence[KernelRules]) -> int:
     known = [each.multiprocessors for each in rules if each.multiprocessors is not None]
     return known[0] if known else 1
 
@@ -78,7 +78,7 @@ def _asked(tree: Tree) -> list[Feature]:
     return []
 
 
-def _kernel(rules: Rules) -> str:
+def _kernel(rules: KernelRules) -> str:
     name = rules.kernel
     configs = "\n".join(f"    {dict(values)!r}," for values in rules.configs)
     devices = "; ".join(rules.devices)
@@ -112,7 +112,7 @@ def choose_for_{name}(args):
 '''
 
 
-def _ranges(rules: Rules) -> str:
+def _ranges(rules: KernelRules) -> str:
     told = [
         f"{name} {least:_}" if least == most else f"{name} from {least:_} to {most:_}"
         for name, (least, most) in rules.ranges.items()

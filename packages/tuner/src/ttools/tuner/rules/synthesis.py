@@ -26,8 +26,8 @@ from ttools.tuner.rules.features import (
     ranges_of,
     tile_features_of,
 )
-from ttools.tuner.rules.growth import Node, followed, grown
-from ttools.tuner.store.store import Entry
+from ttools.tuner.rules.growth import TreeNode, followed, grown
+from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class Regret:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class KernelRules:
     """A rule for a kernel.
 
     Attributes:
@@ -146,7 +146,7 @@ def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
     return tree.config
 
 
-def synthesise(entries: Sequence[Entry]) -> list[Rules]:
+def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
     """A rule for each kernel of a store.
 
     Raises:
@@ -174,7 +174,7 @@ class _Tuning:
         return self.slowdowns.get(key, UNKNOWN)
 
 
-def _tuning(entry: Entry) -> _Tuning | None:
+def _tuning(entry: TuningEntry) -> _Tuning | None:
     costs = {trial.key: trial.cost for trial in entry.trials if trial.cost}
     if not costs:
         return None
@@ -184,7 +184,7 @@ def _tuning(entry: Entry) -> _Tuning | None:
     return _Tuning(facts_of(entry.problem), slowdowns, values)
 
 
-def _rules(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+def _rules(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
     rules = _fitted(kernel, tunings)
     own = [_regret(rules, each) for each in tunings]
     held: list[float] = []
@@ -205,16 +205,16 @@ def _share(logarithm: float) -> float:
     return math.expm1(logarithm)
 
 
-def _regret(rules: Rules, tuning: _Tuning) -> float:
+def _regret(rules: KernelRules, tuning: _Tuning) -> float:
     """Logarithmic slowdown of what a rule chooses."""
     wanted = json.dumps(dict(rules.choose(tuning.facts)), sort_keys=True, default=repr)
     return tuning.slowdown(wanted)
 
 
-def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
     keys = kept(tunings)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    return Rules(
+    return KernelRules(
         kernel=kernel,
         configs=[values[key] for key in keys],
         tree=_tree(tunings, keys),
@@ -303,7 +303,9 @@ def _grown(
     return _read(_nodes(tunings, keys, features), features, leaves)
 
 
-def _nodes(tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature]) -> Node:
+def _nodes(
+    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature]
+) -> TreeNode:
     def limit(question: int, below: float, above: float) -> float:
         return threshold(features[question], below, above)
 
@@ -318,7 +320,7 @@ def _slowdowns(tunings: Sequence[_Tuning], keys: Sequence[str]) -> NDArray[np.fl
     return np.array([[each.slowdown(key) for key in keys] for each in tunings])
 
 
-def _read(node: Node, features: Sequence[Feature], leaves: int) -> Tree:
+def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
     """The tree of so many leaves, which is the beginning of a larger one."""
     if node.below is None or node.above is None or node.order >= leaves:
         return Leaf(node.best)

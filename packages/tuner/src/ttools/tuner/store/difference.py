@@ -11,11 +11,11 @@ from typing import Any
 
 from ttools.tuner.measure.confidence import median_interval
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class TuningChange:
     """A kernel and key on a device, in two stores.
 
     Attributes:
@@ -57,7 +57,7 @@ class Change:
         return self.sure or self.old != self.new or bool(self.statuses)
 
 
-def changes(old: Sequence[Entry], new: Sequence[Entry]) -> list[Change]:
+def changes(old: Sequence[TuningEntry], new: Sequence[TuningEntry]) -> list[TuningChange]:
     """One per kernel, key and device of either store, in the order of the new one.
 
     Of several sources or versions of the same, the latest entry counts.
@@ -66,15 +66,15 @@ def changes(old: Sequence[Entry], new: Sequence[Entry]) -> list[Change]:
     return [_change(before.get(each), after.get(each)) for each in {**after, **before}]
 
 
-def _latest(entries: Sequence[Entry]) -> dict[tuple[str, str, str], Entry]:
+def _latest(entries: Sequence[TuningEntry]) -> dict[tuple[str, str, str], TuningEntry]:
     return {(e.problem.kernel, e.problem.key, e.problem.device): e for e in entries}
 
 
-def _change(old: Entry | None, new: Entry | None) -> Change:
+def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
     known = new or old
     assert known is not None
     was, now = _winner(old), _winner(new)
-    return Change(
+    return TuningChange(
         kernel=known.problem.kernel,
         key=known.problem.key_values,
         device=known.problem.device,
@@ -89,12 +89,12 @@ def _change(old: Entry | None, new: Entry | None) -> Change:
     )
 
 
-def _winner(entry: Entry | None) -> Trial | None:
+def _winner(entry: TuningEntry | None) -> Trial | None:
     trials = () if entry is None else entry.trials
     return next((t for t in trials if entry is not None and t.key == entry.winner), None)
 
 
-def _samples(entry: Entry | None, winner: Trial | None) -> Sequence[float]:
+def _samples(entry: TuningEntry | None, winner: Trial | None) -> Sequence[float]:
     return winner.samples if entry is not None and winner is not None else ()
 
 
@@ -105,7 +105,9 @@ def _apart(old: Sequence[float], new: Sequence[float]) -> bool:
     return first[1] < second[0] or second[1] < first[0]
 
 
-def _statuses(old: Entry | None, new: Entry | None) -> Sequence[tuple[Mapping[str, Any], str, str]]:
+def _statuses(
+    old: TuningEntry | None, new: TuningEntry | None
+) -> Sequence[tuple[Mapping[str, Any], str, str]]:
     if old is None or new is None:
         return ()
     before = {trial.key: trial for trial in old.trials}

@@ -11,13 +11,13 @@ from typing import Any
 
 from ttools.tuner.search.guided import Known
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 #: A value that is no positive number, such as a dtype, counts as so many doublings if it differs.
 _DIFFERENT = 4.0
 
 
-def experience(problem: Problem, entries: Iterable[Entry]) -> list[Known]:
+def experience(problem: Problem, entries: Iterable[TuningEntry]) -> list[Known]:
     """Costs by key of a configuration, of each tuning of the same kernel on the same device.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.tuner.store.documents import read_document
 from ttools.tuner.store.problem import Problem
-from ttools.tuner.store.store import Entry
+from ttools.tuner.store.store import TuningEntry
 
 SCHEMA = "ttools.tuned/1"
 
@@ -60,7 +60,7 @@ class Lock:
         return f"the lock file has winners for {others}, not for {own}"
 
 
-def lock_of(entries: Iterable[Entry]) -> Lock:
+def lock_of(entries: Iterable[TuningEntry]) -> Lock:
     """The winners of a store; problems without one are left out."""
     return Lock(
         {

@@ -10,7 +10,6 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -122,7 +121,7 @@ def _cpu_information() -> str:
         return ""
 
 
-def where(launch: TunedLaunch) -> Mapping[str, Any]:
+def where(launch: TunedLaunch) -> tuple[str, int]:
     """File and line of the kernel, for reports."""
     code = triton_versions.innermost_jit_function(launch.tuner).fn.__code__
-    return {"file": code.co_filename, "line": code.co_firstlineno}
+    return code.co_filename, code.co_firstlineno

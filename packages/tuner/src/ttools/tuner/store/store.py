@@ -64,7 +64,7 @@ class StoreError(TtoolsError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class TuningEntry:
     """What is stored of a problem.
 
     Attributes:
@@ -86,7 +86,7 @@ class Entry:
     place: tuple[str, int] | None = None
 
 
-class Store:
+class TuningStore:
     """An open store.
 
     Args:
@@ -171,7 +171,7 @@ class Store:
         except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise UsageError(_unusable(self.path, error)) from error
 
-    def entry(self, problem: Problem) -> Entry:
+    def entry(self, problem: Problem) -> TuningEntry:
         """What is known of a problem; empty if nothing is.
 
         Raises:
@@ -180,9 +180,9 @@ class Store:
         with self._reading():
             row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", _identity(problem))
             found = row.fetchone()
-            return Entry(problem=problem) if found is None else self._entry(found)
+            return TuningEntry(problem=problem) if found is None else self._entry(found)
 
-    def entries(self, kernel: str | None = None) -> list[Entry]:
+    def entries(self, kernel: str | None = None) -> list[TuningEntry]:
         """All problems, or those of a kernel, in the order they were first tuned.
 
         Raises:
@@ -195,7 +195,7 @@ class Store:
             ).fetchall()
             return [self._entry(row) for row in rows]
 
-    def _entry(self, row: sqlite3.Row) -> Entry:
+    def _entry(self, row: sqlite3.Row) -> TuningEntry:
         rows = self._base.execute(
             "SELECT * FROM trial WHERE problem = ? ORDER BY rowid", (row["id"],)
         ).fetchall()
@@ -209,7 +209,7 @@ class Store:
             "complete": bool(row["complete"]),
             "place": (row["file"], row["line"]) if row["file"] else None,
         }
-        return msgspec.convert(stored, Entry)
+        return msgspec.convert(stored, TuningEntry)
 
     # ---- writing
     def add(self, problem: Problem, trial: Trial, place: tuple[str, int]) -> None:

@@ -1,7 +1,7 @@
 """Tensors without memory: what Triton asks of a tensor before it compiles for a GPU, without torch.
 
 Importing torch takes seconds, and a process that only compiles has no other use for it. Owns what
-imagined tensors say of themselves, and how torch is kept away meanwhile. Must not know what is
+fake tensors say of themselves, and how torch is kept away meanwhile. Must not know what is
 compiled.
 """
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-#: Where imagined memory begins: aligned as that of GPUs is.
+#: Where fake memory begins: aligned as that of GPUs is.
 _START = 1 << 32
 
 
@@ -36,14 +36,14 @@ class ElementType:
 
 
 @dataclass(frozen=True)
-class ImaginedStorage:
+class FakeStorage:
     """A storage of so many bytes, which are nowhere."""
 
     size: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImaginedTensor:
+class FakeTensor:
     """A tensor of a GPU; what is written to it is not kept.
 
     Whoever asks for more than Triton does meets an `AttributeError`.
@@ -56,7 +56,7 @@ class ImaginedTensor:
         offset: of its first element in the storage.
     """
 
-    storage: ImaginedStorage
+    storage: FakeStorage
     dtype: ElementType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -100,11 +100,11 @@ class ImaginedTensor:
         """Of its first element, in elements."""
         return self.offset
 
-    def zero_(self) -> ImaginedTensor:
+    def zero_(self) -> FakeTensor:
         """Does nothing, as there is nothing to write to; hooks do this."""
         return self
 
-    def fill_(self, value: Any) -> ImaginedTensor:
+    def fill_(self, value: Any) -> FakeTensor:
         """Does nothing."""
         return self
 
@@ -116,7 +116,7 @@ class _NoTorch(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> None:
         """Refuses torch, and leaves all else to other finders."""
         if fullname == "torch":
-            raise ModuleNotFoundError("torch is not imported where tensors are imagined")
+            raise ModuleNotFoundError("torch is not imported where tensors are fake")
 
 
 @contextmanager

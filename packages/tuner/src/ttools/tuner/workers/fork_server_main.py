@@ -1,7 +1,7 @@
 """The process that worker processes are forked from: it has imported everything and done nothing.
 
-Runs as a program of its own, started by `nursery`. It has no threads and no GPU context, so a fork
-of it is as good as new, and there within milliseconds. Must not know what workers do.
+Runs as a program of its own, started by `fork_server`. It has no threads and no GPU context, so a
+fork of it is as good as new, and there within milliseconds. Must not know what workers do.
 """
 
 from __future__ import annotations

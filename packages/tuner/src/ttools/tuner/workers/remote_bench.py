@@ -1,7 +1,7 @@
 """A bench whose configurations run in workers: one that crashes or hangs costs only itself.
 
 Owns which jobs an attempt becomes: configurations are compiled ahead, many at a time, then each is
-verified and timed on a place of the executor that measures. Must not know how a worker does it.
+verified and timed in a slot of the pool that measures. Must not know how a worker does it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from itertools import islice
 from ttools.core.errors import TtoolsError
 from ttools.core.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
-from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate
-from ttools.tuner.workers.fork_server import WorkerEndedError
 from ttools.tuner.workers.serving import Answer, Opening, Request
 from ttools.tuner.workers.target_driver import current_target
-from ttools.tuner.workers.worker_pool import Executor, Job
+from ttools.tuner.workers.worker_pool import Pools, WorkerPool
+from ttools.tuner.workers.worker_slot import Job, WorkerEndedError
 
 #: So many configurations for each process that compiles are compiled before anybody wants them.
 _EARLY = 8
@@ -38,10 +37,8 @@ class RemoteBench:
 
     Args:
         opening: of the launch.
-        checks: how outputs are judged.
         timeout: seconds that a configuration may take, compilation included.
-        measures: does what is timed; each of its places has a device for itself.
-        compiles: compiles ahead; None to compile where it is measured.
+        pools: of the run.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
@@ -49,19 +46,13 @@ class RemoteBench:
         uncounted: why launches could not be counted; empty if they could.
     """
 
-    def __init__(
-        self,
-        opening: Opening,
-        checks: Checks,
-        timeout: float,
-        measures: Executor,
-        compiles: Executor | None,
-    ) -> None:
-        self._opening, self._checks, self._timeout = opening, checks, timeout
-        empty = opening.recipe.without_contents()
+    def __init__(self, opening: Opening, timeout: float, pools: Pools) -> None:
+        self._opening, self._timeout = opening, timeout
+        self._checks = opening.measuring.checks
+        empty = opening.launch.without_contents()
         target = current_target() if opening.measuring.on_gpu else None
-        self._empty = replace(opening, recipe=empty, compiles_only=True, target=target)
-        self._measures, self._compiles = measures, compiles
+        self._empty = replace(opening, launch=empty, compiles_only=True, target=target)
+        self._measures, self._compiles = pools.measures, pools.compiles
         self._compiling: dict[str, Future[Answer]] = {}
         self._begun: dict[str, Future[Answer]] = {}
         self._start = time.monotonic()
@@ -72,7 +63,7 @@ class RemoteBench:
         self.uncounted = ""
 
     def open(self, expected: Sequence[Candidate] = ()) -> None:
-        """Has workers make the launch, one at each place; waits for the first of them.
+        """Has workers make the launch, one in each slot; waits for the first of them.
 
         Args:
             expected: see `expect`; compiled meanwhile.
@@ -83,7 +74,7 @@ class RemoteBench:
         nothing = Request("establish", ())
         opening = [
             self._submit(self._measures, nothing, self._timeout)
-            for _ in range(self._measures.places)
+            for _ in range(self._measures.slots)
         ]
         self.expect(expected)
         for first in wait(opening, return_when="FIRST_COMPLETED")[0]:
@@ -99,7 +90,7 @@ class RemoteBench:
         """
         if self._compiles is None or not self._opening.measuring.on_gpu:
             return
-        early = candidates[: _EARLY * self._compiles.places]
+        early = candidates[: _EARLY * self._compiles.slots]
         for each in [*early[:1], *sorted(early[1:], key=lambda one: -one.work)]:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
 
@@ -149,8 +140,8 @@ class RemoteBench:
             CannotTuneError: no configuration can be tried at all.
         """
         waiting = iter(candidates)
-        ahead = self._compiles.places if self._compiles is not None else 1
-        size = max(self._measures.places, ahead)
+        ahead = self._compiles.slots if self._compiles is not None else 1
+        size = max(self._measures.slots, ahead)
         while not stop() and (chunk := list(islice(waiting, size))):
             yield from self._measure(chunk, self._compile(chunk), stop)
 
@@ -163,10 +154,10 @@ class RemoteBench:
         return {} if answer.error is not None else dict(answer.value)
 
     # ---- jobs
-    def _submit(self, executor: Executor, request: Request, timeout: float) -> Future[Answer]:
+    def _submit(self, pool: WorkerPool, request: Request, timeout: float) -> Future[Answer]:
         reference = "" if self._checks.reference else self.reference
         job = Job(opening=self._opening, request=request, timeout=timeout, reference=reference)
-        return executor.submit(job)
+        return pool.submit(job)
 
     def _submit_compilation(self, candidate: Candidate, *, later: bool) -> Future[Answer]:
         assert self._compiles is not None
@@ -207,7 +198,7 @@ class RemoteBench:
         running: dict[Future[Answer], Candidate] = {}
 
         def begin() -> None:
-            while ready and len(running) < self._measures.places and not stop():
+            while ready and len(running) < self._measures.slots and not stop():
                 candidate = ready.pop(0)
                 request = Request("attempt", (candidate.key,))
                 running[self._submit(self._measures, request, self._timeout)] = candidate
@@ -238,7 +229,7 @@ class RemoteBench:
         self.first_error = self.first_error or answer.first_error
         self.uncounted = answer.uncounted
         trial: Trial = answer.value
-        if answer.spoiled and trial.status == "failed":
+        if answer.device_lost and trial.status == "failed":
             trial = replace(trial, status="crashed")
         self.reference = self.reference or trial.reference
         return trial

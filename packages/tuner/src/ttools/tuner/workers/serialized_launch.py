@@ -27,9 +27,9 @@ from ttools.core.errors import TtoolsError
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.tuner.measure.pointees import pointees_of
 from ttools.tuner.workers.contents import Contents, contents_of
-from ttools.tuner.workers.fake_tensor import ElementType, ImaginedStorage, ImaginedTensor
+from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
 
-_FLAG_OF_A_TEST = "warmup"
+_WARMUP = "warmup"
 #: Bytes that torch aligns the memory of the CPU to.
 _ALIGNED = 64
 _WORD = ElementType("int64", 8)
@@ -40,33 +40,33 @@ class CannotSendError(TtoolsError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class SerializedLaunch:
     """A launch that another process can make.
 
     Attributes:
-        payload: `Ingredients`, in which storages are numbers.
+        payload: `LaunchParts`, in which storages are numbers.
         memory: the storages.
         path: `sys.path`, for modules that travel by name.
         folder: in which relative paths are meant.
         lines: source lines by file, as they were when the kernels were written.
-        addresses: words of storages that are addresses of others: number of the storage, place of
-            the word in it, number of the storage it leads to, offset in that; both in bytes.
-        name: tells recipes apart.
+        addresses: words of storages that are addresses of others: number of the storage, offset
+            of the word in it, number of the storage it leads to, offset in that; both in bytes.
+        name: tells serialized launches apart.
     """
 
     payload: bytes
-    memory: Sequence[Memory]
+    memory: Sequence[SavedStorage]
     path: Sequence[str]
     folder: str
     lines: Mapping[str, Sequence[str]]
     addresses: Sequence[tuple[int, int, int, int]] = ()
     name: str = field(default_factory=lambda: uuid4().hex)
 
-    def without_contents(self) -> Recipe:
+    def without_contents(self) -> SerializedLaunch:
         """The same launch on memory that was never written: enough to compile it."""
         return replace(self, memory=tuple(replace(each, content=None) for each in self.memory))
 
-    def for_other_machines(self) -> Recipe:
+    def for_other_machines(self) -> SerializedLaunch:
         """The same launch with all its memory in it."""
         whole = (
             replace(each, content=bytes(each.content))
@@ -78,8 +78,8 @@ class Recipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ingredients:
-    """What a recipe is made of.
+class LaunchParts:
+    """What a serialized launch is made of.
 
     Attributes:
         tuner: an autotuner over the configurations to try, without pruning of its own.
@@ -94,87 +94,89 @@ class Ingredients:
     reached: Sequence[Any] = ()
 
 
-def recipe_of(launch: TunedLaunch) -> Recipe:
-    """Makes the recipe of a launch, with memory as it is now.
+def serialize(launch: TunedLaunch) -> SerializedLaunch:
+    """Serializes a launch, with memory as it is now.
 
     Raises:
         CannotSendError: part of it cannot be made again elsewhere; which is said.
     """
-    arguments = {name: v for name, v in launch.arguments.items() if name != _FLAG_OF_A_TEST}
+    arguments = {name: v for name, v in launch.arguments.items() if name != _WARMUP}
     tuner = triton_versions.plain_autotuner(launch.tuner, launch.configs)
     mapped = _is_mapped(arguments.values())
     pointees = pointees_of(arguments)
     reached = tuple(pointees.tensors.values())
-    ingredients = Ingredients(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
+    parts = LaunchParts(tuner=tuner, arguments=arguments, mapped=mapped, reached=reached)
     buffer = io.BytesIO()
     pickler = _Pickler(buffer)
     try:
-        with _by_value(_lonely_modules()):
-            pickler.dump(ingredients)
+        with _by_value(_unimportable_modules()):
+            pickler.dump(parts)
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
         raise CannotSendError(
             f"`{launch.kernel}` cannot be sent to another process: {text}"
         ) from error
-    return Recipe(
+    return SerializedLaunch(
         payload=buffer.getvalue(),
         memory=tuple(pickler.memory.values()),
         path=tuple(sys.path),
         folder=os.getcwd(),  # noqa: PTH109 - a string, as it is sent
         lines=pickler.lines,
         addresses=[
-            (pickler.number(each.table), each.place, pickler.number(each.tensor), each.offset)
+            (pickler.number(each.table), each.at, pickler.number(each.tensor), each.offset)
             for each in pointees.addresses
         ],
     )
 
 
-def cook(recipe: Recipe, device: str | None = None) -> Ingredients:
-    """Makes the ingredients of a recipe again.
+def deserialize(serialized: SerializedLaunch, device: str | None = None) -> LaunchParts:
+    """Makes the parts of a launch again.
 
     Args:
-        recipe: of another process.
+        serialized: by another process.
         device: where memory is to be; by default on the same kind of device.
     """
-    storages = [each.storage(device) for each in recipe.memory]
-    _lead(storages, recipe.addresses)
-    return _read(recipe, storages)
+    storages = [each.storage(device) for each in serialized.memory]
+    _write_addresses(storages, serialized.addresses)
+    return _read(serialized, storages)
 
 
-def imagine(recipe: Recipe) -> Ingredients:
-    """The same with imagined tensors: enough to compile for a GPU, and torch is not needed."""
-    return _read(recipe, [ImaginedStorage(each.size) for each in recipe.memory])
+def deserialize_fake(serialized: SerializedLaunch) -> LaunchParts:
+    """The same with fake tensors: enough to compile for a GPU, and torch is not needed."""
+    return _read(serialized, [FakeStorage(each.size) for each in serialized.memory])
 
 
-def _read(recipe: Recipe, storages: Sequence[Any]) -> Ingredients:
-    sys.path[:] = [*recipe.path]
-    os.chdir(recipe.folder)
-    for file, lines in recipe.lines.items():
+def _read(serialized: SerializedLaunch, storages: Sequence[Any]) -> LaunchParts:
+    sys.path[:] = [*serialized.path]
+    os.chdir(serialized.folder)
+    for file, lines in serialized.lines.items():
         text = "".join(lines)
         linecache.cache[file] = (len(text), None, list(lines), file)
-    ingredients = _Unpickler(io.BytesIO(recipe.payload), storages).load()
-    assert isinstance(ingredients, Ingredients)
-    return ingredients
+    parts = _Unpickler(io.BytesIO(serialized.payload), storages).load()
+    assert isinstance(parts, LaunchParts)
+    return parts
 
 
-def _lead(storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]]) -> None:
+def _write_addresses(
+    storages: Sequence[Any], addresses: Sequence[tuple[int, int, int, int]]
+) -> None:
     """Writes the addresses that storages have in this process into the tables among them."""
     import torch
 
     words: dict[int, dict[int, int]] = {}
-    for table, place, number, offset in addresses:
-        words.setdefault(table, {})[place // 8] = storages[number].data_ptr() + offset
+    for table, at, number, offset in addresses:
+        words.setdefault(table, {})[at // 8] = storages[number].data_ptr() + offset
     for table, found in words.items():
         storage = storages[table]
         whole = _view(storage, _WORD, (storage.nbytes() // 8,), (1,), 0)
-        places, values = (
+        indices, values = (
             torch.tensor(list(each), device="cpu") for each in (found.keys(), found.values())
         )
-        whole[places.to(whole.device)] = values.to(whole.device)
+        whole[indices.to(whole.device)] = values.to(whole.device)
 
 
 @dataclass(frozen=True)
-class Memory:
+class SavedStorage:
     """The bytes of a storage, and the kind of device that it was on.
 
     Attributes:
@@ -218,20 +220,18 @@ def _address(storage: Any) -> tuple[str, int]:
     return str(storage.device), storage.data_ptr()
 
 
-def _memory_of(storage: Any) -> Memory:
+def _saved(storage: Any) -> SavedStorage:
     import torch
 
     whole = torch.empty(0, dtype=torch.uint8, device=storage.device)
     whole.set_(storage)
-    return Memory(storage.nbytes(), storage.device.type, contents_of(whole))
+    return SavedStorage(storage.nbytes(), storage.device.type, contents_of(whole))
 
 
 def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: int) -> Any:
-    """A tensor; on imagined memory an imagined one."""
-    if isinstance(storage, ImaginedStorage):
-        return ImaginedTensor(
-            storage=storage, dtype=element, shape=size, strides=stride, offset=offset
-        )
+    """A tensor; on fake memory an fake one."""
+    if isinstance(storage, FakeStorage):
+        return FakeTensor(storage=storage, dtype=element, shape=size, strides=stride, offset=offset)
     import torch
 
     empty = torch.empty(0, dtype=getattr(torch, element.name), device=storage.device)
@@ -239,7 +239,7 @@ def _view(storage: Any, element: ElementType, size: Any, stride: Any, offset: in
 
 
 @dataclass(frozen=True)
-class _Place:
+class _StorageNumber:
     """Stands for a storage in the payload."""
 
     number: int
@@ -256,11 +256,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
         self.lines: dict[str, list[str]] = {}
-        self.memory: dict[tuple[str, int], Memory] = {}
+        self.memory: dict[tuple[str, int], SavedStorage] = {}
 
     def persistent_id(self, obj: Any) -> int | None:
         """Storages are written apart."""
-        return obj.number if isinstance(obj, _Place) else None
+        return obj.number if isinstance(obj, _StorageNumber) else None
 
     def reducer_override(self, obj: Any) -> Any:
         """How an object is written; `NotImplemented` where pickle knows best."""
@@ -284,11 +284,11 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         storage = tensor.untyped_storage()
         address = _address(storage)
         if address not in self.memory:
-            self.memory[address] = _memory_of(storage)
-        place = _Place(self.number(tensor))
+            self.memory[address] = _saved(storage)
+        storage_number = _StorageNumber(self.number(tensor))
         size, stride = tuple(tensor.size()), tuple(tensor.stride())
         element = ElementType(str(tensor.dtype).removeprefix("torch."), tensor.element_size())
-        return _view, (place, element, size, stride, tensor.storage_offset())
+        return _view, (storage_number, element, size, stride, tensor.storage_offset())
 
     def number(self, tensor: Any) -> int:
         """Of the storage of a tensor that was written."""
@@ -328,7 +328,7 @@ def _is_mapped(arguments: Any) -> bool:
     return False
 
 
-def _lonely_modules() -> Iterator[Any]:
+def _unimportable_modules() -> Iterator[Any]:
     """Modules that another process would not find under their name."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -1,150 +1,66 @@
-"""Jobs for workers, and the executors that do them: what `concurrent.futures` calls a pool.
+"""Pools of worker processes: what `concurrent.futures` calls an executor.
 
-An executor has places; each place has one worker at a time, opens the launch that a job is about,
-and replaces a worker that ended. Must not know what comes of the answers.
+Owns how many jobs run at a time, and in which order those that wait are taken. Must not know what a
+job is about.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import cache
 from queue import PriorityQueue
-from typing import Protocol
 
-from ttools.core.errors import TtoolsError
-from ttools.tuner.workers.fork_server import Nursery, Worker, WorkerEndedError
-from ttools.tuner.workers.serialized_launch import CannotSendError
-from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.serving import Answer
+from ttools.tuner.workers.worker_slot import Job, WorkerSlot
 
-#: Making a launch again: importing its modules, copying its memory.
-OPENING_S = 120.0
-#: In which order places take what waits.
+#: In which order slots take what waits.
 _END, _SOON, _LATER = range(3)
+#: More processes than this compile no faster than the search proposes.
+_MOST_COMPILING = 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """One request to a worker that has a launch open.
-
-    Attributes:
-        opening: of the launch.
-        request: what is asked.
-        timeout: seconds until the worker is ended.
-        reference: key of the configuration whose outputs it must have first; empty for none.
-        later: whether jobs that somebody waits for come first.
-    """
-
-    opening: Opening
-    request: Request
-    timeout: float
-    reference: str = ""
-    later: bool = False
-
-
-class Executor(Protocol):
-    """Does jobs, as many at a time as it has places."""
-
-    @property
-    def places(self) -> int:
-        """How many jobs are done at a time."""
-
-    def submit(self, job: Job) -> Future[Answer]:
-        """Does a job; the error of an answer may be a `WorkerEndedError`."""
-
-    def close(self) -> None:
-        """Ends all workers, whatever they do."""
-
-
-class Place:
-    """One worker at a time.
+class WorkerPool:
+    """Slots, each with a thread that waits for it, so that none stalls another.
 
     Args:
-        nursery: where workers come from.
-    """
-
-    def __init__(self, nursery: Nursery) -> None:
-        self._nursery = nursery
-        self._worker: Worker | None = None
-        self._open = self._reference = ""
-
-    def do(self, job: Job) -> Answer:
-        """Does a job; the next worker is forked by the next job that needs one."""
-        try:
-            worker = self._worker or self._nursery.worker()
-            self._worker = worker
-            return self._ask(worker, job)
-        except WorkerEndedError as error:
-            self._worker, self._open, self._reference = None, "", ""
-            return Answer(error=error)
-        except TtoolsError as error:
-            self._worker = None
-            return Answer(error=error)
-
-    def _ask(self, worker: Worker, job: Job) -> Answer:
-        if self._open != job.opening.recipe.name:
-            try:
-                answer: Answer = worker.ask(job.opening, OPENING_S)
-            except WorkerEndedError as error:
-                raise CannotSendError(f"a worker that was to make the launch {error}") from error
-            if answer.error is not None:
-                raise CannotSendError(f"a worker cannot make the launch: {answer.error}")
-            self._open, self._reference = job.opening.recipe.name, ""
-        if job.reference and self._reference != job.reference:
-            answer = worker.ask(Request("establish", (job.reference,)), job.timeout)
-            if answer.error is not None:
-                return answer
-            self._reference = job.reference
-        answered: Answer = worker.ask(job.request, job.timeout)
-        if answered.spoiled:
-            worker.end()
-            self._worker, self._open, self._reference = None, "", ""
-        return answered
-
-
-class AnyPlace(Protocol):
-    """Does one job at a time; see `Place`."""
-
-    def do(self, job: Job) -> Answer:
-        """Does a job."""
-
-
-class PlacedWorkers:
-    """An executor over places, each with a thread that waits for it, so that none stalls another.
-
-    Args:
-        places: what does the jobs.
+        slots: each does one job at a time.
         end: ends all workers, whatever they do.
     """
 
-    def __init__(self, places: Sequence[AnyPlace], end: Callable[[], None]) -> None:
-        self.places = len(places)
+    def __init__(
+        self, slots: Sequence[Callable[[Job], Answer]], end: Callable[[], None] = lambda: None
+    ) -> None:
+        self.slots = len(slots)
         self._end = end
         self._waiting: PriorityQueue[tuple[int, int, Job | None, Future[Answer]]] = PriorityQueue()
         self._order = itertools.count()
         # Daemons: a script has ended when its own threads have.
         self._threads = [
-            threading.Thread(target=self._work, args=(place,), daemon=True) for place in places
+            threading.Thread(target=self._work, args=(slot,), daemon=True) for slot in slots
         ]
         for thread in self._threads:
             thread.start()
 
     def submit(self, job: Job) -> Future[Answer]:
-        """Does a job on the next free place."""
+        """Does a job in the next free slot; the error of its answer may be a `WorkerEndedError`."""
         future: Future[Answer] = Future()
         self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
         return future
 
-    def _work(self, place: AnyPlace) -> None:
+    def _work(self, slot: Callable[[Job], Answer]) -> None:
         while True:
             _, _, job, future = self._waiting.get()
             if job is None:
                 return
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(place.do(job))
+                    future.set_result(slot(job))
                 except Exception as error:  # noqa: BLE001 - whoever waits must learn of it
                     future.set_exception(error)
 
@@ -157,25 +73,66 @@ class PlacedWorkers:
             thread.join()
 
 
-def local_workers(nurseries: Sequence[Nursery]) -> PlacedWorkers:
-    """An executor of processes of this machine.
+def local_workers(servers: Sequence[ForkServer]) -> WorkerPool:
+    """A pool of processes of this machine.
 
     Args:
-        nurseries: where the worker of each place comes from; closed with the executor.
+        servers: where the worker of each slot comes from; closed with the pool.
     """
 
     def end() -> None:
-        for nursery in nurseries:
-            nursery.close()
+        for server in servers:
+            server.close()
 
-    return PlacedWorkers([Place(each) for each in nurseries], end)
+    return WorkerPool([WorkerSlot(each).do for each in servers], end)
 
 
-def gpu_workers(devices: Sequence[int]) -> PlacedWorkers:
-    """An executor of processes of this machine, one pinned to each of its GPUs.
+def gpu_workers(devices: Sequence[int]) -> WorkerPool:
+    """A pool of processes of this machine, one pinned to each of its GPUs.
 
     Args:
         devices: as the driver counts them; each process sees no other.
     """
     pinned = [{"CUDA_VISIBLE_DEVICES": str(each)} for each in devices]
-    return local_workers([Nursery(each, kind="gpu") for each in pinned])
+    return local_workers([ForkServer(each, kind="gpu") for each in pinned])
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The pools of a run.
+
+    Attributes:
+        measures: does what is timed; each of its slots has a device for itself.
+        compiles: compiles ahead; None to compile where it is measured.
+    """
+
+    measures: WorkerPool
+    compiles: WorkerPool | None = None
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for pool in (self.measures, self.compiles):
+            if pool is not None:
+                pool.close()
+
+
+def start_pools(
+    compiling: int | None = None,
+    measuring: Callable[[], WorkerPool] | None = None,
+    on_gpu: bool = False,
+) -> Pools:
+    """Starts the processes of a run, which take seconds until they answer.
+
+    Args:
+        compiling: how many processes compile ahead; by default one for each processor.
+        measuring: makes the pool that runs and times configurations; by default one process.
+        on_gpu: whether that is done on a GPU.
+    """
+    server = cache(ForkServer)  # on the CPU one is for both
+    runs, compiles = ("gpu", "compile") if on_gpu else ("cpu", "cpu")
+    measures = measuring() if measuring is not None else local_workers([server(kind=runs)])
+    if compiling is None:
+        compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
+    if compiling < 2:
+        return Pools(measures)
+    return Pools(measures, local_workers([server(kind=compiles)] * compiling))

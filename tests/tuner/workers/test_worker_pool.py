@@ -1,4 +1,4 @@
-"""Executors: jobs side by side, places pinned by their environment, Ray."""
+"""Pools: jobs side by side, slots pinned by their environment, Ray."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import triton
 import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.store.store import Store
-from ttools.tuner.workers.fork_server import Nursery
+from ttools.tuner.store.store import TuningStore
+from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Request
-from ttools.tuner.workers.worker_pool import Job, PlacedWorkers, local_workers
+from ttools.tuner.workers.worker_pool import WorkerPool, local_workers
+from ttools.tuner.workers.worker_slot import Job
 
 
 @triton.jit
@@ -31,7 +32,7 @@ def shift_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, KIND: tl.constexpr):
 def variable_is_two(arguments: dict) -> None:
     import os
 
-    assert os.environ["TTOOLS_TEST_PLACE"] == "2"
+    assert os.environ["TTOOLS_TEST_SLOT"] == "2"
 
 
 def tuned(run: TuningRun, *configs: triton.Config) -> Any:
@@ -40,7 +41,7 @@ def tuned(run: TuningRun, *configs: triton.Config) -> Any:
     with run:
         kernel[lambda meta: (triton.cdiv(500, meta["BLOCK"]),)](x, out, 500)
     assert torch.equal(out, x + 1)
-    (result,) = run.session.results
+    (result,) = run.results
     return result
 
 
@@ -56,14 +57,13 @@ def job_of(*keys: str, later: bool = False) -> Job:
 def test_what_somebody_waits_for_comes_first() -> None:
     begun, released, done = threading.Event(), threading.Event(), []
 
-    class Only:
-        def do(self, job: Job) -> Answer:
-            begun.set()
-            assert released.wait(20)
-            done.append(job.request.keys[0])
-            return Answer()
+    def slot(job: Job) -> Answer:
+        begun.set()
+        assert released.wait(20)
+        done.append(job.request.keys[0])
+        return Answer()
 
-    workers = PlacedWorkers([Only()], lambda: None)
+    workers = WorkerPool([slot])
     futures = [workers.submit(job_of("first", later=True))]
     assert begun.wait(20)
     futures += [workers.submit(job_of(f"later {n}", later=True)) for n in range(3)]
@@ -77,41 +77,40 @@ def test_what_somebody_waits_for_comes_first() -> None:
     assert done == ["first", "soon 0", "soon 1", "later 0", "later 1", "later 2"]
 
 
-def test_a_slow_place_stalls_no_other() -> None:
+def test_a_slow_slot_stalls_no_other() -> None:
     begun, released = threading.Event(), threading.Event()
 
-    class Slow:
-        def do(self, job: Any) -> Answer:
-            begun.set()
-            assert released.wait(20)
-            return Answer(value="slow")
+    def slow(job: Job) -> Answer:
+        begun.set()
+        assert released.wait(20)
+        return Answer(value="slow")
 
-    class Quick:
-        def do(self, job: Any) -> Answer:
-            assert begun.wait(20)
-            return Answer(value="quick")
+    def quick(job: Job) -> Answer:
+        assert begun.wait(20)
+        return Answer(value="quick")
 
-    workers = PlacedWorkers([Slow(), Quick()], lambda: None)
+    workers = WorkerPool([slow, quick])
     futures = [workers.submit(job_of()) for _ in range(6)]
     finished = set()
     for future in as_completed(futures, 20):
         finished.add(future)
-        if len(finished) == 5:  # the slow place has had one job all the while
+        if len(finished) == 5:  # the slow slot has had one job all the while
             released.set()
     assert sorted(f.result().value for f in futures) == [*["quick"] * 5, "slow"]
     workers.close()
 
 
-def test_places_have_variables_of_their_own() -> None:
-    places = [{"TTOOLS_TEST_PLACE": "2"}] * 2
+def test_slots_have_variables_of_their_own() -> None:
+    slots = [{"TTOOLS_TEST_SLOT": "2"}] * 2
     run = TuningRun(
-        TuneOptions(workers=1), measures=lambda: local_workers([Nursery(each) for each in places])
+        TuneOptions(workers=1),
+        measures=lambda: local_workers([ForkServer(each) for each in slots]),
     )
     hooked = [config(block, pre_hook=variable_is_two) for block in (32, 64)]
     for each in hooked:  # the last launch is made here
         each.pre_hook = variable_is_two
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TTOOLS_TEST_PLACE", "2")
+        patch.setenv("TTOOLS_TEST_SLOT", "2")
         result = tuned(run, *hooked)
     assert [each.status for each in result.trials.values()] == ["ok", "ok"]
 
@@ -130,6 +129,6 @@ def test_a_local_ray_cluster(tmp_path: Path) -> None:
     again = TuningRun(options, store=store, measures=lambda: ray_workers(1))
     result = tuned(again, *first, config(256))
     assert len(result.new) == 1
-    kept = Store(store)
+    kept = TuningStore(store)
     assert len(kept.entries()[0].trials) == 4
     kept.close()
