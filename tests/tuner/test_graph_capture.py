@@ -64,7 +64,7 @@ def test_the_store_decides_unless_all_is_to_be_tried_anew(tmp_path: Path) -> Non
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
     winner = candidates(launch.configs)[1].key
-    store.decide(problem_of(launch, DEVICE), winner, {}, complete=True, place=("kernel.py", 1))
+    store.decide(problem_of(launch, DEVICE), winner, {}, complete=True, location=("kernel.py", 1))
     store.close()
     run_of(path).tune(launch)
     assert launched == [16]
@@ -76,7 +76,7 @@ def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_p
     launch = launch_of([])
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
-    store.decide(problem_of(launch, DEVICE), "gone", {}, complete=True, place=("kernel.py", 1))
+    store.decide(problem_of(launch, DEVICE), "gone", {}, complete=True, location=("kernel.py", 1))
     store.close()
     with pytest.raises(UsageError, match="captured"):
         run_of(path).tune(launch)

@@ -217,9 +217,9 @@ def test_what_may_be_equal_to_the_best_is_compared_with_it(
 ) -> None:
     space = candidates([triton.Config({"A": n}) for n in range(len(costs))])
     timed = list(zip(space, map(float, costs), strict=True))
-    chosen = [each.place for each in finalists(timed)]
+    chosen = [each.index for each in finalists(timed)]
     order.shuffle(timed)
-    assert [each.place for each in finalists(timed)] == chosen == sorted(chosen)
+    assert [each.index for each in finalists(timed)] == chosen == sorted(chosen)
     least = min(costs)
     assert costs.index(least) in chosen
     equal = [place for place, cost in enumerate(costs) if cost <= least * 1.03]

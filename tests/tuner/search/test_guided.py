@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Callable
 
 import pytest
 import triton
@@ -10,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.search.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, no_hint, spread
+from ttools.tuner.search.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, spread
 from ttools.tuner.search.regret import regret_bound
-from ttools.tuner.search.strategies import STRATEGIES
 from ttools.tuner.search.surrogate import Axes, capped_costs
 from ttools.tuner.space.candidate import Candidate, candidates
 
@@ -37,8 +38,12 @@ def cost(candidate: Candidate) -> float | None:
     return 1 + 0.3 * (m - 7) ** 2 + 0.2 * (n - 6) ** 2 + 0.1 * (w - (m + n - 9) / 2) ** 2
 
 
-def tried(space: list[Candidate], trials: int, seed: int, name: str = "guided") -> list[Candidate]:
-    search = STRATEGIES[name](space, seed, (), no_hint)
+def shuffled(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
+    return random.Random(seed).sample(space, len(space))[:trials]
+
+
+def tried(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
+    search = guided(space, seed)
     order: list[Candidate] = []
     batch = next(search)
     while batch and len(order) < trials:
@@ -106,19 +111,19 @@ def test_costs_of_nothing_count_as_the_least_of_the_others() -> None:
     assert all(c > 0 for _, c in capped_costs(dict.fromkeys(by_key, 0.0), by_key, 3.0))
 
 
-def regret(name: str, seed: int) -> float:
+def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
     """How much slower than the best candidate is the best of a quarter of them."""
     space = space_of(6, 5)
-    found = [cost(each) for each in tried(space, len(space) // 4, seed, name)]
+    found = [cost(each) for each in search(space, len(space) // 4, seed)]
     best = min(c for each in space if (c := cost(each)) is not None)
     return min(c for c in found if c is not None) / best - 1
 
 
 def test_a_quarter_of_the_space_is_nearly_enough() -> None:
     seeds = range(3)
-    assert max(regret("guided", seed) for seed in seeds) < 0.11
-    mean = sum(regret("guided", seed) for seed in seeds) / len(seeds)
-    assert mean < sum(regret("random", seed) for seed in seeds) / len(seeds) / 3
+    assert max(regret(tried, seed) for seed in seeds) < 0.11
+    mean = sum(regret(tried, seed) for seed in seeds) / len(seeds)
+    assert mean < sum(regret(shuffled, seed) for seed in seeds) / len(seeds) / 3
 
 
 @settings(max_examples=10)
@@ -128,8 +133,8 @@ def test_each_candidate_is_tried_once_and_equal_seeds_agree(
 ) -> None:
     space = space_of(blocks, warps)
     order = tried(space, len(space) + 1, seed)
-    assert sorted(each.place for each in order) == list(range(len(space)))
-    assert [each.place for each in tried(space, len(space), seed)] == [e.place for e in order]
+    assert sorted(each.index for each in order) == list(range(len(space)))
+    assert [each.index for each in tried(space, len(space), seed)] == [e.index for e in order]
 
 
 def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
@@ -137,7 +142,7 @@ def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
     space = candidates(configs)
     axes = Axes(space)
     assert axes.values == {"A": [16, 32, 64], "MODE": ["x", "y"]}
-    assert axes.places(space[0]) == {"A": 2, "MODE": 0}
+    assert axes.ranks(space[0]) == {"A": 2, "MODE": 0}
     assert axes.points(space).tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
 
 
@@ -154,20 +159,20 @@ def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
 def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
     space = space_of(4, 4)
     axes = Axes(space)
-    by_places = {tuple(axes.places(each).values()): each for each in space}
-    near = [places for places, each in by_places.items() if axes.are_near(by_places[1, 1, 1], each)]
+    by_ranks = {tuple(axes.ranks(each).values()): each for each in space}
+    near = [ranks for ranks, each in by_ranks.items() if axes.are_near(by_ranks[1, 1, 1], each)]
     single = {(n, 1, 1) for n in (0, 2, 3)} | {(1, n, 1) for n in (0, 2, 3)}
     single |= {(1, 1, n) for n in (0, 2, 3)}
-    steps = {p for p in by_places if sorted(abs(n - 1) for n in p) == [0, 1, 1]}
+    steps = {p for p in by_ranks if sorted(abs(n - 1) for n in p) == [0, 1, 1]}
     assert set(near) == single | steps
 
 
 def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
     space = space_of(6, 5)
-    chosen = [each.place for each in spread(space, 8, seed=3)]
+    chosen = [each.index for each in spread(space, 8, seed=3)]
     assert chosen[0] == 0
     assert len(set(chosen)) == 8
-    assert [each.place for each in spread(space, 8, seed=3)] == chosen
+    assert [each.index for each in spread(space, 8, seed=3)] == chosen
     points = Axes(space).points([space[place] for place in chosen])
     gaps = [abs(a - b).max() for n, a in enumerate(points) for b in points[:n]]
     assert min(gaps) >= 0.2
@@ -182,7 +187,7 @@ def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried()
     assert regret_bound(space, dict(list(costs.items())[:7])) == math.inf
     assert regret_bound(space, some) >= min(some.values()) / best - 1
     assert regret_bound(space, costs, tried=len(space)) == 0.0
-    order = tried(space, 60, 0, "random")
+    order = shuffled(space, 60, 0)
     known = [
         {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
     ]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.search.strategies import STRATEGIES, descent, no_hint
+from ttools.tuner.search.guided import no_hint
+from ttools.tuner.search.strategies import STRATEGIES, exhaustive
 from ttools.tuner.space.candidate import Candidate, candidates
 
 Cost = Callable[[Candidate], "float | None"]
@@ -54,23 +55,8 @@ def test_every_strategy_ends_with_all_tried_and_repeats_itself(
     assert [each.key for each in again] == [each.key for each in first]
 
 
-def test_descent_follows_a_valley() -> None:
-    space = grid(8, 8)
-    order = tried("descent", space, lambda c: (c.values["A"] - 6) ** 2 + (c.values["B"] - 5) ** 2)
-    best = next(n for n, c in enumerate(order) if (c.values["A"], c.values["B"]) == (6, 5))
-    assert best < 16, "a line along each of two parameters"
-    assert order[0] is space[0]
-
-
-def test_descent_passes_over_what_cannot_win() -> None:
-    space = grid(4, 1)
-    order = [each.values["A"] for each in tried("descent", space, lambda c: None)]
-    assert order[0] == 0
-    assert sorted(order) == [0, 1, 2, 3]
-
-
 def test_an_empty_space_has_nothing_to_try() -> None:
-    assert list(descent([], 0)) == []
+    assert list(exhaustive([], 0)) == []
 
 
 def test_equal_configurations_are_one_candidate() -> None:

@@ -15,7 +15,7 @@ from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
 
-PLACE = ("kernel.py", 3)
+LOCATION = ("kernel.py", 3)
 
 
 def problem(**changes: str) -> Problem:
@@ -47,8 +47,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
     ]
     for each in made:
-        store.add(problem(), each, PLACE)
-    store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, PLACE)
+        store.add(problem(), each, LOCATION)
+    store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, LOCATION)
     store.close()
     store = TuningStore(path)
     assert store.entries() == [
@@ -58,7 +58,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
             winner=made[0].key,
             final={made[0].key: [1.5]},
             complete=True,
-            place=PLACE,
+            location=LOCATION,
         )
     ]
     assert store.entry(problem(source="changed")) == TuningEntry(problem=problem(source="changed"))
@@ -66,9 +66,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_path: Path) -> None:
     store = TuningStore(tmp_path / "store.sqlite")
-    store.add(problem(), trial(64, 1.0), PLACE)
+    store.add(problem(), trial(64, 1.0), LOCATION)
     turned = Trial(values={"num_warps": 4, "BLOCK": 64}, status="ok", samples=(2.0,))
-    store.add(problem(), turned, PLACE)
+    store.add(problem(), turned, LOCATION)
     entry = store.entry(problem())
     assert entry.trials == [turned]
     assert entry.earlier == (trial(64, 1.0),), "what is measured anew is not forgotten"
@@ -147,7 +147,7 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
     for block in range(30):
-        store.add(problem(), trial(block, *(0.1,) * 200), PLACE)
+        store.add(problem(), trial(block, *(0.1,) * 200), LOCATION)
     store.close()
     whole = path.read_bytes()
     path.write_bytes(whole[:4096] + b"\xff" * 4096 + whole[8192:])
@@ -174,14 +174,14 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
         ("UPDATE problem SET final = '{'", ""),
         ("UPDATE problem SET final = '{\"a\": 1}'", r"`\$.final"),
         ("UPDATE problem SET winner = X'00'", r"`\$.winner"),
-        ("UPDATE problem SET line = 'three'", r"`\$.place\[1\]"),
+        ("UPDATE problem SET line = 'three'", r"`\$.location\[1\]"),
         ("DROP TABLE trial", ""),
     ],
 )
 def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
-    store.add(problem(), trial(64, 1.0), PLACE)
+    store.add(problem(), trial(64, 1.0), LOCATION)
     store.close()
     base = sqlite3.connect(path)
     base.execute(damage)
@@ -223,7 +223,7 @@ def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = TuningStore(path)
-    store.add(problem(), trial(64, 1.0), PLACE)
+    store.add(problem(), trial(64, 1.0), LOCATION)
     # SQLite then says what it says of a full disk.
     store._base.execute(
         f"PRAGMA max_page_count = {store._base.execute('PRAGMA page_count').fetchone()[0]}"
@@ -236,7 +236,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 
 def fill(store: TuningStore) -> None:
     for block in range(1000):
-        store.add(problem(), trial(1000 + block, *(0.1,) * 50), PLACE)
+        store.add(problem(), trial(1000 + block, *(0.1,) * 50), LOCATION)
 
 
 def test_only_stores_that_are_there_can_be_shown(tmp_path: Path) -> None:

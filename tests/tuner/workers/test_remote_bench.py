@@ -86,7 +86,7 @@ def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
     assert [name for name, _ in measures.asked] == ["attempt"] * 2
     stopped = bench_of(measures, None).attempts(SPACE, lambda: True)
     assert list(stopped) == []
-    assert sorted(each.place for each, _ in trials) == [1, 2, 3]
+    assert sorted(each.index for each, _ in trials) == [1, 2, 3]
 
 
 def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:

@@ -30,8 +30,6 @@ class Search(str, Enum):
 
     GUIDED = "guided"
     EXHAUSTIVE = "exhaustive"
-    RANDOM = "random"
-    DESCENT = "descent"
 
 
 class On(str, Enum):

@@ -138,11 +138,11 @@ def _interval(trial: Trial) -> str:
 
 
 def _plain(entry: TuningEntry) -> dict[str, Any]:
-    problem = entry.problem
+    problem, where = entry.problem, entry.location
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
     return {
         "kernel": problem.kernel,
-        "location": {"file": entry.place[0], "line": entry.place[1]} if entry.place else None,
+        "location": where and {"file": where[0], "line": where[1]},
         "key": problem.key_values,
         "device": problem.device,
         "versions": problem.versions,

@@ -115,7 +115,7 @@ def tune(
         reset_to_zero: names of arguments that are zeroed before each launch.
         restore_value: names of arguments that are put back; all memory is, named or not.
         pre_hook: called before each launch.
-        post_hook: called by Triton's own timing only, which does not take place.
+        post_hook: called by Triton's own timing only, which is not used.
         options: what is tried and for how long.
         store: the file of all trials; by default one in the user's cache.
         lock: a file of winners, written after each tuning, or read if `locked`.

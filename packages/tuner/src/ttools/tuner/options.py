@@ -20,13 +20,13 @@ class TuneOptions:
 
     Attributes:
         search: a strategy of `search.STRATEGIES`.
-        trials: at most so many configurations of a key; by default all, of `guided` see `budget`.
+        trials: the most configurations of a key; by default all, of `guided` see `budget`.
         seconds: no configuration of a key is begun later.
         within: the search ends when the best one found is within so many percent of the best of
             all, with confidence; see `regret`.
         seed: of random choices.
         fresh: try anew what the store knows.
-        checks: how outputs are judged.
+        checks: how outputs are verified.
         workers: how many processes compile ahead, besides the one that runs configurations; by
             default one for each processor. 0 runs everything in this process.
         timeout: seconds that a configuration may take in a worker, compilation included.

@@ -223,7 +223,7 @@ class TuningRun:
 
     # ---- a problem
     def _find(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
-        result = TuningResult(problem=problem, space=len(space), place=where(launch))
+        result = TuningResult(problem=problem, space=len(space), location=where(launch))
         self.results.append(result)
         self._parameters.update(launch.tuner.arg_names)
         if self._options.checks.reference:
@@ -293,13 +293,13 @@ class TuningRun:
 
     # ---- the store, as long as it can be written
     def _save(self, result: TuningResult, trial: Trial) -> None:
-        self._keep(lambda store: store.add(result.problem, trial, result.place))
+        self._keep(lambda store: store.add(result.problem, trial, result.location))
 
     def _decide(self, result: TuningResult) -> None:
         winner = result.winner.key if result.winner else None
         self._keep(
             lambda store: store.decide(
-                result.problem, winner, result.final, result.complete, result.place
+                result.problem, winner, result.final, result.complete, result.location
             )
         )
 

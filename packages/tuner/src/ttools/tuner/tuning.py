@@ -15,8 +15,9 @@ from ttools.tuner.measure.bench import AnyBench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
+from ttools.tuner.search.guided import Hint, Known, no_hint
 from ttools.tuner.search.regret import regret_bound
-from ttools.tuner.search.strategies import Hint, Known, no_hint, read_strategy
+from ttools.tuner.search.strategies import read_strategy
 from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
@@ -31,11 +32,11 @@ class TuningResult:
     Attributes:
         problem: the kernel, key and device.
         space: how many candidates there are.
-        place: file and line of the kernel.
+        location: file and line of the kernel.
         trials: by key of the configuration, known ones included, in the order of the search.
         new: keys of those that were tried in this run.
         winner: the candidate that is used.
-        final: samples of the last comparison in turns, by key.
+        final: samples of the last interleaved comparison, by key.
         reference: key of the configuration that outputs were compared with.
         complete: whether the search ended by itself.
         notes: what the user should know.
@@ -45,7 +46,7 @@ class TuningResult:
 
     problem: Problem
     space: int
-    place: tuple[str, int]
+    location: tuple[str, int]
     trials: dict[str, Trial] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     winner: Candidate | None = None
@@ -56,14 +57,14 @@ class TuningResult:
     bound: float | None = None
 
     def entry(self) -> TuningEntry:
-        """As it is stored."""
+        """The entry as it is stored."""
         return TuningEntry(
             problem=self.problem,
             trials=list(self.trials.values()),
             winner=self.winner.key if self.winner else None,
             final=self.final,
             complete=self.complete,
-            place=self.place,
+            location=self.location,
         )
 
 
@@ -102,7 +103,7 @@ class Tuning:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """Tries candidates as long as the budget lasts, then compares the best in turns."""
+        """Tries candidates as long as the budget lasts, then compares the best, interleaved."""
         try:
             self._search()
             self._result.complete = True
@@ -179,7 +180,7 @@ class Tuning:
         self._result.reference = self._result.reference or trial.reference
 
     def _usable(self, known: TuningEntry) -> dict[str, Trial]:
-        """Stored trials that were judged as they would be now, or more strictly.
+        """Stored trials that were checked as they would be now, or more strictly.
 
         None of them where nothing could win: the fault may have been the launch's, which is not
         part of the problem, as a grid that raised.
@@ -199,7 +200,7 @@ class Tuning:
 
     def _best(self) -> Candidate | None:
         timed = self._timed()
-        return min(timed, key=lambda pair: (pair[1], pair[0].place))[0] if timed else None
+        return min(timed, key=lambda pair: (pair[1], pair[0].index))[0] if timed else None
 
     def _settled(self) -> bool:
         """Whether the store's winner still is one; then nothing is measured."""

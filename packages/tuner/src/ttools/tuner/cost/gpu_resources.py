@@ -1,4 +1,4 @@
-"""What a kernel takes of a GPU: by the driver's own word once it is loaded, by its binary before.
+"""What a kernel takes of a GPU: as the driver reports once it is loaded, by its binary before.
 
 Must not know why it is wanted.
 """
@@ -18,7 +18,7 @@ from ttools.tuner.cost.static_cost import StaticFacts
 
 
 def loaded_figures(kernel: Any) -> StaticResources | None:
-    """Static resources of a launched kernel, as they are stored; None if nobody knows them."""
+    """Static resources of a launched kernel, as they are stored; None if they are unknown."""
     loaded = triton_versions.loaded_resources(kernel)
     target = target_of_machine()
     if loaded is None or target is None:

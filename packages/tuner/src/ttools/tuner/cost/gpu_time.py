@@ -6,9 +6,9 @@
   cache, whichever takes longer;
 - compute: the roofline's, each unit at its peak;
 - hiding: how much of the latency the warps resident on a multiprocessor hide, 1 from 16 on;
-- latency: iterations that load, one after the other, of the programs that share a place on a
+- latency: iterations that load, one after the other, of the programs that share a slot of a
   multiprocessor; as many loads are in flight as the pipeline has stages for;
-- rounds: the fullest multiprocessor decides, so a remainder of programs costs a whole turn;
+- rounds: the fullest multiprocessor decides, so a remainder of programs costs a whole round;
 - spills: each spilled byte of each thread is written and read once, through that cache.
 
 Must not know how counts and resources are found.
@@ -83,9 +83,9 @@ def predict(
 def _latency(counts: LaunchCounts, held: Occupancy | None, processors: int, stages: int) -> float:
     programs = max(1, counts.programs)
     loads = [line.executions for line in counts.lines if line.loaded]
-    places = processors * max(1, held.blocks if held else 1)
-    turns = -(-programs // places)
-    return turns * max(loads, default=0) / programs * LATENCY / max(1, stages - 1)
+    slots = processors * max(1, held.blocks if held else 1)
+    rounds = -(-programs // slots)
+    return rounds * max(loads, default=0) / programs * LATENCY / max(1, stages - 1)
 
 
 def read_gpu(text: str) -> Device:

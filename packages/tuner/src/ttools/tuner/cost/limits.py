@@ -51,7 +51,7 @@ def specialised(launch: TunedLaunch, candidate: Candidate) -> KernelSource:
 
 
 def over_allocated(source: KernelSource, target: Target) -> str | None:
-    """Why a target cannot launch a kernel, as far as its memory and threads tell.
+    """Why a target cannot launch a kernel, by its memory and threads alone.
 
     Found by compiling until memory is allocated; registers are not known then.
 
@@ -84,7 +84,7 @@ def over_limit(inspection: Inspection) -> str | None:
 def exceeded(
     own: Resources, held: Occupancy | None, target: Target, tensor_memory: int | None = None
 ) -> str | None:
-    """The same from figures.
+    """Why a target cannot launch a kernel of known resources.
 
     Args:
         own: resources of the kernel.
@@ -137,7 +137,7 @@ def figures(inspection: Inspection) -> StaticResources:
 
 
 def figures_of(own: Resources, held: Occupancy | None, target: Target) -> StaticResources:
-    """The same from figures."""
+    """Static resources, as they are stored, from their parts."""
     return {
         "target": target.name,
         "registers": own.registers,

@@ -1,8 +1,8 @@
 """What configurations should cost on a GPU by what is known of them before any is timed.
 
-Compilation tells registers, spills and shared memory, the grid how many programs there are. From
+Compilation yields registers, spills and shared memory, the grid the number of programs. From
 these come a few numbers, and from the numbers an expectation: a polynomial fitted to recorded
-spaces of seven kernels (`benchmarks/fit_static_cost.py`; `benchmarks/replay_tuning.py` judges it by
+spaces of seven kernels (`benchmarks/fit_static_cost.py`; `benchmarks/replay_tuning.py` tests it on
 kernels it was fitted without). It ranks configurations of one launch and is no time. Must not know
 how facts are found.
 """
@@ -19,7 +19,7 @@ WEIGHTS: Weights = {
     "spilled": (-0.4666, 0.1733),
     "registers": (-0.3642, 0.0209),
     "resident_warps": (-0.2595, -0.0055),
-    "last_turn": (0.4356, -0.0231),
+    "last_wave": (0.4356, -0.0231),
     "programs": (0.1116, 0.0013),
     "warps": (0.0727, 0.0241),
     "shared": (-0.0158, -0.0176),
@@ -29,7 +29,7 @@ _FEWEST_REGISTERS, _SPILL_UNIT, _MOST_SPILLS, _WARP = 16, 16, 4.0, 32
 
 @dataclass(frozen=True, kw_only=True)
 class StaticFacts:
-    """Of a compiled configuration of a launch.
+    """What is known of a compiled configuration of a launch.
 
     Attributes:
         registers: of a thread.
@@ -57,13 +57,13 @@ def numbers_of(facts: StaticFacts, processors: int) -> dict[str, float]:
     """
     programs = max(1, facts.programs)
     warps = facts.threads / _WARP
-    turns = -(-programs // processors)
-    resident = min(max(1, facts.blocks), turns) * warps
+    waves = -(-programs // processors)
+    resident = min(max(1, facts.blocks), waves) * warps
     return {
         "spilled": min(_MOST_SPILLS, math.log2(1 + facts.spilled / _SPILL_UNIT)),
         "registers": math.log2(max(facts.registers, _FEWEST_REGISTERS)),
         "resident_warps": math.log2(resident),
-        "last_turn": math.log2(turns * processors / programs),
+        "last_wave": math.log2(waves * processors / programs),
         "programs": math.log2(programs / processors),
         "warps": math.log2(warps),
         "shared": math.log2(1 + facts.shared / 1024),

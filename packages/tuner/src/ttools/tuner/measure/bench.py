@@ -20,7 +20,7 @@ from ttools.sanitizer.uninitialised import UninitialisedMemory
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
-from ttools.tuner.measure.comparison import compare, unjudged
+from ttools.tuner.measure.comparison import compare, incomparable
 from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
 from ttools.tuner.measure.pointees import Pointees, pointees_of
 from ttools.tuner.measure.references import expected_outputs, load_reference
@@ -47,7 +47,7 @@ class AnyBench(Protocol):
         """Says what may be attempted, so that it can be compiled early."""
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
-        """What compiling early has told of what was expected, by key; waits for it."""
+        """What is known of what was compiled early, by key; waits for it."""
 
     def close(self) -> None:
         """Gives up what was expected and not attempted."""
@@ -64,7 +64,7 @@ class AnyBench(Protocol):
         """Verifies and times configurations."""
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations in turns."""
+        """Times configurations interleaved."""
 
 
 class Bench:
@@ -73,7 +73,7 @@ class Bench:
     Args:
         launch: of an autotuned kernel.
         clock: observes the run.
-        checks: how outputs are judged.
+        checks: how outputs are verified.
 
     Attributes:
         reference: key of the configuration that outputs are compared with; empty at first.
@@ -83,7 +83,7 @@ class Bench:
     def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
         self._launch, self._clock, self._checks = launch, clock, checks
         self._expected: Mapping[str, Any] = {}
-        self._unjudged = ""
+        self._incomparable = ""
         self.reference = ""
         if checks.reference:
             function = load_reference(checks.reference)
@@ -133,7 +133,7 @@ class Bench:
         What hooks do to memory stays done.
 
         Returns:
-            What that tells of it; None on the CPU, where it tells nothing.
+            What is known of it then; None on the CPU.
 
         Raises:
             Exception: whatever the configuration breaks on.
@@ -194,15 +194,15 @@ class Bench:
             return self._trial(candidate, "failed", reason_of(error))
         if not self.reference:
             self._compare_with(candidate.key, outputs)
-        if self._checks.reference:  # it need not tell of all that is written, but of no less
+        if self._checks.reference:  # it may leave out some of what is written
             now = {**self._launch.arguments, **self._pointees.tensors}
             outputs = {name: outputs.get(name, now[name]) for name in self._expected}
         wrong = compare(self._expected, outputs, self._checks.rtol)
-        return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._unjudged)
+        return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._incomparable)
 
     def _compare_with(self, reference: str, outputs: Mapping[str, Any]) -> None:
         self.reference, self._expected = reference, outputs
-        self._unjudged = unjudged(outputs)
+        self._incomparable = incomparable(outputs)
 
     def _trial(self, candidate: Candidate, status: Status, reason: str) -> Trial:
         return Trial(
@@ -237,14 +237,14 @@ class Bench:
         return seconds
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations in turns, so that none has the machine's better moments.
+        """Times configurations interleaved, so that none has the machine's better moments.
 
         Returns:
-            Samples by key; empty where more of them would tell nothing more.
+            Samples by key; empty where more of them would add nothing.
         """
         samples: dict[str, list[float]] = {each.key: [] for each in finalists}
-        for turn in range(ROUNDS):
-            for each in finalists if turn % 2 == 0 else reversed(finalists):
+        for number in range(ROUNDS):
+            for each in finalists if number % 2 == 0 else reversed(finalists):
                 samples[each.key].append(self.time(each))
         return samples
 
@@ -276,9 +276,9 @@ class Bench:
         if not errors:
             return None
         first = errors[0]
-        place = f" at {first.location}" if first.location else ""
+        where = f" at {first.location}" if first.location else ""
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        return f"{first.check}: {first.message}{place}{more}"
+        return f"{first.check}: {first.message}{where}{more}"
 
 
 def reason_of(error: Exception) -> str:

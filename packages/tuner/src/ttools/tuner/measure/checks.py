@@ -1,4 +1,4 @@
-"""How strictly the outputs of a configuration are judged. Must not know how they came to be."""
+"""How strictly the outputs of a configuration are verified. Must not know how they came to be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """How outputs are judged.
+    """How outputs are verified.
 
     Attributes:
         sanitize: whether each configuration runs under the sanitizer first.

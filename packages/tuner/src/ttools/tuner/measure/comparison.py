@@ -45,13 +45,13 @@ def compare(
         if name not in other or name not in reference:
             where = "does not write" if name not in other else "writes"
             return f"{where} `{name}`, unlike the reference"
-        told = _difference(name, reference[name], other[name], rtol)
-        if told:
-            return told
+        found = _difference(name, reference[name], other[name], rtol)
+        if found:
+            return found
     return None
 
 
-def unjudged(reference: Mapping[str, Any]) -> str:
+def incomparable(reference: Mapping[str, Any]) -> str:
     """Which of these outputs comparisons say nothing about, having no number; empty if none."""
     import torch
 
@@ -76,7 +76,7 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
         wrong = reference != other
         if not bool(wrong.any()):
             return None
-        return _told(name, wrong, reference, other, "exactly")
+        return _mismatch(name, wrong, reference, other, "exactly")
     allowed = allowed if rtol is None else rtol
     want, have = reference.to(torch.float64), other.to(torch.float64)
     finite = want[torch.isfinite(want)]
@@ -87,7 +87,7 @@ def _difference(name: str, reference: Any, other: Any, rtol: float | None) -> st
     wrong = ~(same | (near & both))
     if not bool(wrong.any()):
         return None
-    return _told(name, wrong, want, have, f"within {allowed:g}")
+    return _mismatch(name, wrong, want, have, f"within {allowed:g}")
 
 
 def _same_bits(reference: Any, other: Any) -> bool:
@@ -100,19 +100,19 @@ def _same_bits(reference: Any, other: Any) -> bool:
     return bool(torch.equal(own, its))
 
 
-def _told(name: str, wrong: Any, want: Any, have: Any, how: str) -> str:
+def _mismatch(name: str, wrong: Any, want: Any, have: Any, how: str) -> str:
     import torch
 
     gap = (have.to(torch.float64) - want.to(torch.float64)).abs()
     gap = torch.where(torch.isfinite(gap), gap, torch.inf)
     flat = int(torch.where(wrong, gap, -1.0).flatten().argmax())
     index = [int(n) for n in np.unravel_index(flat, tuple(want.shape))]
-    place = f"[{', '.join(map(str, index))}]"
+    at = f"[{', '.join(map(str, index))}]"
     got, expected = have.flatten()[flat].item(), want.flatten()[flat].item()
     count, total = int(wrong.sum()), wrong.numel()
     return (
         f"{count:,} of {total:,} elements of `{name}` differ from the reference ({how}): "
-        f"{name}{place} is {_number(got)}, not {_number(expected)}"
+        f"{name}{at} is {_number(got)}, not {_number(expected)}"
     )
 
 

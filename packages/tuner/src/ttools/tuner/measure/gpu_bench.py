@@ -27,9 +27,9 @@ from ttools.tuner.space.candidate import Candidate
 
 #: A configuration is timed for so long, within these limits.
 SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
-#: Samples of a configuration in each turn of the comparison; of a short one, whose samples differ
+#: Samples of a configuration in each round of the comparison; of a short one, whose samples differ
 #: by several percent.
-PER_TURN, PER_SHORT_TURN = 5, 20
+PER_ROUND, PER_SHORT_ROUND = 5, 20
 
 
 class GpuBench(Bench):
@@ -37,7 +37,7 @@ class GpuBench(Bench):
 
     Args:
         launch: of an autotuned kernel.
-        checks: how outputs are judged.
+        checks: how outputs are verified.
     """
 
     def __init__(self, launch: GpuTunedLaunch, checks: Checks) -> None:
@@ -96,14 +96,14 @@ class GpuBench(Bench):
         return prepare, lambda: self._gpu_launch.bare(config)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations in turns, short ones in graphs."""
+        """Times configurations interleaved, short ones in graphs."""
         samples: dict[str, list[float]] = {each.key: [] for each in finalists}
-        for turn in range(ROUNDS):
-            for each in finalists if turn % 2 == 0 else reversed(finalists):
+        for number in range(ROUNDS):
+            for each in finalists if number % 2 == 0 else reversed(finalists):
                 prepare, work = self._parts(each)
                 found = self._timer.seconds(prepare, work, 1)
                 is_short = found[0] < SHORT_S
-                count = PER_SHORT_TURN if is_short else PER_TURN
+                count = PER_SHORT_ROUND if is_short else PER_ROUND
                 graph = self._timer.seconds_in_graph(prepare, work, count) if is_short else None
                 samples[each.key] += graph or self._timer.seconds(prepare, work, count)
         return samples

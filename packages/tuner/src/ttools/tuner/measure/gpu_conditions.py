@@ -1,4 +1,4 @@
-"""The clocks, temperature and power that a GPU has, as its driver tells them; never changed.
+"""The clocks, temperature and power that a GPU has, as its driver reports them; never changed.
 
 Needs `nvidia-ml-py` (the extra `ttools-tuner[gpu]`); without it nothing is recorded.
 """
@@ -9,13 +9,13 @@ from typing import Any
 
 
 class Conditions:
-    """Of the current GPU."""
+    """The conditions of the current GPU."""
 
     def __init__(self) -> None:
         self._library, self._handle = _open()
 
     def read(self) -> dict[str, float] | None:
-        """What holds now: MHz, degrees Celsius, watts; None where the driver does not tell."""
+        """Those of now in MHz, degrees Celsius and watts; None where the driver reports none."""
         library = self._library
         if library is None:
             return None

@@ -1,4 +1,4 @@
-"""Launches of autotuned kernels on a GPU, handed to whoever chooses their configuration.
+"""Launches of autotuned kernels on a GPU, handed to what chooses their configuration.
 
 Owns what replaces `Autotuner.run` while a GPU is tuned for. Must not know how a configuration is
 chosen nor how it is timed.

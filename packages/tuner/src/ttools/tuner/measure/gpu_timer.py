@@ -45,7 +45,7 @@ class GpuTimer:
         return [start.elapsed_time(end) * 1e-3 for start, end in pairs]
 
     def seconds_in_graph(self, prepare: Work, work: Work, count: int) -> list[float] | None:
-        """The same in a CUDA graph, where the GPU waits for nobody.
+        """Times it in a CUDA graph, where the GPU never waits for the CPU.
 
         Returns:
             None if the work cannot be captured.

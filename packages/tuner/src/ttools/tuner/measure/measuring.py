@@ -1,4 +1,4 @@
-"""How configurations are judged: on which device, how strictly, and which bench does it.
+"""How configurations are measured: on which device, how strictly, and which bench does it.
 
 Owns the choice of the bench, so that this process and a worker choose alike. Must not know which
 configurations are tried.
@@ -21,12 +21,12 @@ from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_bench import GpuBench
 from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
 from ttools.tuner.measure.predicted_bench import PredictedBench
-from ttools.tuner.search.strategies import Hint, no_hint
+from ttools.tuner.search.guided import Hint, no_hint
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """How configurations are judged.
+    """How configurations are measured.
 
     Attributes:
         checks: of outputs.

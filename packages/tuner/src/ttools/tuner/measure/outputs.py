@@ -32,17 +32,17 @@ def require_restorable(launch: ObservedLaunch, pointees: Pointees) -> None:
         pointees: what the tables among its arguments lead to.
 
     Raises:
-        CannotTuneError: it may write memory that its arguments do not tell.
+        CannotTuneError: it may write memory that no argument leads to.
     """
     if launch.written_storages is None and not pointees.is_known:
         raise unknown_writes(launch.kernel, pointees)
 
 
 def require_known_writes(kernel: str, ttir: str, pointees: Pointees) -> None:
-    """The same of a kernel that was compiled and has not run.
+    """Finds out the same about a kernel that was compiled and has not run.
 
     Raises:
-        CannotTuneError: it stores through pointers from memory that no table tells.
+        CannotTuneError: it stores through pointers from memory that no table leads to.
     """
     if not pointees.is_known and memory_effects(parse_module(ttir)).unknown_writes:
         raise unknown_writes(kernel, pointees)
@@ -80,7 +80,7 @@ def outputs_of(
 
 
 def _copy(argument: Any) -> Any:
-    """As a tensor of its own; bytes of what is no tensor keep no shape."""
+    """A copy as a tensor of its own; bytes of what is no tensor keep no shape."""
     import torch
 
     if hasattr(argument, "untyped_storage"):

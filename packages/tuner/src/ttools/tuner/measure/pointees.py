@@ -53,7 +53,7 @@ class Pointees:
 
     @property
     def is_known(self) -> bool:
-        """Whether the tables tell all that is reached through them."""
+        """Whether all that is reached through the tables is known."""
         return bool(self.tensors) and not self.stray
 
 

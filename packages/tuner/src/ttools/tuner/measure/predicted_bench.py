@@ -1,6 +1,6 @@
-"""Judges configurations for a GPU that is not there: compiled for it, verified on the CPU, ranked.
+"""Ranks configurations for a GPU that is not there: compiled for it, verified on the CPU.
 
-Owns what takes the place of timing. A time on the CPU says nothing of a GPU, so nothing is timed.
+Owns what is done instead of timing: a time on the CPU says nothing about a GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PredictedBench(Bench):
     Args:
         launch: of an autotuned kernel.
         clock: observes the run, and counts.
-        checks: how outputs are judged.
+        checks: how outputs are verified.
         device: what configurations are for.
     """
 

@@ -1,4 +1,4 @@
-"""A function that tells what a kernel should compute: `--reference MODULE:FUNCTION`.
+"""A function that computes what a kernel should: `--reference MODULE:FUNCTION`.
 
 It is called once with copies of the launch's arguments, by name, as many as it takes. It returns
 the expected tensors by the name of the kernel's parameter, or writes them into its copies and
@@ -26,10 +26,10 @@ def split_reference(text: str) -> tuple[str, str]:
     Raises:
         UsageError: the text has not both.
     """
-    place, _, name = text.rpartition(":")
-    if not place or not name:
+    module, _, name = text.rpartition(":")
+    if not module or not name:
         raise UsageError(f"`{text}` names no function: give MODULE:FUNCTION")
-    return place, name
+    return module, name
 
 
 def load_reference(text: str) -> Reference:
@@ -38,14 +38,14 @@ def load_reference(text: str) -> Reference:
     Raises:
         UsageError: there is none.
     """
-    place, name = split_reference(text)
+    where, name = split_reference(text)
     try:
-        module = _file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except (Exception, SystemExit) as error:
         raise UsageError(f"`{text}`: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise UsageError(f"`{place}` has no function `{name}`")
+        raise UsageError(f"`{where}` has no function `{name}`")
     return function  # type: ignore[no-any-return]
 
 

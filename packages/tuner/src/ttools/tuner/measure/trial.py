@@ -34,14 +34,14 @@ class Trial:
     Attributes:
         values: of the configuration.
         status: see `Status`.
-        reason: why it cannot win; of `ok` which outputs could not be judged, if any.
+        reason: why it cannot win; of `ok` which outputs could not be compared, if any.
         samples: seconds of the timed runs, in their order.
         predicted: seconds on the target by the cost model; None without a target.
         resources: static ones on the target; empty without one.
         reference: key of the configuration that its outputs were compared with.
-        checks: by which it was judged, see `checks.Checks`.
-        conditions: clocks and temperature of the device when it was timed, if they are told.
-        tried: when, as the store tells it; empty for a trial of this run.
+        checks: that it was verified by, see `checks.Checks`.
+        conditions: clocks and temperature of the device when it was timed, if they are known.
+        tried: when, by the store; empty for a trial of this run.
     """
 
     values: Mapping[str, Any]
@@ -57,7 +57,7 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Of the configuration."""
+        """The key of the configuration."""
         return config_key(self.values)
 
     @property

@@ -35,8 +35,8 @@ def progress(entry: TuningEntry) -> dict[str, Any] | None:
     best = min(known)
     highest = math.log(min(_WORST, max(known) / best) * 1.05)
 
-    def x(place: int) -> float:
-        return round(LEFT + (WIDTH - LEFT - RIGHT) * place / max(1, len(costs) - 1), 1)
+    def x(index: int) -> float:
+        return round(LEFT + (WIDTH - LEFT - RIGHT) * index / max(1, len(costs) - 1), 1)
 
     def y(cost: float) -> float:
         share = math.log(min(_WORST, cost / best)) / highest if highest else 0.0
@@ -45,17 +45,17 @@ def progress(entry: TuningEntry) -> dict[str, Any] | None:
     least = math.inf
     steps: list[tuple[float, float]] = []
     dots: list[dict[str, Any]] = []
-    for place, (trial, cost) in enumerate(zip(entry.trials, costs, strict=True)):
+    for index, (trial, cost) in enumerate(zip(entry.trials, costs, strict=True)):
         if cost is None:
-            dots.append({"x": x(place), "y": TOP, "kind": "rejected", "text": _told(trial)})
+            dots.append({"x": x(index), "y": TOP, "kind": "rejected", "text": _label(trial)})
             continue
         if cost < least:
             if steps:
-                steps.append((x(place), steps[-1][1]))
+                steps.append((x(index), steps[-1][1]))
             least = cost
-        steps.append((x(place), y(least)))
+        steps.append((x(index), y(least)))
         kind = "winner" if trial.key == entry.winner else "timed"
-        dots.append({"x": x(place), "y": y(cost), "kind": kind, "text": _told(trial)})
+        dots.append({"x": x(index), "y": y(cost), "kind": kind, "text": _label(trial)})
     ratios = [r for r in (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0) if math.log(r) <= highest]
     return {
         "width": WIDTH,
@@ -79,7 +79,7 @@ def _apart(ticks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def _told(trial: Trial) -> str:
+def _label(trial: Trial) -> str:
     cost = trial.cost
     return f"{config_text(trial.values)}: " + (
         f"{cost * 1e6:.4g} µs" if cost is not None else f"{trial.status}: {trial.reason}"
@@ -101,16 +101,16 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
     best = min(trial.cost or 0.0 for trial in timed)
     step = (WIDTH - 2 * LEFT) / len(names)
 
-    def y(place: int, count: int) -> float:
-        return round(TOP + 16 + (HEIGHT - TOP - BOTTOM - 16) * (1 - place / (count - 1)), 1)
+    def y(index: int, count: int) -> float:
+        return round(TOP + 16 + (HEIGHT - TOP - BOTTOM - 16) * (1 - index / (count - 1)), 1)
 
     axes = [
         {
             "x": round(LEFT + n * step, 1),
             "name": name,
             "ticks": [
-                {"y": y(place, len(values[name])), "text": str(value)}
-                for place, value in enumerate(values[name])
+                {"y": y(index, len(values[name])), "text": str(value)}
+                for index, value in enumerate(values[name])
             ],
         }
         for n, name in enumerate(names)
@@ -128,7 +128,7 @@ def parallel_coordinates(entry: TuningEntry) -> dict[str, Any] | None:
                 "points": " ".join(f"{px},{py}" for px, py in points),
                 "color": color(ratio),
                 "winner": trial.key == entry.winner,
-                "text": _told(trial),
+                "text": _label(trial),
             }
         )
     return {

@@ -24,14 +24,14 @@ def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.
 
     Args:
         entries: of a store.
-        history: whether trials that newer ones took the place of have rows too, before the others.
+        history: whether superseded trials have rows too, before the others.
 
     Returns:
         The columns of `COLUMNS` (times in seconds; `seconds` is the median and `best` the least of
         `samples` runs, `low` and `high` hold the median with a probability of 95%, `final_seconds`
-        is the median of the comparison in turns), then `key.NAME` for each part of the tuning key,
-        `config.NAME` for each parameter of the configuration, and `condition.NAME` for what the
-        device told.
+        is the median of the interleaved comparison), then `key.NAME` for each part of the tuning
+        key, `config.NAME` for each parameter of the configuration, and `condition.NAME` for what
+        the device reported.
     """
     import pandas as pd
 
@@ -74,5 +74,9 @@ def _fixed(entry: TuningEntry, trial: Trial, latest: bool) -> dict[str, Any]:
 def _named(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     key = {f"key.{name}": value for name, value in entry.problem.key_values.items()}
     key["key.dtypes"] = " ".join(key["key.dtypes"])
-    told = {f"condition.{name}": value for name, value in (trial.conditions or {}).items()}
-    return {**key, **{f"config.{name}": value for name, value in trial.values.items()}, **told}
+    conditions = {f"condition.{name}": value for name, value in (trial.conditions or {}).items()}
+    return {
+        **key,
+        **{f"config.{name}": value for name, value in trial.values.items()},
+        **conditions,
+    }

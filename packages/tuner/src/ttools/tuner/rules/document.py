@@ -43,7 +43,7 @@ def read_rules(path: Path) -> dict[str, KernelRules]:
 
 
 def read_tree(kind: type, data: Any) -> Tree:
-    """A tree from a document: its type is not named there, but its fields tell.
+    """A tree from a document: its fields say which type it is.
 
     Raises:
         ValueError: it is none.

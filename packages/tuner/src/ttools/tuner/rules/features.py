@@ -40,7 +40,7 @@ class Feature:
     Attributes:
         kind: `number`, the value of an argument; `product`, of several; `waves`, how often the
             busiest multiprocessor takes a tile of the numbers; `fill`, the share of all those
-            turns that have a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
+            waves that has a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
             device has a value.
         names: of the arguments.
         value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
@@ -63,11 +63,11 @@ class Feature:
 
     @property
     def sides(self) -> tuple[float, ...]:
-        """Of the tile that `waves` and `fill` ask about."""
+        """The sides of the tile that `waves` and `fill` ask about."""
         return self.value if isinstance(self.value, tuple) else ()
 
     def answer(self, facts: Mapping[str, Any]) -> float:
-        """Of a launch, by the names of `facts_of` or `facts_of_arguments`."""
+        """The answer for a launch, whose facts are those of `facts_of` or `facts_of_arguments`."""
         if self.kind == "equals":
             return float(facts.get(self.names[0]) == self.value)
         if self.kind in ("number", "product"):
@@ -83,8 +83,8 @@ class Feature:
 def facts_of(problem: Problem) -> dict[str, Any]:
     """What is known of a stored tuning."""
     facts = dict(problem.key_values)
-    for place, dtype in enumerate(facts.pop(DTYPES, ())):
-        facts[f"{DTYPES}[{place}]"] = dtype
+    for index, dtype in enumerate(facts.pop(DTYPES, ())):
+        facts[f"{DTYPES}[{index}]"] = dtype
     name = device_name(problem.device)
     device = device_called(name)
     count = {} if device is None else {MULTIPROCESSORS: _COUNTS[device.name]}
@@ -94,17 +94,17 @@ def facts_of(problem: Problem) -> dict[str, Any]:
 def facts_of_arguments(
     arguments: Mapping[str, Any], device: str, multiprocessors: int | None = None
 ) -> dict[str, Any]:
-    """The same of a launch."""
+    """What is known of a launch, by the same names."""
     facts = {name: value for name, value in arguments.items() if not hasattr(value, "dtype")}
     tensors = [value for value in arguments.values() if hasattr(value, "dtype")]
-    for place, tensor in enumerate(tensors):
-        facts[f"{DTYPES}[{place}]"] = str(tensor.dtype).removeprefix("torch.")
+    for index, tensor in enumerate(tensors):
+        facts[f"{DTYPES}[{index}]"] = str(tensor.dtype).removeprefix("torch.")
     count = {} if multiprocessors is None else {MULTIPROCESSORS: multiprocessors}
     return {**facts, DEVICE: device, **count}
 
 
 def device_name(device: str) -> str:
-    """The name of a GPU as torch tells it, of a problem's device; `cpu` for all CPUs."""
+    """The name of a GPU as torch reports it, from a problem's device; `cpu` for all CPUs."""
     match = re.match(r"(?:cuda|hip): (.*) \(sm_\d+\)$", device)
     if match:
         return match[1]
@@ -142,7 +142,7 @@ def tile_features_of(
     """The questions how tiles of configurations fill the device whose answers differ.
 
     Args:
-        facts: of launches; there are no such questions unless all tell the multiprocessors.
+        facts: of launches; there are no such questions unless the multiprocessors of all are known.
         configs: whose sides of tiles are asked about, see `tile_sides`. Numbers of groups, batches,
             heads count their tiles so many times.
     """
@@ -165,7 +165,7 @@ def tile_features_of(
 
 
 def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
-    """The parameter that is the side of a tile of each number, as far as names tell.
+    """The parameter that is the side of a tile of each number, by their names.
 
     Args:
         numbers: names of numbers among the arguments: `M`, `rows`.

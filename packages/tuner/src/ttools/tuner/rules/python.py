@@ -24,7 +24,7 @@ def _device():
 '''
 _MULTIPROCESSORS_OF = '''
 def _multiprocessors():
-    """Of the GPU; without one as many as the measured one has."""
+    """How many the GPU has; without one, as many as the measured one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -42,7 +42,7 @@ def _waves(*sizes_and_sides):
 '''
 _FILL_OF = '''
 def _fill(*sizes_and_sides):
-    """The share of the multiprocessors' turns, waves of tiles, that have a tile."""
+    """The share of the multiprocessors that have a tile, over all waves."""
     tiles, count = _tiles(*sizes_and_sides), _multiprocessors()
     return tiles / (max(1, math.ceil(tiles / count)) * count)
 '''
@@ -113,11 +113,11 @@ def choose_for_{name}(args):
 
 
 def _ranges(rules: KernelRules) -> str:
-    told = [
+    ranges = [
         f"{name} {least:_}" if least == most else f"{name} from {least:_} to {most:_}"
         for name, (least, most) in rules.ranges.items()
     ]
-    return f"\n    Measured: {', '.join(told)}." if told else ""
+    return f"\n    Measured: {', '.join(ranges)}." if ranges else ""
 
 
 def _statements(tree: Tree, configs: str, indent: str) -> str:

@@ -260,7 +260,7 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     parts = [(others, kept(others), left_out) for others, left_out in _folds(tunings)]
 
     def rating(way: Sequence[Feature], leaves: int, total: float) -> tuple[float, ...]:
-        """Of equals the smaller tree, over fewer features, with fewer different answers."""
+        """Ties go to the smaller tree, over fewer features, with fewer different answers."""
         answers = {tuple(each.answer(own) for each in way) for own in facts}
         return round(total / len(tunings), EQUAL_DECIMALS), leaves, len(way), len(answers)
 
@@ -277,13 +277,13 @@ def _left_out_regrets(
     parts: Sequence[tuple[Sequence[_Tuning], Sequence[str], Sequence[_Tuning]]],
     features: Sequence[Feature],
 ) -> list[float]:
-    """Of trees of each size, the regrets of all that was left out together."""
+    """The regrets of all that was left out together, for trees of each size."""
     totals = [0.0] * len(SIZES)
     for others, keys, left_out in parts:
         tree = _nodes(others, keys, features)
         for each, answers in zip(left_out, _answers(left_out, features), strict=True):
-            for place, leaves in enumerate(SIZES):
-                totals[place] += each.slowdown(keys[followed(tree, answers, leaves)])
+            for size, leaves in enumerate(SIZES):
+                totals[size] += each.slowdown(keys[followed(tree, answers, leaves)])
     return totals
 
 
@@ -294,7 +294,7 @@ def _folds(
     count = min(len(tunings), MOST_FOLDS)
     for fold in range(count):
         left_out = tunings[fold::count]
-        yield [each for place, each in enumerate(tunings) if place % count != fold], left_out
+        yield [each for index, each in enumerate(tunings) if index % count != fold], left_out
 
 
 def _grown(
@@ -331,7 +331,7 @@ def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
 
 
 def threshold(feature: Feature, below: float, above: float) -> float:
-    """Where answers that nobody has seen are parted: from the greatest below to the least above.
+    """Where answers that were not measured are parted: from the greatest below to the least above.
 
     Sizes up to a factor of two apart are parted halfway, so that 3072 belongs to 2048 and not to
     4096, whose tiles it would leave empty in part; others halfway of the factor.

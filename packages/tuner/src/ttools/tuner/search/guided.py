@@ -16,14 +16,14 @@ import numpy as np
 from ttools.tuner.search.surrogate import Array, Axes, Surrogate, capped_costs, expected_improvement
 from ttools.tuner.space.candidate import Candidate
 
-#: What was told of candidates, by key; None for those that cannot win.
+#: Costs of candidates, by key; None for those that cannot win.
 Known: TypeAlias = "Mapping[str, float | None]"
-#: Tells logarithmic costs that compilation lets expect, by key, as far as it does; may wait for it.
+#: Logarithmic costs that compilation lets expect, by key, where it does; may wait for it.
 Hint: TypeAlias = "Callable[[], Mapping[str, float]]"
 
 #: Candidates tried before the model has a say: spread over the space.
 FIRST = 4
-#: If compilation tells what to expect: so many of them are its best, the others spread over its
+#: If compilation says what to expect: so many of them are its best, the others spread over its
 #: better half.
 LEADING = 2
 #: The same if other keys are known: those that should be best by them.
@@ -35,7 +35,7 @@ SHARE = 12
 #: By how much what is known must grow until the model's lengths are found anew.
 GROWTH = 1.3
 #: What cannot win, or is slower by more, counts as so many times as slow as the best. How bad the
-#: bad ones are tells nothing of the good ones, and would make the model rough.
+#: bad ones are says nothing about the good ones, and would make the model rough.
 CAP = 3.0
 #: Deviations by which a neighbour may be better than the model's mean says.
 HOPE = 0.5
@@ -56,13 +56,13 @@ def guided(
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
     """Those that should be good or are spread over the space, then what promises most.
 
-    Turns go to the greatest expected improvement and to the most promising one that is near the
+    Alternately the greatest expected improvement and to the most promising one that is near the
     best: that differs from it in a single parameter, or in two by a step each.
 
     Args:
         space: the candidates.
         seed: of random choices.
-        others: what was told of the candidates for other keys of the kernel, the nearest first.
+        others: costs of the candidates for other keys of the kernel, the nearest first.
         hint: what compiling them lets expect; counts as one more key, the farthest.
     """
     axes = Axes(space)
@@ -70,7 +70,7 @@ def guided(
     hinted = hint()
     prior = expectation(axes, space, others, hinted)
     costs: dict[str, float | None] = {}
-    model, fitted, turn = None, 0, 0
+    model, fitted, step = None, 0, 0
     batch: Sequence[Candidate]
     if prior is None:
         batch = spread(space, FIRST, seed)
@@ -79,8 +79,8 @@ def guided(
     else:
         batch = _led(space, prior, seed)
     while batch:
-        told = yield batch
-        costs.update((each.key, cost) for each, cost in zip(batch, told, strict=True))
+        measured = yield batch
+        costs.update((each.key, cost) for each, cost in zip(batch, measured, strict=True))
         left = [each for each in space if each.key not in costs]
         known = capped_costs(costs, by_key, CAP)
         if len(known) < 2 or not left:
@@ -89,9 +89,9 @@ def guided(
         again = len(known) < fitted * GROWTH
         model = Surrogate(axes, known, like=model if again else None, prior=prior)
         fitted = fitted if again else len(known)
-        turn += 1
-        promise = _promise(axes, model, known, left, is_near=turn % 2 == 1)
-        order = sorted(range(len(left)), key=lambda n: (-promise[n], left[n].place))
+        step += 1
+        promise = _promise(axes, model, known, left, is_near=step % 2 == 1)
+        order = sorted(range(len(left)), key=lambda n: (-promise[n], left[n].index))
         batch = [left[n] for n in order[: max(1, len(known) // SHARE)]]
 
 
@@ -103,7 +103,7 @@ def _promise(
     is_near: bool,
 ) -> Array:
     mean, deviation = model.predict(left)
-    best, least = min(known, key=lambda pair: (pair[1], pair[0].place))
+    best, least = min(known, key=lambda pair: (pair[1], pair[0].index))
     if is_near:
         near = np.array([axes.are_near(each, best) for each in left])
         if near.any():
@@ -119,7 +119,7 @@ def expectation(
 ) -> dict[str, float] | None:
     """The logarithmic slowdown of each candidate that other keys let expect, by key.
 
-    A model for each of them tells of what was not tried for it; the nearest one counts most, and
+    A model for each of them predicts what was not tried for it; the nearest one counts most, and
     least what compiling the candidates lets expect.
 
     Returns:
@@ -133,8 +133,9 @@ def expectation(
         if len(known) < 2:
             continue
         mean, _ = Surrogate(axes, known).predict(space)
-        told = {each.key: math.log(cost) for each, cost in known}
-        logarithms = np.array([told.get(each.key, m) for each, m in zip(space, mean, strict=True)])
+        measured = {each.key: math.log(cost) for each, cost in known}
+        pairs = zip(space, mean, strict=True)
+        logarithms = np.array([measured.get(each.key, m) for each, m in pairs])
         total += (logarithms - logarithms.min()) / rank
         weights += 1 / rank
     if hinted:
@@ -149,7 +150,7 @@ def expectation(
 def _best(
     space: Sequence[Candidate], prior: Mapping[str, float], count: int
 ) -> Sequence[Candidate]:
-    return sorted(space, key=lambda each: (prior[each.key], each.place))[:count]
+    return sorted(space, key=lambda each: (prior[each.key], each.index))[:count]
 
 
 def _led(space: Sequence[Candidate], prior: Mapping[str, float], seed: int) -> list[Candidate]:

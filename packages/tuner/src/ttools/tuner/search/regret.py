@@ -24,7 +24,7 @@ CONFIDENCE = 0.95
 def regret_bound(
     space: Sequence[Candidate], costs: Mapping[str, float], tried: int | None = None
 ) -> float:
-    """By which share the best one found may be slower than the best of all, with confidence.
+    """The share by which the best one found may be slower than the best of all, with confidence.
 
     Args:
         space: the candidates.

@@ -1,6 +1,6 @@
 """A model of what configurations cost: scikit-learn's Gaussian process over their values.
 
-Owns how a configuration is a point: each parameter is the place of its value among all values it
+Owns how a configuration is a point: each parameter is the rank of its value among all values it
 has in the space, in order if they are numbers, from 0 to 1. One more axis is what a warp has to do,
 in doublings: kernels are often as good along a diagonal of the others, where larger blocks have
 more warps. Costs are modelled as logarithms, so that differences are ratios. Must not know what is
@@ -22,7 +22,7 @@ from ttools.tuner.space.candidate import Candidate
 Array = npt.NDArray[np.float64]
 #: With fewer parameters that are numbers, what a warp has to do is nothing new.
 _FEWEST_FOR_WORK = 2
-#: Of the ways along an axis, how far apart values must be to tell little of each other.
+#: Of the ways along an axis, how far apart values must be to say little about each other.
 _FIRST_LENGTH, _LENGTHS = 0.7, (0.15, 6.0)
 #: Variance of noise, relative to that of the costs.
 _FIRST_NOISE, _NOISES = 1e-3, (1e-5, 1e-1)
@@ -37,7 +37,7 @@ class Axes:
     """The parameters of a space, each with its values in order.
 
     Args:
-        space: the candidates; one that lacks a parameter has its own place for that.
+        space: the candidates; one that lacks a parameter has a rank of its own for that.
     """
 
     def __init__(self, space: Sequence[Candidate]) -> None:
@@ -47,8 +47,8 @@ class Axes:
             seen = {repr(v): v for each in space for v in [each.values.get(name)]}
             if len(seen) > 1:
                 self.values[name] = _ordered(list(seen.values()))
-        self._places = {
-            name: {repr(value): place for place, value in enumerate(values)}
+        self._ranks = {
+            name: {repr(value): rank for rank, value in enumerate(values)}
             for name, values in self.values.items()
         }
         work = [math.log2(each.work) for each in space] or [0.0]
@@ -62,22 +62,22 @@ class Axes:
         """How many axes there are."""
         return len(self.values) + (self._work_range > 0)
 
-    def places(self, candidate: Candidate) -> dict[str, int]:
-        """Of a candidate's values, by parameter."""
+    def ranks(self, candidate: Candidate) -> dict[str, int]:
+        """The ranks of a candidate's values, by parameter."""
         return {
-            name: places[repr(candidate.values.get(name))] for name, places in self._places.items()
+            name: ranks[repr(candidate.values.get(name))] for name, ranks in self._ranks.items()
         }
 
     def are_near(self, one: Candidate, other: Candidate) -> bool:
         """Whether two candidates differ in a single parameter, or in two by a step each."""
-        own, its = self.places(one), self.places(other)
+        own, its = self.ranks(one), self.ranks(other)
         steps = [abs(own[name] - its[name]) for name in own if own[name] != its[name]]
         return len(steps) == 1 or steps == [1, 1]
 
     def points(self, candidates: Sequence[Candidate]) -> Array:
         """A row per candidate, an axis per column, each one long."""
         rows = [
-            [place / (len(self.values[name]) - 1) for name, place in self.places(each).items()]
+            [rank / (len(self.values[name]) - 1) for name, rank in self.ranks(each).items()]
             for each in candidates
         ]
         points = np.array(rows, dtype=np.float64).reshape(len(candidates), len(self.values))
@@ -143,7 +143,7 @@ class Surrogate:
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
-    """By how much each is expected to be below the best (Jones et al., 1998).
+    """The expected improvement of each on the best (Jones et al., 1998).
 
     Args:
         mean: of the model.
@@ -162,7 +162,7 @@ def capped_costs(
 ) -> list[tuple[Candidate, float]]:
     """Positive costs of at most so many times the least; what cannot win counts as that.
 
-    A cost of 0, as a coarse clock may tell, counts as the least of the others.
+    A cost of 0, as a coarse clock may report, counts as the least of the others.
 
     Returns:
         Nothing if no candidate can win.

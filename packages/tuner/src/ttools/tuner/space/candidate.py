@@ -1,6 +1,6 @@
 """A configuration to try, its identity, and its text.
 
-Must not know how it is judged.
+Must not know how it is measured.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Candidate:
     """A configuration to try.
 
     Attributes:
-        place: in the order of the space.
+        index: in the order of the space.
         values: of its parameters and launch options.
         config: the `triton.Config`.
     """
 
-    place: int
+    index: int
     values: Mapping[str, Any]
     config: Any
 
@@ -35,10 +35,10 @@ class Candidate:
         return config_key(self.values)
 
     @property
-    def thrift(self) -> tuple[int, int, int]:
+    def resource_use(self) -> tuple[int, int, int]:
         """Decides between equals: the fewest warps, then stages, then the first of the space."""
         warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
-        return warps, stages, self.place
+        return warps, stages, self.index
 
     @property
     def work(self) -> float:

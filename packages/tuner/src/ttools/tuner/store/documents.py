@@ -1,4 +1,4 @@
-"""JSON files of ours as objects: what is wrong with one is told with the path to it in the file.
+"""JSON files of ours as objects; an error names the path to it in the file.
 
 Must not know what any of them holds.
 """

@@ -1,4 +1,4 @@
-"""What tunings of a kernel for other keys tell of its configurations: the nearest keys first.
+"""Costs of a kernel's configurations in tunings for other keys, the nearest keys first.
 
 Must not know what a search makes of it.
 """

@@ -39,7 +39,7 @@ class Lock:
         """The values of the winner for a kernel and key.
 
         Raises:
-            UsageError: the file has none; why, as far as can be told.
+            UsageError: the file has none; says why where that is known.
         """
         if problem in self.winners:
             return self.winners[problem]
@@ -114,7 +114,7 @@ def lock_text(lock: Lock) -> str:
 
 
 def _mode(path: Path) -> int:
-    """As of the file that it replaces, else as new files have it: all ranks read it."""
+    """The mode of the file that it replaces, else that of new files: all ranks read it."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

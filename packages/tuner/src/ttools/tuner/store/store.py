@@ -70,11 +70,11 @@ class TuningEntry:
     Attributes:
         problem: the kernel, key and device.
         trials: the latest one of each configuration, in the order they were made.
-        earlier: the others, which newer ones of the same configuration took the place of.
+        earlier: the others, superseded by newer ones of the same configuration.
         winner: key of the chosen configuration; None as long as there is none.
-        final: samples of the last comparison in turns, by key of the configuration.
+        final: samples of the last interleaved comparison, by key of the configuration.
         complete: whether the search ended by itself.
-        place: file and line of the kernel.
+        location: file and line of the kernel.
     """
 
     problem: Problem
@@ -83,7 +83,7 @@ class TuningEntry:
     winner: str | None = None
     final: dict[str, list[Finite]] = field(default_factory=dict)
     complete: bool = False
-    place: tuple[str, int] | None = None
+    location: tuple[str, int] | None = None
 
 
 class TuningStore:
@@ -207,19 +207,19 @@ class TuningStore:
             "earlier": [_trial(each) for n, each in enumerate(rows) if n not in latest],
             "final": parse_json(row["final"] or "{}"),
             "complete": bool(row["complete"]),
-            "place": (row["file"], row["line"]) if row["file"] else None,
+            "location": (row["file"], row["line"]) if row["file"] else None,
         }
         return msgspec.convert(stored, TuningEntry)
 
     # ---- writing
-    def add(self, problem: Problem, trial: Trial, place: tuple[str, int]) -> None:
+    def add(self, problem: Problem, trial: Trial, location: tuple[str, int]) -> None:
         """Adds a trial; an older one of the same configuration is kept as history.
 
         Raises:
             StoreError: the file cannot be written; what it held before is still there.
         """
         with self._transaction():
-            number = self._number(problem, place)
+            number = self._number(problem, location)
             self._base.execute(
                 "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -238,7 +238,7 @@ class TuningStore:
         winner: str | None,
         final: dict[str, list[float]],
         complete: bool,
-        place: tuple[str, int],
+        location: tuple[str, int],
     ) -> None:
         """Records the winner of a problem.
 
@@ -248,14 +248,14 @@ class TuningStore:
         with self._transaction():
             self._base.execute(
                 "UPDATE problem SET winner = ?, final = ?, complete = ?, tuned = ? WHERE id = ?",
-                (winner, json.dumps(final), complete, _now(), self._number(problem, place)),
+                (winner, json.dumps(final), complete, _now(), self._number(problem, location)),
             )
 
-    def _number(self, problem: Problem, place: tuple[str, int]) -> int:
+    def _number(self, problem: Problem, location: tuple[str, int]) -> int:
         self._base.execute(
             "INSERT OR IGNORE INTO problem (kernel, source, key, device, versions, file, line) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*_identity(problem), *place),
+            (*_identity(problem), *location),
         )
         row = self._base.execute(f"SELECT id FROM problem WHERE {_SAME}", _identity(problem))
         return int(row.fetchone()[0])

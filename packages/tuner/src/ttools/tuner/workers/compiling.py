@@ -45,7 +45,7 @@ class Compiler:
             key: of the configuration.
 
         Returns:
-            What that tells of it, see `GpuBench.compile`.
+            What is known of it then, see `GpuBench.compile`.
 
         Raises:
             Exception: whatever the configuration breaks on.

@@ -97,7 +97,7 @@ class FakeTensor:
         return self.dtype.itemsize
 
     def storage_offset(self) -> int:
-        """Of its first element, in elements."""
+        """The offset of its first element, in elements."""
         return self.offset
 
     def zero_(self) -> FakeTensor:

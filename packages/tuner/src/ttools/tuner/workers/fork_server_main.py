@@ -86,7 +86,7 @@ def _fork(control: socket.socket, descriptor: int) -> int:
 
 
 def _die_with(parent: int) -> None:
-    """A worker in an endless loop would not notice that nobody waits for it any more."""
+    """Ends with its parent: a worker in an endless loop would not notice that it is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

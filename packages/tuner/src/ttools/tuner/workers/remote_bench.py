@@ -85,8 +85,8 @@ class RemoteBench:
     def expect(self, candidates: Sequence[Candidate]) -> None:
         """Compiles early what may be attempted, where that does not disturb what is timed.
 
-        The first one, which is tried before all others, then what should take longest: whoever
-        waits for all of them waits least.
+        The first one, which is tried before all others, then what should take longest, so that
+        all of them are done soonest.
         """
         if self._compiles is None or not self._opening.measuring.on_gpu:
             return
@@ -95,7 +95,7 @@ class RemoteBench:
             self._compiling[each.key] = self._submit_compilation(each, later=True)
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
-        """What compilation told of what was expected, by key.
+        """What is known of the compiled ones of what was expected, by key.
 
         Waits until nearly all of it is compiled, so that equal runs know alike.
 
@@ -115,7 +115,7 @@ class RemoteBench:
         return self._start + min(most, _MOST_WAITING_S) - time.monotonic()
 
     def close(self) -> None:
-        """Gives up what nobody waits for any more."""
+        """Cancels what is not wanted any more."""
         for future in self._compiling.values():
             future.cancel()
 
@@ -146,7 +146,7 @@ class RemoteBench:
             yield from self._measure(chunk, self._compile(chunk), stop)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations in turns, in one worker; empty if that fails."""
+        """Times configurations interleaved, in one worker; empty if that fails."""
         keys = tuple(each.key for each in finalists)
         answer = result(
             self._submit(self._measures, Request("final", keys), self._timeout * len(keys))
@@ -176,7 +176,7 @@ class RemoteBench:
         found = {}
         for each in chunk:
             early = known[each.key]
-            if early is None or early.cancel():  # nobody has begun it
+            if early is None or early.cancel():  # not begun yet
                 early = self._submit_compilation(each, later=False)
             found[early] = each
         if not self._opening.measuring.on_gpu:  # the CPU must be quiet when it is timed
@@ -192,7 +192,7 @@ class RemoteBench:
         """Measures configurations as they are compiled.
 
         Those whose compilation crashed or hung are rejected. An exception is no reason: the attempt
-        will meet it, and tell of it.
+        will meet it, and report it.
         """
         ready = [] if compiling else list(chunk)
         running: dict[Future[Answer], Candidate] = {}
@@ -211,7 +211,7 @@ class RemoteBench:
             for future in [each for each in running if each in done]:
                 candidate = running.pop(future)
                 trial = self._trial(candidate, future.result())
-                begin()  # whoever takes the trial may be long about it
+                begin()  # handling the trial may take long
                 yield candidate, trial
             for future in [each for each in compiling if each in done]:
                 candidate = compiling.pop(future)
@@ -248,5 +248,5 @@ class RemoteBench:
 def _facts(key: str, compiled: Future[Answer]) -> StaticFacts | None:
     if not compiled.done() or compiled.cancelled() or compiled.exception() is not None:
         return None
-    told: Mapping[str, StaticFacts] = compiled.result().value or {}
-    return told.get(key)
+    facts: Mapping[str, StaticFacts] = compiled.result().value or {}
+    return facts.get(key)

@@ -51,7 +51,7 @@ class SerializedLaunch:
         lines: source lines by file, as they were when the kernels were written.
         addresses: words of storages that are addresses of others: number of the storage, offset
             of the word in it, number of the storage it leads to, offset in that; both in bytes.
-        name: tells serialized launches apart.
+        name: unique.
     """
 
     payload: bytes
@@ -208,7 +208,7 @@ class SavedStorage:
 
 
 def _zeros(size: int) -> Any:
-    """Bytes whose memory nobody pays for until it is used, aligned as torch aligns its own."""
+    """Bytes whose memory is not committed until it is used, aligned as torch aligns its own."""
     import torch
 
     room = np.zeros(size + _ALIGNED, np.uint8)
@@ -291,7 +291,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         return _view, (storage_number, element, size, stride, tensor.storage_offset())
 
     def number(self, tensor: Any) -> int:
-        """Of the storage of a tensor that was written."""
+        """The number of the storage of a tensor that was written."""
         return list(self.memory).index(_address(tensor.untyped_storage()))
 
     def _keep_source(self, function: Any) -> None:

@@ -32,7 +32,7 @@ class Opening:
 
     Attributes:
         launch: to be made again.
-        measuring: how configurations are judged.
+        measuring: how configurations are measured.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
         target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
@@ -99,7 +99,7 @@ class _Service:
     """Answers the requests about one launch.
 
     Args:
-        connection: to whoever asks.
+        connection: to the process that asks.
         opening: of the launch.
     """
 
@@ -159,7 +159,7 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
     value, failure = None, None
     try:
         value = REQUESTS[request.name](bench, chosen)
-    except Exception as error:  # noqa: BLE001 - reported to whoever asked
+    except Exception as error:  # noqa: BLE001 - sent to the process that asked
         failure = portable(error)
     first = bench.first_error
     return Answer(
@@ -174,7 +174,7 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
 def _compiled(compiler: Compiler, request: Request) -> Answer:
     try:
         found = {key: compiler.compile(key) for key in request.keys}
-    except Exception as error:  # noqa: BLE001 - reported to whoever asked
+    except Exception as error:  # noqa: BLE001 - sent to the process that asked
         return Answer(error=portable(error))
     return Answer(value={key: facts for key, facts in found.items() if facts is not None})
 
