@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.tuner.measure.confidence import median_interval
+from ttools.tuner.measure.confidence import LEVEL, median_interval
 
 
 @pytest.mark.parametrize("count", range(1, 15))
@@ -37,3 +37,12 @@ def test_it_holds_the_samples_own_median(samples: list[float]) -> None:
     assert interval is not None
     assert interval[0] <= statistics.median(samples) <= interval[1]
     assert median_interval(samples[:5]) is None
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=80))
+def test_it_is_the_interval_that_scipy_finds(samples: list[float]) -> None:
+    from scipy.stats import quantile_test
+
+    found = quantile_test(samples, p=0.5).confidence_interval(LEVEL)
+    expected = None if math.isnan(found.low) or math.isnan(found.high) else tuple(found)
+    assert median_interval(samples) == expected

@@ -26,14 +26,14 @@ class TuneFormat(str, Enum):
 
 
 class Search(str, Enum):
-    """In which order configurations are tried."""
+    """The search strategies."""
 
     GUIDED = "guided"
     EXHAUSTIVE = "exhaustive"
 
 
 class On(str, Enum):
-    """What times."""
+    """The device that is timed."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -44,7 +44,7 @@ TunedArgument = Annotated[
     typer.Argument(
         metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show|export|rules FILE | diff OLD NEW",
         show_default=False,
-        help="A script and its arguments, a kernel of a file, or a word and a store or two.",
+        help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
 ]
 SpaceOption = Annotated[
@@ -52,7 +52,7 @@ SpaceOption = Annotated[
     typer.Option(
         "--space",
         metavar="FILE.toml",
-        help="The space of FILE.py:KERNEL; by default the configs of its autotuner.",
+        help="Search space of FILE.py:KERNEL; by default the configs of its autotuner.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -62,14 +62,14 @@ InputsOption = Annotated[
     typer.Option(
         "--inputs",
         metavar="FILE.py",
-        help="Defines inputs(), which returns the arguments and grid of FILE.py:KERNEL.",
+        help="File whose inputs() returns the arguments and the grid of FILE.py:KERNEL.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
 ]
 SearchOption = Annotated[
     Search,
-    typer.Option("--search", help="Which configurations are tried first.", rich_help_panel=_SEARCH),
+    typer.Option("--search", help="Search strategy.", rich_help_panel=_SEARCH),
 ]
 TrialsOption = Annotated[
     int | None,
@@ -77,8 +77,8 @@ TrialsOption = Annotated[
         "--trials",
         min=1,
         metavar="N",
-        help="Try at most so many configurations for each key; by default all, of a guided search "
-        "a quarter of more than 128, but at least 32.",
+        help="Maximum trials per key; by default all configurations, in a guided search a quarter "
+        "of them but at least 32.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -89,7 +89,7 @@ SecondsOption = Annotated[
         "--seconds",
         min=0,
         metavar="S",
-        help="Begin no configuration of a key after so long.",
+        help="Start no trial of a key after S seconds.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -99,7 +99,8 @@ WithinOption = Annotated[
     typer.Option(
         "--within",
         metavar="X",
-        help="End a search when its best is within X% of the best of all, with confidence.",
+        help="Stop when the best configuration found is within X% of the optimum, with 95% "
+        "confidence.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -108,7 +109,7 @@ HistoryOption = Annotated[
     bool,
     typer.Option(
         "--history",
-        help="Of `export --format csv`: also trials that newer ones took the place of.",
+        help="Include superseded trials in `export --format csv`.",
         rich_help_panel=_REPORT,
     ),
 ]
@@ -118,8 +119,8 @@ GpuOption = Annotated[
         "--target",
         "--device",
         metavar="GPU",
-        help="Choose for a GPU that is not here, by its architecture (sm_90) or name (h100): "
-        "configurations are compiled for it, verified on the CPU, and ranked by a model.",
+        help="Tune for a GPU that is not present, by architecture (sm_90) or name (h100): "
+        "configurations are compiled for it, verified on the CPU, and ranked by a cost model.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -129,7 +130,7 @@ TunedOnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="KERNEL",
-        help="Run and tune kernels of this name only; repeatable.",
+        help="Run and tune only kernels of this name; repeatable.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -139,8 +140,8 @@ ReferenceOption = Annotated[
     typer.Option(
         "--reference",
         metavar="MODULE:FUNCTION",
-        help="Compare outputs with this function's, called with copies of the arguments by name, "
-        "instead of the first configuration's.",
+        help="Compare outputs with those of this function, called with copies of the arguments by "
+        "name, instead of those of the first configuration.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
@@ -149,7 +150,7 @@ OnOption = Annotated[
     On | None,
     typer.Option(
         "--on",
-        help="What times: the GPU of this machine, by default if there is one, or the CPU.",
+        help="Device to time on; the GPU by default if there is one.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -160,8 +161,8 @@ WorkersOption = Annotated[
         "--workers",
         min=0,
         metavar="N",
-        help="Compile ahead in so many processes, and run configurations in one more; by default "
-        "one for each processor. 0 runs all in this process.",
+        help="Number of processes that compile ahead, besides the one that runs configurations; by "
+        "default one per processor. 0 runs everything in this process.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -171,7 +172,7 @@ GpusOption = Annotated[
     typer.Option(
         "--gpus",
         metavar="0,1,...",
-        help="Run configurations on these GPUs at a time, a process pinned to each.",
+        help="Run configurations on these GPUs in parallel, one process pinned to each.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -181,8 +182,8 @@ RayOption = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS[@N]",
-        help="Run configurations on a Ray cluster, N at a time, an actor with a GPU for each; "
-        "`local` starts one here.",
+        help="Run configurations on a Ray cluster, N at a time, each in an actor with a GPU of its "
+        "own; `local` starts a cluster on this machine.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -193,7 +194,7 @@ TimeoutOption = Annotated[
         "--timeout",
         min=0.1,
         metavar="S",
-        help="Give up a configuration that takes longer, its compilation included.",
+        help="Time limit per configuration, compilation included.",
         rich_help_panel=_VERIFY,
     ),
 ]
@@ -201,7 +202,7 @@ SanitizeOption = Annotated[
     bool,
     typer.Option(
         "--sanitize",
-        help="Run each configuration under the sanitizer first; one with an error cannot win.",
+        help="Run each configuration under the sanitizer first; reject those with errors.",
         rich_help_panel=_VERIFY,
     ),
 ]
@@ -211,7 +212,7 @@ RtolOption = Annotated[
         "--rtol",
         min=0,
         metavar="X",
-        help="How far floating-point outputs may differ; by default it depends on the dtype.",
+        help="Relative tolerance of floating-point outputs; by default it depends on the dtype.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
@@ -221,25 +222,25 @@ ScratchOption = Annotated[
     typer.Option(
         "--scratch",
         metavar="NAME",
-        help="A parameter whose contents do not matter after a launch; repeatable.",
+        help="Parameter whose contents after a launch are not compared; repeatable.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
 ]
 StoreOption = Annotated[
     Path,
-    typer.Option("--store", metavar="FILE", help="The file of all trials.", rich_help_panel=_KEEP),
+    typer.Option("--store", metavar="FILE", help="Database of trials.", rich_help_panel=_KEEP),
 ]
 FreshOption = Annotated[
     bool,
-    typer.Option("--fresh", help="Try again what the store knows.", rich_help_panel=_KEEP),
+    typer.Option("--fresh", help="Repeat trials that are in the store.", rich_help_panel=_KEEP),
 ]
 LockOption = Annotated[
     Path | None,
     typer.Option(
         "--lock",
         metavar="FILE",
-        help="Write the winners to a file for --locked.",
+        help="Write the winners to this file, for --locked.",
         show_default=False,
         rich_help_panel=_KEEP,
     ),
@@ -248,7 +249,7 @@ LockedOption = Annotated[
     bool,
     typer.Option(
         "--locked",
-        help="Take all winners from the lock file; measure nothing.",
+        help="Use the winners of the lock file; measure nothing.",
         rich_help_panel=_KEEP,
     ),
 ]
@@ -256,8 +257,8 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     typer.Option(
         "--format",
-        help="Of the report and of show: text, json or html; of export: csv, json or lock; of "
-        "diff: text or json; of rules: python or json.",
+        help="Output format. Report and show: text, json or html; export: csv, json or lock; "
+        "diff: text or json; rules: python or json.",
         show_default=False,
         rich_help_panel=_REPORT,
     ),
