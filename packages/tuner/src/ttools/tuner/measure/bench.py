@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from ttools.core.errors import TtoolsError
+from ttools.interpreter.observation import ObservedLaunch
 from ttools.interpreter.tuned_launch import TunedLaunch
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.launch_state import LaunchState
@@ -42,9 +43,6 @@ class AnyBench(Protocol):
     @property
     def uncounted(self) -> str:
         """Why launches could not be counted; empty if they could."""
-
-    def expect(self, candidates: Sequence[Candidate]) -> None:
-        """Says what may be attempted, so that it can be compiled early."""
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
         """What is known of what was compiled early, by key; waits for it."""
@@ -112,9 +110,6 @@ class Bench:
     def restore(self) -> None:
         """Puts memory back."""
         self._before.restore()
-
-    def expect(self, candidates: Sequence[Candidate]) -> None:
-        """Does nothing: this process does one thing after the other."""
 
     def facts(self) -> Mapping[str, StaticFacts | None]:
         """Nothing: nothing is compiled early."""
@@ -186,7 +181,7 @@ class Bench:
             defect = self._defect(candidate) if self._checks.sanitize else None
             if defect:
                 return self._trial(candidate, "defect", defect)
-            outputs = self._run(candidate)[1]
+            outputs = self._outputs(candidate)
         except CannotTuneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
@@ -228,13 +223,7 @@ class Bench:
 
     def time(self, candidate: Candidate) -> float:
         """Times a verified configuration once, in seconds; all but the launch is off the clock."""
-        self.restore()
-        self._clock.expect(self._launch.kernel, self._pointees)
-        try:
-            self._launch.run(candidate.config)
-        finally:
-            seconds, _ = self._clock.take()
-        return seconds
+        return self._observed(candidate)[0]
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
         """Times configurations interleaved, so that none has the machine's better moments.
@@ -248,17 +237,22 @@ class Bench:
                 samples[each.key].append(self.time(each))
         return samples
 
-    def _run(self, candidate: Candidate) -> tuple[float, dict[str, Any]]:
-        """Seconds and outputs."""
+    def _observed(self, candidate: Candidate) -> tuple[float, ObservedLaunch | None]:
+        """Seconds of a run on the memory that the launch found, and the kernel's last launch."""
         self.restore()
         self._clock.expect(self._launch.kernel, self._pointees)
         try:
             self._launch.run(candidate.config)
         finally:
-            seconds, last = self._clock.take()
+            observed = self._clock.take()
+        return observed
+
+    def _outputs(self, candidate: Candidate) -> dict[str, Any]:
+        """What a run writes."""
+        _, last = self._observed(candidate)
         if last is None:
             raise CannotTuneError(f"`{self._launch.kernel}` launched nothing in a trial")
-        return seconds, outputs_of(last, self._pointees, self._checks.scratch)
+        return outputs_of(last, self._pointees, self._checks.scratch)
 
     def _defect(self, candidate: Candidate) -> str | None:
         """The first error that the sanitizer finds, and how many more."""

@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,7 @@ class TuningStore:
             UsageError: the file is damaged.
         """
         with self._reading():
-            row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", _identity(problem))
+            row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", astuple(problem))
             found = row.fetchone()
             return TuningEntry(problem=problem) if found is None else self._entry(found)
 
@@ -255,9 +255,9 @@ class TuningStore:
         self._base.execute(
             "INSERT OR IGNORE INTO problem (kernel, source, key, device, versions, file, line) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*_identity(problem), *location),
+            (*astuple(problem), *location),
         )
-        row = self._base.execute(f"SELECT id FROM problem WHERE {_SAME}", _identity(problem))
+        row = self._base.execute(f"SELECT id FROM problem WHERE {_SAME}", astuple(problem))
         return int(row.fetchone()[0])
 
     @contextmanager
@@ -282,10 +282,6 @@ class TuningStore:
 
 
 _SAME = "kernel = ? AND source = ? AND key = ? AND device = ? AND versions = ?"
-
-
-def _identity(problem: Problem) -> tuple[str, ...]:
-    return problem.kernel, problem.source, problem.key, problem.device, problem.versions
 
 
 def _trial(row: sqlite3.Row) -> dict[str, Any]:
