@@ -287,6 +287,11 @@ def test_each_of_several_alike_has_tiles_of_its_own(
         assert {feature.names for feature in asked} == {("M", "N", name)}
 
 
+def test_configurations_without_tiles_are_not_asked_about_them() -> None:
+    facts = [{"n": 4, "multiprocessors": count} for count in (108, 132)]
+    assert tile_features_of(facts, [{"BLOCK": 64}, {"BLOCK": 128}]) == []
+
+
 def test_rules_of_grouped_products_ask_for_the_tiles_of_all_groups() -> None:
     shapes = [(g, 128 * m, 128 * n) for g in (1, 3, 8) for m in (4, 11) for n in (4, 12, 16)]
     (rules,) = synthesise([product_tuning(m, n, groups=g) for g, m, n in shapes])

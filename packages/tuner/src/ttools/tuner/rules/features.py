@@ -157,7 +157,8 @@ def tile_features_of(
         for names in itertools.combinations(sides, count):
             for config in configs:
                 tile: Any = tuple(config.get(sides[name]) for name in names)
-                if all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}:
+                is_tile = all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}
+                if is_tile and (names or alike):
                     own = (*names, *alike), (*tile, *(1 for _ in alike))
                     found[Feature("waves", *own)] = None
                     found[Feature("fill", *own)] = None
