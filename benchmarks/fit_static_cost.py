@@ -1,4 +1,4 @@
-"""Fits the weights of `ttools.tuner.static_cost` to recorded spaces.
+"""Fits the weights of `ttools.tuner.cost.static_cost` to recorded spaces.
 
     python benchmarks/fit_static_cost.py benchmarks/spaces/*.json
 
@@ -22,7 +22,7 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import Ridge
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.static_cost import WEIGHTS, Weights, expected_costs, numbers_of
+from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs, numbers_of
 
 #: Multiprocessors of the H100 and the H200 that the spaces were recorded on.
 PROCESSORS = 132

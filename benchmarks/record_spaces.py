@@ -21,8 +21,8 @@ from tuning_problems import PROBLEMS, TuningProblem
 from tuning_samples import SamplesFile
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.problem import gpu_device
-from ttools.tuner.trial import candidates
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import gpu_device
 
 
 def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
@@ -39,7 +39,7 @@ def record(problem: TuningProblem, file: SamplesFile, until: float) -> None:
             began = time.monotonic()
             arguments, grid = problem.inputs(**shape)
             tuner[grid](**arguments)
-            result = run.session.results[-1]
+            result = run.results[-1]
             for note in result.notes:
                 print("   note:", note)
             programs = [math.prod(grid(each.values)) for each in space]

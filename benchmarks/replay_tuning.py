@@ -3,7 +3,7 @@
     python benchmarks/replay_tuning.py benchmarks/spaces/*.json [--seeds 3] [--share 4] [--cold]
         [--hint none|kernel|family|all] [--jobs 2] [--repeats 20]
 
-A search is told the medians that were recorded, and stops after a quarter of the space; the gap is
+A search is sent the medians that were recorded, and stops after a quarter of the space; the gap is
 that of its best to the best of all, by the same medians. The first three shapes of a kernel are
 tuned one after the other, as a program does, so the second knows what was tried for the first; with
 `--cold` each shape on its own, and all shapes of the file. What compilation lets expect is weighed
@@ -31,11 +31,13 @@ from pathlib import Path
 from fit_static_cost import PROCESSORS, without
 from tuning_samples import Recorded, read_samples
 
-from ttools.tuner.bench import finalists, winner
-from ttools.tuner.experience import distance
+from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs
+from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.search import STRATEGIES, Known
-from ttools.tuner.static_cost import WEIGHTS, Weights, expected_costs
+from ttools.tuner.search.guided import Hint, Known
+from ttools.tuner.search.strategies import STRATEGIES, Search, Strategy
+from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.store.experience import distance
 
 #: Shapes of a kernel that are tuned one after the other.
 SHAPES = 3
@@ -57,6 +59,14 @@ def _weights(files: tuple[Path, ...], kernel: str, hint: str) -> Weights | None:
     return WEIGHTS if hint == "all" else without(_recorded(files), kernel, hint)
 
 
+def shuffled(space: Sequence[Candidate], seed: int, others: Sequence[Known], hint: Hint) -> Search:
+    """All in a random order: what a search must be better than."""
+    yield random.Random(seed).sample(list(space), len(space))
+
+
+SEARCHES: dict[str, Strategy] = {**STRATEGIES, "random": shuffled}
+
+
 def with_noise(costs: Known, draw: random.Random, noise: float) -> dict[str, float | None]:
     """What another tuning might be told."""
     return {
@@ -74,12 +84,12 @@ def tried(
     others: Sequence[Known],
     weights: Weights | None,
 ) -> Known:
-    """What a search tries first, and what it is told."""
+    """What a search tries first, and what it is sent."""
 
     def hint() -> Mapping[str, float]:
         return {} if weights is None else expected_costs(row.facts, PROCESSORS, weights)
 
-    search = STRATEGIES[name](row.space, seed, others, hint)
+    search = SEARCHES[name](row.space, seed, others, hint)
     # As a tuning does: the first that runs is the reference.
     found: dict[str, float | None] = {row.space[0].key: costs[row.space[0].key]}
     try:
@@ -134,7 +144,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--share", type=int, default=4, help="one in so many is tried")
-    parser.add_argument("--search", default="guided,random,descent")
+    parser.add_argument("--search", default="guided,random")
     parser.add_argument("--hint", default="kernel", choices=("none", "kernel", "family", "all"))
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--cold", action="store_true", help="each shape on its own")

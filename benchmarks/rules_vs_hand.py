@@ -21,10 +21,10 @@ from tuning_problems import PROBLEMS
 from tuning_samples import Recorded, read_samples
 
 from ttools.tuner.heuristics import elementwise_block, matmul_blocks
-from ttools.tuner.problem import Problem
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.synthesis import synthesise
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningEntry
 
 
 def by_hand(row: Recorded) -> Mapping[str, Any] | None:
@@ -54,7 +54,7 @@ def slowdown(row: Recorded, wanted: Mapping[str, Any]) -> float:
     return (row.costs[nearest.key] or math.inf) / row.best
 
 
-def entry_of(row: Recorded, device: str) -> Entry:
+def entry_of(row: Recorded, device: str) -> TuningEntry:
     """As a store has it."""
     trials = []
     for each in row.space:
@@ -65,7 +65,7 @@ def entry_of(row: Recorded, device: str) -> Entry:
         )
     key = json.dumps({**key_of(row), "dtypes": []})
     problem = Problem(kernel=row.kernel, source="", key=key, device=device, versions="")
-    return Entry(problem=problem, trials=trials)
+    return TuningEntry(problem=problem, trials=trials)
 
 
 def told(slowdowns: Sequence[float]) -> str:

@@ -34,11 +34,11 @@ from tuning_problems import PROBLEMS, TuningProblem
 from tuning_samples import read_samples
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import gpu_launch
-from ttools.tuner.problem import gpu_device
-from ttools.tuner.trial import candidates, config_key
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import gpu_launch
+from ttools.tuner.space.candidate import candidates, config_key
+from ttools.tuner.store.problem import gpu_device
 
 SHARE = 4
 #: How repeated tunings are made: how many worker processes, whether by the lock file.
@@ -91,7 +91,7 @@ def guided(problem: TuningProblem, inputs: Sequence[Any], seed: int = 0) -> list
             tuner[grid](**arguments)
             torch.cuda.synchronize()
             now = time.perf_counter()
-            result = run.session.results[-1]
+            result = run.results[-1]
             for note in result.notes:
                 print("   note:", note)
             assert result.winner is not None
@@ -189,7 +189,7 @@ def repeat(
             found[config_key(values_of(tuner.best_config))] += 1
             medians.setdefault(name, []).extend(
                 {key: statistics.median(samples) for key, samples in result.final.items()}
-                for result in run.session.results
+                for result in run.results
             )
         counts[name] = found.most_common()
     print(problem.name, tuple(shape.values()), counts, flush=True)

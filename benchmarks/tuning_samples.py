@@ -15,8 +15,9 @@ from typing import Any
 
 from tuning_problems import config_of
 
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Candidate, Trial, candidates
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import Candidate, candidates
 
 SCHEMA = "ttools.tuning-samples/2"
 #: Samples that are published of each configuration.
@@ -143,7 +144,7 @@ class SamplesFile:
         )
         own = [trials[each.key] for each in space]
         resources = [
-            {name: trial.resources[name] for name in _FACTS} if trial.resources else None
+            {n: dict(trial.resources)[n] for n in _FACTS} if trial.resources else None
             for trial in own
         ]
         if not any(known["resources"]):

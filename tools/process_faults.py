@@ -139,10 +139,10 @@ def _trials_in(folder: Path) -> int:
     if not (folder / "store.sqlite").exists():
         return 0
     from ttools.core.errors import UsageError
-    from ttools.tuner.store import Store
+    from ttools.tuner.store.store import TuningStore
 
     try:
-        store = Store(folder / "store.sqlite", create=False)
+        store = TuningStore(folder / "store.sqlite", create=False)
     except UsageError as error:
         if "is empty" in str(error):
             return 0

@@ -251,11 +251,11 @@ def test_ctrl_c_keeps_what_was_found(tmp_path: Path, ttools: Run) -> None:
 
 def stored(folder: Path) -> bool:
     from ttools.core.errors import UsageError
-    from ttools.tuner.store import Store
+    from ttools.tuner.store.store import TuningStore
 
     path = folder / "ttools-tunings.sqlite"
     try:
-        store = Store(path, create=False)
+        store = TuningStore(path, create=False)
     except UsageError:
         return False  # not there yet, or not a whole one
     try:

@@ -12,9 +12,9 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.gpu_timer import GpuTimer
-from ttools.tuner.store import Store
-from ttools.tuner.trial import candidates
+from ttools.tuner.measure.gpu_timer import GpuTimer
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.store import TuningStore
 
 pytestmark = pytest.mark.gpu
 
@@ -53,7 +53,7 @@ def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
     options = TuneOptions(search="exhaustive", timeout=10.0)
     with TuningRun(options, store=tmp_path / "store.sqlite") as run:
         assert launch(kernel)
-    (result,) = run.session.results
+    (result,) = run.results
     assert result.notes == []
     assert result.problem.device.startswith("cuda: NVIDIA")
     statuses = [result.trials[each.key].status for each in candidates(planted)]
@@ -65,7 +65,7 @@ def test_planted_configurations_are_rejected(tmp_path: Path) -> None:
             assert 1e-6 < (trial.seconds or 0) < 1e-3
             assert trial.interval is not None
     assert kernel.best_config.kwargs["KIND"] == "right"
-    kept = Store(tmp_path / "store.sqlite")
+    kept = TuningStore(tmp_path / "store.sqlite")
     (entry,) = kept.entries()
     kept.close()
     assert len(entry.trials) == 7
@@ -120,4 +120,4 @@ def test_a_captured_launch_is_refused_until_it_was_tuned(tmp_path: Path) -> None
     fresh = triton.autotune(configs, key=["n"])(scale_kernel)
     with run() as recalled:
         assert torch.allclose(captured(fresh), 2 * x)
-    assert recalled.session.results == []
+    assert recalled.results == []

@@ -13,7 +13,7 @@ import triton.language as tl
 import ttools.tuner
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions
-from ttools.tuner.store import Store
+from ttools.tuner.store.store import TuningStore
 
 HERE = TuneOptions(workers=0)
 
@@ -49,7 +49,7 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     assert kernel.best_config.kwargs["WRONG"] is False
     assert launch(kernel).unique().tolist() == [1.0]
     assert launch(kernel, 500).unique().tolist() == [1.0]
-    kept = Store(store)
+    kept = TuningStore(store)
     entries = kept.entries()
     kept.close()
     statuses = [sorted(t.status for t in each.trials) for each in entries]
@@ -59,7 +59,7 @@ def test_the_first_launch_of_a_key_is_tuned_and_remembered(tmp_path: Path) -> No
     again = decorated()
     launch(again)
     assert again.best_config.kwargs in [each.kwargs for each in winner.values()]
-    kept = Store(store)
+    kept = TuningStore(store)
     assert kept.entries() == entries
     kept.close()
 
@@ -84,7 +84,7 @@ def test_resets_hooks_and_pruning_are_those_of_autotune(tmp_path: Path) -> None:
     assert launch(kernel, total=7.0).unique().tolist() == [0.0], "zeroed before the launch"
     assert launch(kernel, total=7.0).unique().tolist() == [7.0], "as autotune, when tuned"
     assert asked == [1000]
-    kept = Store(tmp_path / "store.sqlite")
+    kept = TuningStore(tmp_path / "store.sqlite")
     (entry,) = kept.entries()
     kept.close()
     assert sorted(t.values["BLOCK"] for t in entry.trials) == [64, 128]

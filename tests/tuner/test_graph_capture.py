@@ -11,11 +11,10 @@ import triton.language as tl
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.tuner import TuneOptions, session
-from ttools.tuner.problem import problem_of
-from ttools.tuner.session import Session
-from ttools.tuner.store import Store
-from ttools.tuner.trial import candidates
+from ttools.tuner import TuneOptions, TuningRun, run
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.problem import problem_of
+from ttools.tuner.store.store import TuningStore
 
 DEVICE = "cuda: one for tests"
 
@@ -42,17 +41,18 @@ def launch_of(launched: list[int]) -> TunedLaunch:
 
 @pytest.fixture(autouse=True)
 def capturing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "gpu_device", lambda: DEVICE)
-    monkeypatch.setattr(session, "being_captured", lambda: True)
+    monkeypatch.setattr(run, "gpu_usable", lambda: True)
+    monkeypatch.setattr(run, "gpu_device", lambda: DEVICE)
+    monkeypatch.setattr(run, "being_captured", lambda: True)
 
 
-def session_of(store: Store | None = None, **options: Any) -> Session:
-    return Session(TuneOptions(workers=0, **options), store=store, on_gpu=True)
+def run_of(store: Path | None = None, **options: Any) -> TuningRun:
+    return TuningRun(TuneOptions(workers=0, **options), store=store, on="gpu")
 
 
 def test_a_launch_that_was_never_tuned_is_refused_with_what_to_do() -> None:
     launched: list[int] = []
-    own = session_of()
+    own = run_of()
     with pytest.raises(UsageError, match=r"nothing_kernel: .*once before the capture"):
         own.tune(launch_of(launched))
     assert (launched, own.results) == ([], [])
@@ -61,20 +61,22 @@ def test_a_launch_that_was_never_tuned_is_refused_with_what_to_do() -> None:
 def test_the_store_decides_unless_all_is_to_be_tried_anew(tmp_path: Path) -> None:
     launched: list[int] = []
     launch = launch_of(launched)
-    store = Store(tmp_path / "store.sqlite")
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
     winner = candidates(launch.configs)[1].key
-    store.decide(problem_of(launch, DEVICE), winner, {}, complete=True, place=("kernel.py", 1))
-    session_of(store).tune(launch)
+    store.decide(problem_of(launch, DEVICE), winner, {}, complete=True, location=("kernel.py", 1))
+    store.close()
+    run_of(path).tune(launch)
     assert launched == [16]
     with pytest.raises(UsageError, match="captured"):
-        session_of(store, fresh=True).tune(launch)
-    store.close()
+        run_of(path, fresh=True).tune(launch)
 
 
 def test_a_stored_winner_that_is_no_configuration_any_more_decides_nothing(tmp_path: Path) -> None:
     launch = launch_of([])
-    store = Store(tmp_path / "store.sqlite")
-    store.decide(problem_of(launch, DEVICE), "gone", {}, complete=True, place=("kernel.py", 1))
-    with pytest.raises(UsageError, match="captured"):
-        session_of(store).tune(launch)
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    store.decide(problem_of(launch, DEVICE), "gone", {}, complete=True, location=("kernel.py", 1))
     store.close()
+    with pytest.raises(UsageError, match="captured"):
+        run_of(path).tune(launch)

@@ -12,7 +12,7 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.compilation.targets import read_target
-from ttools.tuner.offline import over_allocated, over_limit
+from ttools.tuner.cost.limits import over_allocated, over_limit
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942")

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.bench import MOST_EQUAL, MOST_FINALISTS, Checks, finalists, winner
-from ttools.tuner.store import Store
-from ttools.tuner.trial import candidates
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.finalists import MOST_EQUAL, MOST_FINALISTS, finalists, winner
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.store.store import TuningStore
 
 #: In this process: what workers are for is tested apart.
 HERE = TuneOptions(workers=0)
@@ -51,19 +52,19 @@ def test_memory_is_as_if_the_winner_alone_had_run() -> None:
         launch(kernel)
         launch(kernel)
         launch(kernel, 50)
-    assert [len(each.trials) for each in run.session.results] == [3, 3]
-    assert kernel.best_config is run.session.results[1].winner.config
+    assert [len(each.trials) for each in run.results] == [3, 3]
+    assert kernel.best_config is run.results[1].winner.config
 
 
 def test_wrong_configurations_do_not_win_and_a_wrong_reference_is_suspected() -> None:
     with TuningRun(HERE) as run:
         launch(kernel_of(config(16), config(128, wrong=True)))
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["ok", "wrong"]
     assert result.notes == []
     with TuningRun(HERE) as run:
         launch(kernel_of(config(16, wrong=True), config(32), config(64)))
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["ok", "wrong", "wrong"]
     assert "differs from the reference" in result.notes[0]
 
@@ -73,7 +74,7 @@ def test_outputs_without_a_number_are_told() -> None:
         kernel_of(config(16), config(128))[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](
             torch.full((100,), torch.nan), torch.ones(100), 100
         )
-    (result,) = run.session.results
+    (result,) = run.results
     (note,) = result.notes
     assert result.winner is not None
     assert note.startswith("`total_ptr`: every element is NaN, whatever the configuration")
@@ -83,23 +84,23 @@ def test_scratch_memory_is_not_compared() -> None:
     options = TuneOptions(workers=0, checks=Checks(scratch=("total_ptr",)))
     with TuningRun(options) as run:
         launch(kernel_of(config(128, wrong=True), config(64, wrong=True), config(16, wrong=True)))
-    assert {each.status for each in run.session.results[0].trials.values()} == {"ok"}
+    assert {each.status for each in run.results[0].trials.values()} == {"ok"}
 
 
 def test_budgets() -> None:
     kernel = kernel_of(*(config(1 << n) for n in range(4, 10)))
     with TuningRun(TuneOptions(workers=0, trials=2)) as run:
         launch(kernel)
-    assert len(run.session.results[0].trials) == 2
+    assert len(run.results[0].trials) == 2
     with TuningRun(TuneOptions(workers=0, seconds=0.0)) as run:
         launch(kernel_of(*(config(1 << n) for n in range(4, 10))))
-    assert len(run.session.results[0].trials) == 1
+    assert len(run.results[0].trials) == 1
 
 
 def test_the_first_exception_is_raised_if_nothing_runs() -> None:
     with TuningRun(HERE) as run, pytest.raises(triton.CompilationError, match="power of 2"):
         launch(kernel_of(config(48), config(33)))
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["failed", "failed"]
     assert result.winner is None
 
@@ -111,7 +112,7 @@ def test_failures_of_all_are_tried_again(tmp_path: Path) -> None:
         kernel[lambda meta: (1 // 0,)](x, total, 10)
     with TuningRun(HERE, store=path) as run:
         kernel[lambda meta: (1,)](x, total, 10)
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["ok", "ok"]
     assert result.winner is not None
 
@@ -121,7 +122,7 @@ def test_a_launch_without_programs_is_searched_as_any(tmp_path: Path) -> None:
     x, total = torch.zeros(10), torch.zeros(10)
     with TuningRun(HERE) as run:
         kernel[(0,)](x, total, 10)
-    (result,) = run.session.results
+    (result,) = run.results
     assert len(result.trials) == 6
     assert result.winner is not None
 
@@ -140,7 +141,7 @@ def test_stores_to_memory_that_nobody_knows_cannot_be_put_back() -> None:
         with TuningRun(TuneOptions(workers=0, checks=checks)) as run:
             scatter_kernel[(1,)](table)
         assert out.tolist() == [1.0] * 8, "it ran once, in its first configuration"
-        (note,) = run.session.results[0].notes
+        (note,) = run.results[0].notes
         assert note.startswith("not tuned: `scatter_kernel` stores through pointers")
         assert "`table_ptr` has an address that cannot be followed" in note
 
@@ -153,7 +154,7 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
     )
     with TuningRun(HERE) as run:
         launch(kernel_of(config(1), slow))
-    trials = list(run.session.results[0].trials.values())
+    trials = list(run.results[0].trials.values())
     assert all(0 < (each.seconds or 0) < 0.02 for each in trials)
     assert [each.status for each in trials] == ["ok", "ok"]
 
@@ -161,7 +162,7 @@ def test_hooks_and_resets_are_off_the_clock() -> None:
 def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     run = TuningRun(HERE, store=path)
-    store = run.session._store
+    store = run._store
     assert store is not None
     store._base.execute("PRAGMA max_page_count = 1")
     (pages,) = store._base.execute("PRAGMA page_count").fetchone()
@@ -176,12 +177,12 @@ def test_a_store_that_fills_up_is_no_failure_of_the_run(tmp_path: Path) -> None:
                 )
             )
         )
-    (result,) = run.session.results
+    (result,) = run.results
     assert len(result.trials) == 32
     assert result.winner is not None
-    (note,) = run.session.notes
+    (note,) = run.notes
     assert "full; what it held before is still there" in note
-    kept = Store(path).entries()
+    kept = TuningStore(path).entries()
     assert len(kept) <= 1
     assert sum(len(each.trials) for each in kept) < 32
 
@@ -216,9 +217,9 @@ def test_what_may_be_equal_to_the_best_is_compared_with_it(
 ) -> None:
     space = candidates([triton.Config({"A": n}) for n in range(len(costs))])
     timed = list(zip(space, map(float, costs), strict=True))
-    chosen = [each.place for each in finalists(timed)]
+    chosen = [each.index for each in finalists(timed)]
     order.shuffle(timed)
-    assert [each.place for each in finalists(timed)] == chosen == sorted(chosen)
+    assert [each.index for each in finalists(timed)] == chosen == sorted(chosen)
     least = min(costs)
     assert costs.index(least) in chosen
     equal = [place for place, cost in enumerate(costs) if cost <= least * 1.03]
@@ -233,7 +234,7 @@ def test_a_single_configuration_needs_no_lock(tmp_path: Path) -> None:
         launch(kernel_of(config(16), config(64)))
     with TuningRun(lock=path, locked=True) as run:
         launch(kernel_of(config(32)))
-    assert list(run.session.single) == ["add_to_kernel"]
+    assert list(run.single) == ["add_to_kernel"]
 
 
 def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -245,13 +246,13 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     second.pre_hook = interrupt
     with pytest.raises(KeyboardInterrupt), TuningRun(HERE, store=path) as run:
         launch(kernel)
-    (result,) = run.session.results
+    (result,) = run.results
     assert (len(result.trials), result.complete) == (1, False)
     assert result.winner is not None
     second.pre_hook = None
     with TuningRun(HERE, store=path) as run:
         launch(kernel)
-    (result,) = run.session.results
+    (result,) = run.results
     assert (len(result.trials), len(result.new), result.complete) == (3, 2, True)
 
 
@@ -269,7 +270,7 @@ def test_a_search_ends_when_it_is_near_enough() -> None:
     ]
     with TuningRun(TuneOptions(workers=0, within=2000.0)) as run:
         launch(kernel_of(*configs))
-    (result,) = run.session.results
+    (result,) = run.results
     assert 8 <= len(result.trials) < len(configs)
     assert result.complete
     assert result.bound is not None

@@ -152,7 +152,7 @@ def _findings() -> Sequence[Finding]:
 
 
 def _space(path: Path, number: int) -> None:
-    from ttools.tuner.space import load_space
+    from ttools.tuner.space.toml_space import load_space
 
     str(load_space(path))
 
@@ -168,7 +168,7 @@ def _rules(path: Path, number: int) -> None:
 
 
 def _lock(path: Path, number: int) -> None:
-    from ttools.tuner.lock import Lock, lock_text, merged, read_lock
+    from ttools.tuner.store.lock import Lock, lock_text, merged, read_lock
 
     found = read_lock(path)
     lock_text(merged(found, Lock({})))

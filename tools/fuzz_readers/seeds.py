@@ -22,13 +22,13 @@ from ttools.core.records.launch_record import (
 )
 from ttools.core.records.writing import write_record
 from ttools.interpreter.watching.trace_format import TraceWriter
-from ttools.tuner.lock import Lock, lock_text
-from ttools.tuner.problem import Problem
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import rules_text
 from ttools.tuner.rules.features import Feature
-from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split
-from ttools.tuner.store import Store
-from ttools.tuner.trial import Trial
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Regret, Split
+from ttools.tuner.store.lock import Lock, lock_text
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningStore
 
 TTIR = """\
 #loc = loc("/home/user/kernel.py":7:0)
@@ -171,13 +171,13 @@ def store() -> bytes:
     """A store of one problem with three trials."""
 
     def write(path: Path) -> None:
-        kept = Store(path)
+        kept = TuningStore(path)
         trials = [
             Trial(
                 values={"BLOCK": block, "num_warps": 4},
                 status="ok" if block < 256 else "failed",
                 reason="" if block < 256 else "out of resource",
-                samples=[1e-5 * block, 1.1e-5 * block, 1.05e-5 * block] if block < 256 else [],
+                samples=(1e-5 * block, 1.1e-5 * block, 1.05e-5 * block) if block < 256 else (),
                 predicted=1e-6,
                 resources={"registers": 32, "spilled": 0, "shared": 1024, "occupancy": 0.5},
                 reference="",
@@ -212,7 +212,7 @@ def rules() -> bytes:
             Split(Feature("product", ("n", "n")), 5e6, Leaf(0), Leaf(1)),
         ),
     )
-    made = Rules(
+    made = KernelRules(
         kernel="scale",
         configs=[{"BLOCK": 64}, {"BLOCK": 128}],
         tree=tree,

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 import triton
@@ -16,9 +17,8 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.tuner import heuristics
-from ttools.tuner.problem import Problem
-from ttools.tuner.rules.document import _read as _read_row
-from ttools.tuner.rules.document import read_rules, rules_text
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.rules.document import read_rules, read_tree, rules_text
 from ttools.tuner.rules.features import (
     Feature,
     facts_of,
@@ -27,15 +27,15 @@ from ttools.tuner.rules.features import (
     tile_sides,
 )
 from ttools.tuner.rules.python import module_text
-from ttools.tuner.rules.synthesis import Leaf, Split, synthesise
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Trial
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, synthesise
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningEntry
 
 #: To a type checker a module cannot be called.
 decorator: Any = heuristics
 
 
-def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> Entry:
+def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) -> TuningEntry:
     """A tuning with the time of each block; None for what cannot win."""
     trials = [
         Trial(
@@ -45,7 +45,7 @@ def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) ->
         )
         for block, cost in costs.items()
     ]
-    return Entry(
+    return TuningEntry(
         problem=Problem(
             kernel="add_kernel",
             source="s",
@@ -57,7 +57,7 @@ def entry(costs: dict[int, float | None], dtype: str = "float32", **key: int) ->
     )
 
 
-def by_size(n: int, dtype: str = "float32") -> Entry:
+def by_size(n: int, dtype: str = "float32") -> TuningEntry:
     """Small blocks are best up to 10,000 elements, then large ones; of halves always these."""
     small = n <= 10_000 and dtype == "float32"
     return entry({64: 1.0 if small else 2.0, 1024: 3.0 if small else 1.0, 32: None}, dtype, n=n)
@@ -70,8 +70,8 @@ def test_a_threshold_is_found_between_the_sizes() -> None:
     (rules,) = synthesise([by_size(n) for n in SIZES])
     assert isinstance(rules.tree, Split)
     assert rules.tree.feature == Feature("number", ("n",))
-    assert 5000 <= rules.tree.threshold < 50_000
-    assert (rules.tree.below, rules.tree.above) != (Leaf(0), Leaf(0))
+    assert 5000 <= rules.tree.at_most < 50_000
+    assert (rules.tree.yes, rules.tree.no) != (Leaf(0), Leaf(0))
     assert {each["BLOCK"] for each in rules.configs} == {64, 1024}
     assert (rules.regret.mean, rules.regret.worst) == (0.0, 0.0)
     # Without 50,000 the threshold is in the middle of 5,000 and 500,000, just above it.
@@ -167,11 +167,46 @@ def test_files_that_hold_no_rules(tmp_path: Path, text: str) -> None:
         read_rules(tmp_path / "none.json")
 
 
+def question(**changes: Any) -> dict[str, Any]:
+    leaf = {"config": 0}
+    feature = {"kind": "number", "names": ["n"], "value": None, **changes}
+    return {"feature": feature, "at_most": 3, "yes": leaf, "no": leaf}
+
+
+SPLIT = {"feature": {"kind": "number", "names": ["n"], "value": None}, "at_most": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tunings": "3"}, r"Expected `int`, got `str` - at `\$.rules\[0\].tunings`"),
+        ({"tree": {"config": 2}}, r"no configuration 2 among 2 - at `\$.rules\[0\]`"),
+        ({"tree": {"config": "0"}}, r"`\$.config` - at `\$.rules\[0\].tree`"),
+        ({"tree": {**SPLIT, "yes": {"config": 0}}}, r"missing required field `no`"),
+        ({"tree": 3}, r"Expected `object`, got `int`"),
+        ({"ranges": {"n": [1]}}, r"`array` of length 2, got 1 - at `\$.rules\[0\].ranges"),
+        ({"regret": {"mean": math.nan}}, r"`\$.rules\[0\].regret.mean`"),
+        ({"tree": question(kind="what")}, r"Invalid enum value 'what'"),
+        ({"tree": question(names=[])}, r"a feature of kind number names no argument"),
+        ({"tree": question(kind="waves", value=[0])}, r"waves needs a side for each name"),
+    ],
+)
+def test_damaged_rules_are_told_with_their_place(
+    tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    path = tmp_path / "rules.json"
+    data = json.loads(rules_text(synthesise([by_size(n) for n in SIZES])))
+    data["rules"][0].update(changes)
+    path.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match=f"damaged file of rules: .*{told}"):
+        read_rules(path)
+
+
 # ---- how tiles fill a GPU
 H200 = "cuda: NVIDIA H200 (sm_90)"
 
 
-def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> Entry:
+def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> TuningEntry:
     """Large tiles are best unless they leave multiprocessors idle in their last turn."""
     tiles = -(-m // 128) * -(-n // 128) * math.prod(groups.values())
     turns = -(-tiles // 132)
@@ -182,7 +217,7 @@ def product_tuning(m: int, n: int, device: str = H200, **groups: int) -> Entry:
     ]
     key = json.dumps({**groups, "M": m, "N": n, "dtypes": ["float16"]})
     problem = Problem(kernel="mm_kernel", source="s", key=key, device=device, versions="v")
-    return Entry(problem=problem, trials=trials)
+    return TuningEntry(problem=problem, trials=trials)
 
 
 SHAPES = [(128 * m, 128 * n) for m in (4, 8, 11, 12, 13, 23) for n in (4, 8, 12, 13, 16, 24)]
@@ -206,7 +241,7 @@ def test_rules_ask_how_tiles_fill_the_device(product_rules: Any) -> None:
 
 
 def splits(tree: Any) -> list[Split]:
-    return [tree, *splits(tree.below), *splits(tree.above)] if isinstance(tree, Split) else []
+    return [tree, *splits(tree.yes), *splits(tree.no)] if isinstance(tree, Split) else []
 
 
 @settings(max_examples=30, deadline=None)
@@ -215,7 +250,8 @@ def test_python_and_json_choose_alike(product_rules: Any, m: int, n: int) -> Non
     text = module_text([product_rules])
     scope: dict[str, Any] = {}
     exec(compile(text, "rules.py", "exec"), scope)
-    again = _read_row(json.loads(rules_text([product_rules]))["rules"][0])
+    (row,) = json.loads(rules_text([product_rules]))["rules"]
+    again = msgspec.convert(row, KernelRules, dec_hook=read_tree)
     assert again == product_rules
     facts = {"M": m, "N": n, "multiprocessors": 132}
     assert scope["choose_for_mm_kernel"]({"M": m, "N": n}) == again.choose(facts)
@@ -237,10 +273,10 @@ def test_each_of_several_alike_has_tiles_of_its_own(
     asked = tile_features_of(facts, [{"BLOCK_M": 128, "BLOCK_N": 64}])
     grids = [c * -(-m // 128) * -(-n // 64) for c, m, n in shapes]
     for feature in asked:
-        names = dict(zip(feature.names, feature.value, strict=True))
+        names = dict(zip(feature.names, feature.sides, strict=True))
         assert names[name] == 1
         for own in facts:
-            count = math.prod(-(-own[each] // side) for each, side in names.items())
+            count = math.prod(int(-(-own[each] // side)) for each, side in names.items())
             waves = -(-count // 132)
             wanted = waves if feature.kind == "waves" else count / (waves * 132)
             assert feature.answer(own) == pytest.approx(wanted)
@@ -249,6 +285,11 @@ def test_each_of_several_alike_has_tiles_of_its_own(
         and min(len({m for _, m, _ in shapes}), len({n for *_, n in shapes})) > 1
     ):
         assert {feature.names for feature in asked} == {("M", "N", name)}
+
+
+def test_configurations_without_tiles_are_not_asked_about_them() -> None:
+    facts = [{"n": 4, "multiprocessors": count} for count in (108, 132)]
+    assert tile_features_of(facts, [{"BLOCK": 64}, {"BLOCK": 128}]) == []
 
 
 def test_rules_of_grouped_products_ask_for_the_tiles_of_all_groups() -> None:

@@ -19,16 +19,17 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core import triton_versions
 from ttools.core.compilation.targets import read_target
-from ttools.tuner.bench import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import GpuLaunch, gpu_launch
-from ttools.tuner.measuring import Measuring
-from ttools.tuner.target_driver import compile_for_target
-from ttools.tuner.trial import candidates
-from ttools.tuner.workers.imagined import ElementType, ImaginedStorage, ImaginedTensor
-from ttools.tuner.workers.nursery import Nursery, Worker
-from ttools.tuner.workers.recipe import recipe_of
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.workers.fake_tensor import ElementType, FakeStorage, FakeTensor
+from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.serialized_launch import serialize
 from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.target_driver import compile_for_target
+from ttools.tuner.workers.worker_slot import WorkerSlot
 
 HOPPER = read_target("sm_90").gpu_target()
 
@@ -62,7 +63,7 @@ def descriptor_kernel(x_desc, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + offs, block)
 
 
-def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuLaunch:
+def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuTunedLaunch:
     def set_block(arguments: dict[str, Any]) -> None:
         arguments["out_ptr"].zero_()
         if "x_desc" in arguments:
@@ -73,30 +74,30 @@ def launch_of(kernel: Any, block: int, **arguments: Any) -> GpuLaunch:
     return gpu_launch(triton.autotune([config], key=[])(kernel), (), arguments)
 
 
-def aligned() -> GpuLaunch:
+def aligned() -> GpuTunedLaunch:
     return launch_of(
         scale_kernel, 64, x_ptr=torch.ones(256).half(), out_ptr=torch.ones(256), n=256, factor=0.5
     )
 
 
-def misaligned() -> GpuLaunch:
+def misaligned() -> GpuTunedLaunch:
     x, out = torch.ones(255), torch.ones(255, dtype=torch.bfloat16)
     return launch_of(scale_kernel, 64, x_ptr=x[1:], out_ptr=out, n=254, factor=1)
 
 
-def described() -> GpuLaunch:
+def described() -> GpuTunedLaunch:
     x = TensorDescriptor.from_tensor(torch.ones(4, 128), [1, 16])
     return launch_of(descriptor_kernel, 128, x_desc=x, out_ptr=torch.ones(128))
 
 
-def asking_torch() -> GpuLaunch:
+def asking_torch() -> GpuTunedLaunch:
     x = torch.ones(64).half()
     return launch_of(torch_kernel, 64, x_ptr=x, out_ptr=x.clone())
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    found = Nursery(kind="compile")
+def server() -> Iterator[ForkServer]:
+    found = ForkServer(kind="compile")
     yield found
     found.close()
 
@@ -108,24 +109,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def compiled(worker: Worker, launch: GpuLaunch) -> Answer:
+def compiled(slot: WorkerSlot, launch: GpuTunedLaunch) -> Answer:
     """What a worker answers that is to compile the only configuration."""
     opening = Opening(
-        recipe=recipe_of(launch).without_contents(),
+        launch=serialize(launch).without_contents(),
         measuring=Measuring(on_gpu=True),
         threads=1,
         compiles_only=True,
         target=HOPPER,
     )
-    assert worker.ask(opening, 120.0).error is None
+    assert slot.ask(opening, 120.0).error is None
     (only,) = candidates(launch.configs)
-    answer = worker.ask(Request("compile", (only.key,)), 120.0)
-    assert isinstance(answer, Answer)
-    return answer
+    return slot.ask(Request("compile", (only.key,)), 120.0)
 
 
-def has_torch(worker: Worker) -> bool:
-    return "libtorch" in Path(f"/proc/{worker._number}/maps").read_text()
+def has_torch(slot: WorkerSlot) -> bool:
+    assert slot._process is not None
+    return "libtorch" in Path(f"/proc/{slot._process[0]}/maps").read_text()
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def has_torch(worker: Worker) -> bool:
     ids=["aligned", "misaligned", "described", "asking_torch"],
 )
 def test_binaries_are_those_that_a_process_with_torch_makes(
-    cache: Path, make: Callable[[], GpuLaunch], wants_torch: bool
+    cache: Path, make: Callable[[], GpuTunedLaunch], wants_torch: bool
 ) -> None:
-    nursery = Nursery(kind="compile")  # it knows the folder
+    server = ForkServer(kind="compile")  # it knows the folder
     try:
-        worker = nursery.worker()
+        slot = WorkerSlot(server)
         launch = make()
-        answer = compiled(worker, launch)
+        answer = compiled(slot, launch)
         assert answer.error is None
-        assert has_torch(worker) == wants_torch
+        assert has_torch(slot) == wants_torch
     finally:
-        nursery.close()
+        server.close()
     binaries = sorted(cache.glob("*/*.cubin"))
     assert len(binaries) == 1
     before = triton_versions.active_driver()
@@ -158,13 +158,13 @@ def test_binaries_are_those_that_a_process_with_torch_makes(
     assert answer.value == {only.key: facts}
 
 
-def test_a_refused_configuration_is_no_reason_to_import_torch(nursery: Nursery) -> None:
-    worker = nursery.worker()
+def test_a_refused_configuration_is_no_reason_to_import_torch(server: ForkServer) -> None:
+    slot = WorkerSlot(server)
     x = torch.ones(64)
-    answer = compiled(worker, launch_of(scale_kernel, 48, x_ptr=x, out_ptr=x, n=64, factor=1.0))
+    answer = compiled(slot, launch_of(scale_kernel, 48, x_ptr=x, out_ptr=x, n=64, factor=1.0))
     assert "power of 2" in str(answer.error)
-    assert not has_torch(worker)
-    again = compiled(worker, aligned())
+    assert not has_torch(slot)
+    again = compiled(slot, aligned())
     assert again.error is None, "the worker goes on"
 
 
@@ -174,14 +174,14 @@ def test_a_refused_configuration_is_no_reason_to_import_torch(nursery: Nursery) 
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
     st.sampled_from([torch.float32, torch.int8, torch.bfloat16, torch.float8_e4m3fn]),
 )
-def test_an_imagined_tensor_says_what_a_real_one_says(
+def test_a_fake_tensor_says_what_a_real_one_says(
     offset: int, sizes: list[tuple[int, int]], dtype: torch.dtype
 ) -> None:
     base = torch.zeros(64, dtype=torch.uint8).to(dtype)
     shape, strides = zip(*sizes, strict=True)
     real = base.as_strided(shape, strides, offset)
-    own = ImaginedTensor(
-        storage=ImaginedStorage(base.nbytes),
+    own = FakeTensor(
+        storage=FakeStorage(base.nbytes),
         dtype=ElementType(str(dtype).removeprefix("torch."), dtype.itemsize),
         shape=shape,
         strides=strides,
@@ -201,11 +201,10 @@ def test_a_run_on_a_gpu_begins_without_torch() -> None:
     program = """
         import sys
         from ttools.tuner.options import TuneOptions
-        from ttools.tuner.session import Session
-        session = Session(TuneOptions(), on_gpu=True)
-        session.start()
-        assert "torch" not in sys.modules
-        session.close()
+        from ttools.tuner import run
+        run.gpu_usable = lambda: True
+        with run.TuningRun(TuneOptions()):
+            assert "torch" not in sys.modules
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

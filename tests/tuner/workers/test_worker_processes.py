@@ -13,8 +13,9 @@ import triton
 import triton.language as tl
 
 from ttools.tuner import TuneOptions, TuningRun
-from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Opening
+from ttools.tuner.workers.worker_slot import WorkerEndedError, WorkerSlot
 
 SCALE = tl.constexpr(2.0)
 
@@ -62,7 +63,7 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
     with TuningRun(options, store=tmp_path / "store.sqlite") as run:
         kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n)
     assert torch.equal(out, 2 * x)
-    (result,) = run.session.results
+    (result,) = run.results
     found = {
         (t.values["BLOCK"], t.values["KIND"]): (t.status, t.reason) for t in result.trials.values()
     }
@@ -83,31 +84,32 @@ def test_planted_configurations_are_rejected_and_cost_no_more_than_their_timeout
 
 
 def test_no_process_is_left_behind() -> None:
-    nursery = Nursery()
-    worker = nursery.worker()
-    number = worker._number
-    nursery.close()
+    server = ForkServer()
+    slot = WorkerSlot(server)
+    slot._process = number, _ = server.fork()
+    server.close()
     until = time.monotonic() + 20
     while Path(f"/proc/{number}").exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert not Path(f"/proc/{number}").exists()
-    worker.end()
+    assert slot.end() == -signal.SIGKILL, "its server took it along"
 
 
 def test_a_worker_that_is_killed_is_told_apart_from_a_slow_one() -> None:
-    nursery = Nursery()
+    server = ForkServer()
+    slot = WorkerSlot(server)
     try:
-        killed, slow = nursery.worker(), nursery.worker()
-        os.kill(killed._number, signal.SIGTERM)
-        with pytest.raises(WorkerEndedError, match="ended its process: Terminated") as caught:
-            killed.ask("anything", 60.0)
-        assert caught.value.how == "crashed"
-        os.kill(slow._number, signal.SIGSTOP)
-        with pytest.raises(WorkerEndedError, match=r"did not end within 0.2 s") as caught:
-            slow.ask("anything", 0.2)
-        assert caught.value.how == "timed_out"
+        for sent, sentence, timeout, how in (
+            (signal.SIGTERM, "ended its process: Terminated", 60.0, "crashed"),
+            (signal.SIGSTOP, r"did not end within 0.2 s", 0.2, "timed_out"),
+        ):
+            slot._process = number, _ = server.fork()
+            os.kill(number, sent)
+            with pytest.raises(WorkerEndedError, match=sentence) as caught:
+                slot.ask("anything", timeout)
+            assert caught.value.how == how
     finally:
-        nursery.close()
+        server.close()
 
 
 def test_what_cannot_be_sent_runs_here_and_a_note_says_so() -> None:
@@ -123,7 +125,7 @@ def test_what_cannot_be_sent_runs_here_and_a_note_says_so() -> None:
     x, out = torch.rand(1000), torch.zeros(1000)
     with TuningRun() as run:
         triton.autotune(tried, key=["n"])(scale_kernel)[(16,)](x, out, 1000)
-    (result,) = run.session.results
+    (result,) = run.results
     assert [each.status for each in result.trials.values()] == ["ok", "ok"]
     assert "cannot be sent to another process: " in result.notes[0]
     assert "lock" in result.notes[0]
@@ -133,7 +135,7 @@ def test_if_nothing_runs_the_reason_is_raised() -> None:
     wrong = [triton.Config({"BLOCK": b, "KIND": "right"}) for b in (33, 48)]
     with TuningRun() as run, pytest.raises(triton.CompilationError, match="power of 2"):
         triton.autotune(wrong, key=["n"])(scale_kernel)[(1,)](torch.ones(9), torch.ones(9), 9)
-    assert run.session.results[0].winner is None
+    assert run.results[0].winner is None
 
 
 def test_answers_and_openings_are_plain_data() -> None:

@@ -2,7 +2,7 @@
 
     with ttools.tuner.TuningRun(store=Path("tunings.sqlite")) as run:
         kernel[grid](...)  # an autotuned kernel
-    run.session.results
+    run.results
 
     @ttools.tuner.tune(configs=[...], key=["n"])  # as `triton.autotune`
     @triton.jit

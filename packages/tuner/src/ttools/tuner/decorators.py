@@ -17,7 +17,7 @@ from ttools.core import configuration, triton_versions
 from ttools.core.errors import UsageError
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.interpretation import active_run
-from ttools.tuner import gpu_launch
+from ttools.tuner.measure import gpu_launch
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.run import TuningRun
 
@@ -78,10 +78,10 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         )
         with run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
-        for result in run.session.results:
+        for result in run.results:
             for note in result.notes:
                 warnings.warn(f"{result.problem}: {note}", RuntimeWarning, stacklevel=4)
-        for note in run.session.notes:
+        for note in run.notes:
             warnings.warn(note, RuntimeWarning, stacklevel=4)
         self.cache[key] = self.best_config
         return launched
@@ -115,7 +115,7 @@ def tune(
         reset_to_zero: names of arguments that are zeroed before each launch.
         restore_value: names of arguments that are put back; all memory is, named or not.
         pre_hook: called before each launch.
-        post_hook: called by Triton's own timing only, which does not take place.
+        post_hook: called by Triton's own timing only, which is not used.
         options: what is tried and for how long.
         store: the file of all trials; by default one in the user's cache.
         lock: a file of winners, written after each tuning, or read if `locked`.

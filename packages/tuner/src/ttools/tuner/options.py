@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ttools.core.errors import UsageError
-from ttools.tuner.bench import Checks
-from ttools.tuner.references import split_reference
-from ttools.tuner.search import read_strategy
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.references import split_reference
+from ttools.tuner.search.strategies import read_strategy
 
 DEFAULT_SEARCH = "guided"
 #: Up to so many configurations a guided search tries all; of more a quarter, but at least as many.
@@ -20,13 +20,13 @@ class TuneOptions:
 
     Attributes:
         search: a strategy of `search.STRATEGIES`.
-        trials: at most so many configurations of a key; by default all, of `guided` see `budget`.
+        trials: the most configurations of a key; by default all, of `guided` see `budget`.
         seconds: no configuration of a key is begun later.
         within: the search ends when the best one found is within so many percent of the best of
             all, with confidence; see `regret`.
         seed: of random choices.
         fresh: try anew what the store knows.
-        checks: how outputs are judged.
+        checks: how outputs are verified.
         workers: how many processes compile ahead, besides the one that runs configurations; by
             default one for each processor. 0 runs everything in this process.
         timeout: seconds that a configuration may take in a worker, compilation included.
@@ -49,6 +49,14 @@ class TuneOptions:
         if self.search != DEFAULT_SEARCH or (self.seconds, self.within) != (None, None):
             return space
         return min(space, max(SMALL_SPACE, -(-space // SHARE)))
+
+    def plan(self, space: int) -> str:
+        """What is tried of a space of this size, as people read it."""
+        most = self.budget(space)
+        limits = [f"at most {most} of them"] if most < space else []
+        limits += [] if self.seconds is None else [f"none begun after {self.seconds:g} s"]
+        limits += [] if self.within is None else [f"until within {self.within:g}%"]
+        return ", ".join([f"{space} configurations, search {self.search}", *limits])
 
     def __post_init__(self) -> None:
         read_strategy(self.search)

@@ -1,28 +1,52 @@
-"""A tuning run as a context: opens the store, intercepts kernels, writes the lock file.
+"""A tuning run as a context: each problem that is launched while it is active is tuned, once.
 
-The public face of tuning whole programs. Owns the life of files; tuning is the session's business.
+The public face of tuning whole programs. Owns the results of the run, its files, and what becomes
+of launches that cannot be tuned. Must not know how a problem is tuned.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from ttools.sanitizer.uninitialised import UninitialisedMemory
+
+from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
-from ttools.core.errors import UsageError
+from ttools.core.errors import TtoolsError, UsageError
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
-from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.tuner.cost import read_gpu
-from ttools.tuner.gpu_launch import tuning_on_gpu
-from ttools.tuner.lock import lock_of, merged, read_lock, write_lock
+from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.tuner.cost.gpu_time import read_gpu
+from ttools.tuner.measure.bench import AnyBench
+from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.measure.outputs import CannotTuneError
+from ttools.tuner.measure.references import load_reference
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.session import Session
-from ttools.tuner.store import Store
-from ttools.tuner.workers.jobs import Executor
+from ttools.tuner.search.surrogate import load_model
+from ttools.tuner.space.candidate import Candidate, candidates, config_key, config_text
+from ttools.tuner.store.experience import experience
+from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.store.problem import (
+    Problem,
+    gpu_device,
+    host_device,
+    predicted_device,
+    problem_of,
+    where,
+)
+from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
+from ttools.tuner.tuning import Tuning, TuningResult
+from ttools.tuner.workers.remote_bench import RemoteBench
+from ttools.tuner.workers.serving import opening_of
+from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
 
 
 class TuningRun:
@@ -37,9 +61,16 @@ class TuningRun:
         on: what times; the GPU if there is one and `device` names none, else the CPU.
         only: names of the kernels to run and tune; all by default.
         threads: how many threads run the programs of a launch.
-        measures: makes the executor that runs configurations, such as `workers.jobs.gpu_workers`
+        measures: makes the pool that runs configurations, such as `workers.worker_pool.gpu_workers`
             or `workers.ray_workers.ray_workers`; by default one process of this machine.
-        announce: told of each problem before anything of it runs.
+        announce: called with the text of each problem before anything of it runs.
+
+    Attributes:
+        results: in the order of the launches.
+        clock: what observes the run.
+        notes: what the user should know of the run as a whole.
+        single: names of kernels with one configuration, which need no tuning.
+        locked: whether a lock file decides.
 
     Raises:
         UsageError: a file cannot be used, or an argument makes no sense.
@@ -56,47 +87,42 @@ class TuningRun:
         only: Sequence[str] | None = None,
         threads: int | None = None,
         on: Literal["cpu", "gpu"] | None = None,
-        measures: Callable[[], Executor] | None = None,
+        measures: Callable[[], WorkerPool] | None = None,
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         if locked and lock is None:
             raise UsageError("--locked needs the lock file: --lock FILE")
-        if on not in (None, "cpu", "gpu"):
-            raise UsageError(f"on={on!r}: must be cpu or gpu")
-        if on == "gpu" and (device is not None or not gpu_usable()):
-            raise UsageError(
-                "there is no GPU that could time"
-                if device is None
-                else "--on gpu times; --target chooses for a GPU that is not here"
-            )
-        on_gpu = device is None and (on == "gpu" or (on is None and gpu_usable()))
-        self._lock_path = None if locked else lock
-        known = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
-        self._previous = known
-        self._store = None if locked or store is None else Store(store)
-        self.session = Session(
-            options or TuneOptions(),
-            read_gpu(device) if device else None,
-            threads,
-            self._store,
-            known if locked else None,
-            announce,
-            on_gpu,
-            measures,
+        self._options = options = options or TuneOptions()
+        self._measuring = Measuring(
+            checks=options.checks,
+            on_gpu=_is_on_gpu(on, device),
+            predicted=read_gpu(device) if device else None,
+            threads=threads,
         )
+        self.locked, self._lock_path = locked, lock
+        self._lock = read_lock(lock) if lock is not None and (locked or lock.exists()) else None
+        self._store = None if locked or store is None else TuningStore(store)
+        self._make_measuring, self._announce = measures, announce
+        self._pools: Pools | None = None
+        self.results: list[TuningResult] = []
+        self.clock = self._measuring.clock()
+        self.notes: list[str] = []
+        self.single: dict[str, None] = {}
+        self._winners: dict[Problem, str | None] = {}
+        self._parameters: set[str] = set()
+        self._one_at_a_time = threading.RLock()
+        self._prepared = False
         # What the program allocates is marked, and the marks go where its launches are made again.
-        checks = (options or TuneOptions()).checks
-        self._unwritten = UninitialisedMemory() if checks.sanitize and not locked else nullcontext()
+        marks = options.checks.sanitize and not locked
+        self._unwritten = UninitialisedMemory() if marks else nullcontext()
         self._interpretation: Interpretation | None = None
         self._tuning: AbstractContextManager[Any]
-        if on_gpu:
+        if self._measuring.on_gpu:
             names = None if only is None else frozenset(only)
-            self._tuning = tuning_on_gpu(
-                lambda name: names is None or name in names, self.session.tune
-            )
+            self._tuning = tuning_on_gpu(lambda name: names is None or name in names, self.tune)
         else:
             self._tuning = self._interpretation = interpret(
-                only=only, threads=threads, observer=self.session.clock, tune=self.session.tune
+                only=only, threads=threads, observer=self.clock, tune=self.tune
             )
 
     @property
@@ -104,10 +130,16 @@ class TuningRun:
         """What the user should know of launches that completed."""
         return [] if self._interpretation is None else self._interpretation.warnings
 
+    @property
+    def unknown_scratch(self) -> list[str]:
+        """Names of scratch memory that no kernel which was tuned has."""
+        return [n for n in self._options.checks.scratch if n not in self._parameters]
+
     def __enter__(self) -> TuningRun:
         self._unwritten.__enter__()
         self._tuning.__enter__()
-        self.session.start()
+        if self._measuring.on_gpu and not self.locked and self._options.workers != 0:
+            self._start_workers()  # they take seconds, which the program has until it launches
         return self
 
     def __exit__(
@@ -118,9 +150,176 @@ class TuningRun:
     ) -> None:
         self._tuning.__exit__(kind, error, traceback)
         self._unwritten.__exit__(kind, error, traceback)
-        self.session.close()
+        if self._pools is not None:
+            self._pools.close()
+            self._pools = None
         if self._store is not None:
             self._store.close()
-        if self._lock_path is not None and self.session.results:
-            found = lock_of(result.entry() for result in self.session.results)
-            write_lock(merged(self._previous, found), self._lock_path)
+        if self._lock_path is not None and not self.locked and self.results:
+            found = lock_of(result.entry() for result in self.results)
+            write_lock(merged(self._lock, found), self._lock_path)
+
+    # ---- a launch
+    def tune(self, launch: TunedLaunch) -> Any:
+        """Launches a kernel in its winning configuration, found first if need be.
+
+        Raises:
+            UsageError: the lock file has no winner, or one that the kernel no longer has.
+            Exception: what the first configuration raises, if none of them runs.
+        """
+        space = candidates(launch.configs)
+        if len(space) == 1:
+            self.single[launch.kernel] = None
+            return run_first(launch)
+        problem = problem_of(launch, self._device)
+        with self._one_at_a_time:
+            if problem not in self._winners:
+                self._winners[problem] = self._winner(problem, launch, space)
+        key = self._winners[problem]
+        chosen = next((each for each in space if each.key == key), space[0])
+        launch.choose(chosen.config)
+        return launch.run(chosen.config)
+
+    @cached_property
+    def _device(self) -> str:
+        """What problems are for; asked for at the first launch, as it imports torch."""
+        if self._measuring.on_gpu:
+            return gpu_device()
+        predicted = self._measuring.predicted
+        return predicted_device(predicted) if predicted else host_device(self._measuring.threads)
+
+    def _winner(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
+        if self.locked:
+            return self._locked_winner(problem, space)
+        if self._measuring.on_gpu and being_captured():
+            return self._stored_winner(problem, space)
+        return self._find(problem, launch, space)
+
+    def _locked_winner(self, problem: Problem, space: list[Candidate]) -> str:
+        assert self._lock is not None
+        values = self._lock.find(problem)
+        wanted = config_key(values)
+        if wanted not in {each.key for each in space}:
+            raise UsageError(
+                f"{problem.kernel}: the lock file's winner {config_text(values)} is not among its "
+                "configurations any more; tune without --locked first"
+            )
+        return wanted
+
+    def _stored_winner(self, problem: Problem, space: list[Candidate]) -> str:
+        """For a launch that cannot be tuned as it becomes part of a graph.
+
+        Raises:
+            UsageError: there is none.
+        """
+        stored = None if self._store is None or self._options.fresh else self._store.entry(problem)
+        if stored is None or stored.winner not in {each.key for each in space}:
+            raise UsageError(
+                f"{problem}: a launch that is captured in a CUDA graph cannot be tuned, as nothing "
+                "runs before the graph is replayed; launch the kernel for this key once before "
+                "the capture begins, as triton.autotune needs it too"
+            )
+        assert stored.winner is not None
+        return stored.winner
+
+    # ---- a problem
+    def _find(self, problem: Problem, launch: TunedLaunch, space: list[Candidate]) -> str | None:
+        result = TuningResult(problem=problem, space=len(space), location=where(launch))
+        self.results.append(result)
+        self._parameters.update(launch.tuner.arg_names)
+        if self._options.checks.reference:
+            load_reference(self._options.checks.reference)  # before a worker fails to
+        known = self._store.entry(problem) if self._store else TuningEntry(problem=problem)
+        self._announce(f"{problem}: {self._options.plan(len(space))}")
+        is_done = known.complete and known.winner is not None  # hardly anything is left to try
+        bench = self._bench(launch, result, [] if is_done else space)
+        try:
+            stored = [] if self._store is None else self._store.entries(problem.kernel)
+            Tuning(
+                result,
+                space,
+                bench,
+                self._options,
+                known,
+                save=lambda trial: self._save(result, trial),
+                others=experience(problem, [*stored, *(each.entry() for each in self.results)]),
+                hint=self._measuring.hint(bench),
+            ).run()
+        except CannotTuneError as error:
+            result.notes.append(f"not tuned: {error}")
+        finally:
+            bench.close()
+            bench.restore()
+            if bench.uncounted and not any(t.cost for t in result.trials.values()):
+                result.notes.append(f"nothing can be predicted: {bench.uncounted}")
+            if result.trials:
+                self._decide(result)
+        if result.winner is None and bench.first_error is not None:
+            raise bench.first_error
+        if result.trials and result.winner is None:
+            result.notes.append("no configuration can win; the launch is made in the first one")
+        return result.winner.key if result.winner else None
+
+    def _bench(
+        self, launch: TunedLaunch, result: TuningResult, expected: Sequence[Candidate]
+    ) -> AnyBench:
+        """A bench in worker processes, or in this one if it must be."""
+        if self._options.workers != 0:
+            self._prepare()
+            try:
+                opening = opening_of(launch, self._measuring)
+                bench = RemoteBench(opening, self._options.timeout, self._start_workers())
+                bench.open(expected)
+                return bench
+            except TtoolsError as error:
+                result.notes.append(
+                    f"{error}; its configurations run in this process, which one of them may end"
+                )
+        return self._measuring.bench(launch, self.clock)
+
+    def _start_workers(self) -> Pools:
+        """The worker processes of the run, started once."""
+        if self._pools is None:
+            self._pools = start_pools(
+                self._options.workers, self._make_measuring, self._measuring.on_gpu
+            )
+        return self._pools
+
+    def _prepare(self) -> None:
+        """Does what this process needs later, while workers make the launch."""
+        if self._measuring.on_gpu and not self._prepared:
+            self._prepared = True
+            for work in (load_model, triton_versions.hash_triton):
+                threading.Thread(target=work, daemon=True).start()
+
+    # ---- the store, as long as it can be written
+    def _save(self, result: TuningResult, trial: Trial) -> None:
+        self._keep(lambda store: store.add(result.problem, trial, result.location))
+
+    def _decide(self, result: TuningResult) -> None:
+        winner = result.winner.key if result.winner else None
+        self._keep(
+            lambda store: store.decide(
+                result.problem, winner, result.final, result.complete, result.location
+            )
+        )
+
+    def _keep(self, write: Callable[[TuningStore], None]) -> None:
+        if self._store is None:
+            return
+        try:
+            write(self._store)
+        except StoreError as error:
+            self.notes.append(str(error))
+            self._store.close()
+            self._store = None
+
+
+def _is_on_gpu(on: Literal["cpu", "gpu"] | None, device: str | None) -> bool:
+    if on not in (None, "cpu", "gpu"):
+        raise UsageError(f"on={on!r}: must be cpu or gpu")
+    if on == "gpu" and device is not None:
+        raise UsageError("--on gpu times; --target chooses for a GPU that is not here")
+    if on == "gpu" and not gpu_usable():
+        raise UsageError("there is no GPU that could time")
+    return device is None and (on == "gpu" or (on is None and gpu_usable()))

@@ -11,29 +11,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.tuner.bench import AnyBench, finalists, winner
+from ttools.tuner.measure.bench import AnyBench
+from ttools.tuner.measure.finalists import finalists, winner
+from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
-from ttools.tuner.problem import Problem
-from ttools.tuner.regret import regret_bound
-from ttools.tuner.search import Hint, Known, no_hint, read_strategy
-from ttools.tuner.store import Entry
-from ttools.tuner.trial import Candidate, Trial
+from ttools.tuner.search.guided import Hint, Known, no_hint
+from ttools.tuner.search.regret import regret_bound
+from ttools.tuner.search.strategies import read_strategy
+from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningEntry
 
 Save = Callable[[Trial], None]
 
 
 @dataclass(kw_only=True)
-class Result:
+class TuningResult:
     """What came of a problem; filled while it is tuned.
 
     Attributes:
         problem: the kernel, key and device.
         space: how many candidates there are.
-        place: file and line of the kernel.
+        location: file and line of the kernel.
         trials: by key of the configuration, known ones included, in the order of the search.
         new: keys of those that were tried in this run.
         winner: the candidate that is used.
-        final: samples of the last comparison in turns, by key.
+        final: samples of the last interleaved comparison, by key.
         reference: key of the configuration that outputs were compared with.
         complete: whether the search ended by itself.
         notes: what the user should know.
@@ -43,7 +46,7 @@ class Result:
 
     problem: Problem
     space: int
-    place: tuple[str, int]
+    location: tuple[str, int]
     trials: dict[str, Trial] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     winner: Candidate | None = None
@@ -53,15 +56,15 @@ class Result:
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
 
-    def entry(self) -> Entry:
-        """As it is stored."""
-        return Entry(
+    def entry(self) -> TuningEntry:
+        """The entry as it is stored."""
+        return TuningEntry(
             problem=self.problem,
             trials=list(self.trials.values()),
             winner=self.winner.key if self.winner else None,
             final=self.final,
             complete=self.complete,
-            place=self.place,
+            location=self.location,
         )
 
 
@@ -81,11 +84,11 @@ class Tuning:
 
     def __init__(
         self,
-        result: Result,
+        result: TuningResult,
         space: Sequence[Candidate],
         bench: AnyBench,
         options: TuneOptions,
-        known: Entry,
+        known: TuningEntry,
         save: Save,
         others: Sequence[Known] = (),
         hint: Hint = no_hint,
@@ -100,7 +103,7 @@ class Tuning:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """Tries candidates as long as the budget lasts, then compares the best in turns."""
+        """Tries candidates as long as the budget lasts, then compares the best, interleaved."""
         try:
             self._search()
             self._result.complete = True
@@ -176,8 +179,8 @@ class Tuning:
         self._result.trials[trial.key] = trial
         self._result.reference = self._result.reference or trial.reference
 
-    def _usable(self, known: Entry) -> dict[str, Trial]:
-        """Stored trials that were judged as they would be now, or more strictly.
+    def _usable(self, known: TuningEntry) -> dict[str, Trial]:
+        """Stored trials that were checked as they would be now, or more strictly.
 
         None of them where nothing could win: the fault may have been the launch's, which is not
         part of the problem, as a grid that raised.
@@ -197,7 +200,7 @@ class Tuning:
 
     def _best(self) -> Candidate | None:
         timed = self._timed()
-        return min(timed, key=lambda pair: (pair[1], pair[0].place))[0] if timed else None
+        return min(timed, key=lambda pair: (pair[1], pair[0].index))[0] if timed else None
 
     def _settled(self) -> bool:
         """Whether the store's winner still is one; then nothing is measured."""

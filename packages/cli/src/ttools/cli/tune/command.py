@@ -26,7 +26,7 @@ from ttools.core.errors import TtoolsError, UsageError
 
 if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
-    from ttools.tuner.tuning import Result
+    from ttools.tuner.tuning import TuningResult
 
 STORE = Path("ttools-tunings.sqlite")
 
@@ -89,10 +89,10 @@ def tune_command(
     configs = read_configs(space)
     require_folder(output, store, lock)
     take_over_from_upstream("ttools tunes")
-    from ttools.tuner.bench import Checks
-    from ttools.tuner.lock import LockError
+    from ttools.tuner.measure.checks import Checks
     from ttools.tuner.options import TuneOptions
     from ttools.tuner.run import TuningRun
+    from ttools.tuner.store.lock import LockError
 
     run = TuningRun(
         TuneOptions(
@@ -133,7 +133,7 @@ def tune_command(
                 status, failure = run_kernel(words[0], configs, inputs, device_map)
     except LockError as error:  # the report is to be had all the same
         failure = failure or error
-    if work is None and status == exit_codes.OK and not all(map(_is_won, run.session.results)):
+    if work is None and status == exit_codes.OK and not all(map(_is_won, run.results)):
         status = exit_codes.FINDINGS
     try:
         _report(run, form, output, str(work or (words or [""])[0]), status)
@@ -163,7 +163,7 @@ def _interrupts_told() -> Iterator[None]:
             sys.excepthook = shown
 
 
-def _is_won(result: Result) -> bool:
+def _is_won(result: TuningResult) -> bool:
     return result.winner is not None or not result.trials
 
 
@@ -188,7 +188,7 @@ def _work(words: Sequence[str], module: str | None, code: str | None) -> Work:
 
 
 def _state(run: TuningRun) -> str:
-    results = run.session.results
+    results = run.results
     if not results:
         return "nothing tuned yet"
     latest = results[-1]
@@ -202,23 +202,22 @@ def _report(
     target: str,
     status: int,
 ) -> None:
-    session = run.session
-    entries = [result.entry() for result in session.results]
-    for result in session.results:
+    entries = [result.entry() for result in run.results]
+    for result in run.results:
         for note in result.notes:
             say("warning", f"{result.problem}: {note}")
-    for note in [*session.notes, *run.warnings]:
+    for note in [*run.notes, *run.warnings]:
         say("warning", note)
-    if session.results and not session.locked:
-        for name in session.unknown_scratch:
+    if run.results and not run.locked:
+        for name in run.unknown_scratch:
             say("warning", f"no tuned kernel has a parameter `{name}` (--scratch)")
     if form is TuneFormat.JSON:
         tune_report.write_as_json(
             entries,
             output,
             script={"target": target, "exit_code": status},
-            new={str(result.problem): len(result.new) for result in session.results},
-            notes=[note for result in session.results for note in result.notes] + session.notes,
+            new={str(result.problem): len(result.new) for result in run.results},
+            notes=[note for result in run.results for note in result.notes] + run.notes,
         )
     elif form is TuneFormat.HTML:
         tune_report.write_as_html(entries, output)
@@ -229,15 +228,14 @@ def _report(
 def _tell(run: TuningRun, store: Path, only: Sequence[str]) -> None:
     from ttools.core.reports.report import counted
 
-    session = run.session
-    for kernel in session.single:
+    for kernel in run.single:
         say("note", f"`{kernel}` has a single configuration, so there was nothing to tune")
-    if session.results:
-        tried = sum(len(result.trials) for result in session.results)
-        new = sum(len(result.new) for result in session.results)
+    if run.results:
+        tried = sum(len(result.trials) for result in run.results)
+        new = sum(len(result.new) for result in run.results)
         say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
-    elif not session.clock.launches:
+    elif not run.clock.launches:
         which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
         say("note", f"no Triton kernel{which} was launched, so nothing was tuned")
-    elif not session.single and not session.locked:
+    elif not run.single and not run.locked:
         say("note", "no autotuned kernel was launched, so nothing was tuned")

@@ -18,13 +18,15 @@ from ttools.cli.console import say, stdout, write_tables, write_text
 from ttools.cli.profile.report import seconds
 
 if TYPE_CHECKING:
-    from ttools.tuner.difference import Change
-    from ttools.tuner.store import Entry
+    from ttools.tuner.store.difference import TuningChange
+    from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
+def write_as_text(
+    old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
+) -> None:
     """A row per kernel and key that changed."""
-    from ttools.tuner.difference import changes
+    from ttools.tuner.store.difference import changes
 
     found = changes(old, new)
     different = [change for change in found if change.is_one]
@@ -33,9 +35,11 @@ def write_as_text(old: Sequence[Entry], new: Sequence[Entry], output: Path | Non
     say("note", f"{len(different)} of {len(found)} tunings differ")
 
 
-def write_as_json(old: Sequence[Entry], new: Sequence[Entry], output: Path | None) -> None:
+def write_as_json(
+    old: Sequence[TuningEntry], new: Sequence[TuningEntry], output: Path | None
+) -> None:
     """Schema `ttools.tune-diff/1`: all kernels and keys of either store, times in seconds."""
-    from ttools.tuner.difference import changes
+    from ttools.tuner.store.difference import changes
 
     rows = [
         {**asdict(change), "ratio": change.ratio, "differs": change.is_one}
@@ -45,7 +49,7 @@ def write_as_json(old: Sequence[Entry], new: Sequence[Entry], output: Path | Non
     write_text(json.dumps(data, indent=2, default=str) + "\n", output)
 
 
-def _table(changes: Sequence[Change]) -> Table:
+def _table(changes: Sequence[TuningChange]) -> Table:
     table = Table()
     table.add_column("kernel and key", overflow="fold")
     table.add_column("old winner", overflow="fold")
@@ -68,13 +72,13 @@ def _table(changes: Sequence[Change]) -> Table:
 
 
 def _config(values: Mapping[str, Any] | None) -> str:
-    from ttools.tuner.trial import config_text
+    from ttools.tuner.space.candidate import config_text
 
     return "none" if values is None else escape(config_text(values))
 
 
-def _remarks(change: Change) -> str:
-    from ttools.tuner.trial import config_text
+def _remarks(change: TuningChange) -> str:
+    from ttools.tuner.space.candidate import config_text
 
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]
     remarks += ["another source"] if change.source_changed else []

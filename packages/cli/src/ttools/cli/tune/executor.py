@@ -9,7 +9,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.tuner.workers.jobs import Executor
+    from ttools.tuner.workers.worker_pool import WorkerPool
 
 #: Of `--ray`: a cluster of this machine, for this run.
 _LOCAL = "local"
@@ -17,7 +17,7 @@ _LOCAL = "local"
 
 def read_executor(
     gpus: str | None, ray: str | None, workers: int | None
-) -> Callable[[], Executor] | None:
+) -> Callable[[], WorkerPool] | None:
     """What the options name; None for a process of this machine.
 
     Raises:
@@ -35,28 +35,28 @@ def read_executor(
     return _on_ray(ray)
 
 
-def _on_gpus(text: str) -> Callable[[], Executor]:
+def _on_gpus(text: str) -> Callable[[], WorkerPool]:
     words = text.split(",")
     if not all(word.strip().isdecimal() for word in words):
         raise UsageError(f"--gpus {text}: give numbers of GPUs, as in 0,1")
     if not gpu_usable():
         raise UsageError("--gpus: there is no GPU here")
 
-    def make() -> Executor:
-        from ttools.tuner.workers.jobs import gpu_workers
+    def make() -> WorkerPool:
+        from ttools.tuner.workers.worker_pool import gpu_workers
 
         return gpu_workers([int(word) for word in words])
 
     return make
 
 
-def _on_ray(text: str) -> Callable[[], Executor]:
+def _on_ray(text: str) -> Callable[[], WorkerPool]:
     address, _, count = text.rpartition("@")
     address, places = (address, count) if address else (text, "1")
     if not places.isdecimal() or int(places) < 1:
         raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
 
-    def make() -> Executor:
+    def make() -> WorkerPool:
         from ttools.tuner.workers.ray_workers import ray_workers
 
         own = None if address == _LOCAL else address

@@ -22,7 +22,7 @@ def read_configs(space: Path | None) -> list[Any] | None:
     """
     if space is None:
         return None
-    from ttools.tuner.space import load_space
+    from ttools.tuner.space.toml_space import load_space
 
     found = load_space(space)
     say("note", f"{space}: {found}")
@@ -43,7 +43,7 @@ def run_kernel(
     Returns:
         The exit status, and a failure of ours to be shown after the report.
     """
-    from ttools.tuner.named_kernel import autotuned, launch_all, load_inputs
+    from ttools.tuner.space.named_kernel import autotuned, launch_all, load_inputs
 
     with devices_for(device_map):
         kernel = load_decorated(word)

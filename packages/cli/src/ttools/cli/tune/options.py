@@ -30,8 +30,6 @@ class Search(str, Enum):
 
     GUIDED = "guided"
     EXHAUSTIVE = "exhaustive"
-    RANDOM = "random"
-    DESCENT = "descent"
 
 
 class On(str, Enum):
@@ -46,7 +44,7 @@ TunedArgument = Annotated[
     typer.Argument(
         metavar="SCRIPT [ARGS]... | FILE.py:KERNEL | show|export|rules FILE | diff OLD NEW",
         show_default=False,
-        help="A script and its arguments, a kernel of a file, or a word and a store or two.",
+        help="A script and its arguments, a kernel in a file, or a subcommand and its stores.",
     ),
 ]
 SpaceOption = Annotated[
@@ -54,7 +52,7 @@ SpaceOption = Annotated[
     typer.Option(
         "--space",
         metavar="FILE.toml",
-        help="The space of FILE.py:KERNEL; by default the configs of its autotuner.",
+        help="Search space of FILE.py:KERNEL; by default the configs of its autotuner.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -64,7 +62,7 @@ InputsOption = Annotated[
     typer.Option(
         "--inputs",
         metavar="FILE.py",
-        help="Defines inputs(), which returns the arguments and grid of FILE.py:KERNEL.",
+        help="File whose inputs() returns the arguments and the grid of FILE.py:KERNEL.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -101,7 +99,8 @@ WithinOption = Annotated[
     typer.Option(
         "--within",
         metavar="X",
-        help="End a search when its best is within X% of the best of all, with confidence.",
+        help="Stop when the best configuration found is within X% of the optimum, with 95% "
+        "confidence.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -131,7 +130,7 @@ TunedOnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="KERNEL",
-        help="Run and tune kernels of this name only; repeatable.",
+        help="Run and tune only kernels of this name; repeatable.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -141,8 +140,8 @@ ReferenceOption = Annotated[
     typer.Option(
         "--reference",
         metavar="MODULE:FUNCTION",
-        help="Compare outputs with this function's, called with copies of the arguments by name, "
-        "instead of the first configuration's.",
+        help="Compare outputs with those of this function, called with copies of the arguments by "
+        "name, instead of those of the first configuration.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
@@ -173,7 +172,7 @@ GpusOption = Annotated[
     typer.Option(
         "--gpus",
         metavar="0,1,...",
-        help="Run configurations on these GPUs at a time, a process pinned to each.",
+        help="Run configurations on these GPUs in parallel, one process pinned to each.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -183,8 +182,8 @@ RayOption = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS[@N]",
-        help="Run configurations on a Ray cluster, N at a time, an actor with a GPU for each; "
-        "`local` starts one here.",
+        help="Run configurations on a Ray cluster, N at a time, each in an actor with a GPU of its "
+        "own; `local` starts a cluster on this machine.",
         show_default=False,
         rich_help_panel=_SEARCH,
     ),
@@ -203,7 +202,7 @@ SanitizeOption = Annotated[
     bool,
     typer.Option(
         "--sanitize",
-        help="Run each configuration under the sanitizer first; one with an error cannot win.",
+        help="Run each configuration under the sanitizer first; reject those with errors.",
         rich_help_panel=_VERIFY,
     ),
 ]
@@ -223,7 +222,7 @@ ScratchOption = Annotated[
     typer.Option(
         "--scratch",
         metavar="NAME",
-        help="A parameter whose contents do not matter after a launch; repeatable.",
+        help="Parameter whose contents after a launch are not compared; repeatable.",
         show_default=False,
         rich_help_panel=_VERIFY,
     ),
@@ -243,7 +242,7 @@ LockOption = Annotated[
     typer.Option(
         "--lock",
         metavar="FILE",
-        help="Write the winners to a file for --locked.",
+        help="Write the winners to this file, for --locked.",
         show_default=False,
         rich_help_panel=_KEEP,
     ),
@@ -252,7 +251,7 @@ LockedOption = Annotated[
     bool,
     typer.Option(
         "--locked",
-        help="Take all winners from the lock file; measure nothing.",
+        help="Use the winners of the lock file; measure nothing.",
         rich_help_panel=_KEEP,
     ),
 ]
@@ -260,8 +259,8 @@ TuneFormatOption = Annotated[
     TuneFormat | None,
     typer.Option(
         "--format",
-        help="Of the report and of show: text, json or html; of export: csv, json or lock; of "
-        "diff: text or json; of rules: python or json.",
+        help="Output format. Report and show: text, json or html; export: csv, json or lock; "
+        "diff: text or json; rules: python or json.",
         show_default=False,
         rich_help_panel=_REPORT,
     ),

@@ -18,17 +18,17 @@ from ttools.cli.console import stdout, write_tables, write_text
 from ttools.cli.profile.report import seconds
 
 if TYPE_CHECKING:
-    from ttools.tuner.store import Entry
-    from ttools.tuner.trial import Trial
+    from ttools.tuner.measure.trial import Trial
+    from ttools.tuner.store.store import TuningEntry
 
 
-def write_as_text(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A table per kernel and key: the configurations that can win by time, then the others."""
     write_tables([_table(entry) for entry in entries if entry.trials], output, stdout())
 
 
 def write_as_json(
-    entries: Sequence[Entry],
+    entries: Sequence[TuningEntry],
     output: Path | None,
     *,
     script: dict[str, Any] | None = None,
@@ -48,28 +48,30 @@ def write_as_json(
     write_text(json.dumps(data, indent=2, default=str) + "\n", output)
 
 
-def write_as_csv(entries: Sequence[Entry], output: Path | None, *, history: bool = False) -> None:
+def write_as_csv(
+    entries: Sequence[TuningEntry], output: Path | None, *, history: bool = False
+) -> None:
     """A row per trial."""
-    from ttools.tuner.frames import trial_frame
+    from ttools.tuner.report.frames import trial_frame
 
     write_text(trial_frame(entries, history=history).to_csv(index=False), output)
 
 
-def write_as_html(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_html(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A page that needs no network."""
-    from ttools.tuner.html import write_page
+    from ttools.tuner.report.html import write_page
 
     write_text(write_page(entries, "Tunings"), output)
 
 
-def write_as_lock(entries: Sequence[Entry], output: Path | None) -> None:
+def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """The winners, as `--locked` reads them."""
-    from ttools.tuner.lock import lock_of, lock_text
+    from ttools.tuner.store.lock import lock_of, lock_text
 
     write_text(lock_text(lock_of(entries)), output)
 
 
-def _table(entry: Entry) -> Table:
+def _table(entry: TuningEntry) -> Table:
     from ttools.core.reports.report import counted
 
     problem = entry.problem
@@ -111,9 +113,9 @@ def _static(trial: Trial) -> tuple[str, ...]:
 
 
 def _row(
-    entry: Entry, trial: Trial, least: float | None, static: tuple[str, ...] | None
+    entry: TuningEntry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    from ttools.tuner.trial import config_text
+    from ttools.tuner.space.candidate import config_text
 
     final = entry.final.get(trial.key)
     return (
@@ -135,12 +137,12 @@ def _interval(trial: Trial) -> str:
     return f"{low / trial.seconds - 1:+.1%} {high / trial.seconds - 1:+.1%}"
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
-    problem = entry.problem
+def _plain(entry: TuningEntry) -> dict[str, Any]:
+    problem, where = entry.problem, entry.location
     winner = next((dict(t.values) for t in entry.trials if t.key == entry.winner), None)
     return {
         "kernel": problem.kernel,
-        "location": {"file": entry.place[0], "line": entry.place[1]} if entry.place else None,
+        "location": where and {"file": where[0], "line": where[1]},
         "key": problem.key_values,
         "device": problem.device,
         "versions": problem.versions,
@@ -151,7 +153,7 @@ def _plain(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _trial(entry: Entry, trial: Trial) -> dict[str, Any]:
+def _trial(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
     return {
         "config": dict(trial.values),
         "status": trial.status,

@@ -16,9 +16,9 @@ from ttools.cli.tune.options import TuneFormat
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.tuner.store import Entry
+    from ttools.tuner.store.store import TuningEntry
 
-Writer = Callable[["Sequence[Entry]", "Path | None"], None]
+Writer = Callable[["Sequence[TuningEntry]", "Path | None"], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +97,10 @@ def read_stores(
     write(*entries, output)
 
 
-def _entries(file: Path, only: Sequence[str]) -> list[Entry]:
-    from ttools.tuner.store import Store
+def _entries(file: Path, only: Sequence[str]) -> list[TuningEntry]:
+    from ttools.tuner.store.store import TuningStore
 
-    store = Store(file, create=False)
+    store = TuningStore(file, create=False)
     try:
         entries = store.entries()
     finally:

@@ -7,96 +7,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ttools.core.errors import UsageError
-from ttools.core.json_document import ANY, EACH, conform, read_json_document
-from ttools.tuner.rules.features import Feature, facts_of_arguments
-from ttools.tuner.rules.synthesis import Leaf, Regret, Rules, Split, Tree
+from ttools.tuner.rules.features import facts_of_arguments
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
+from ttools.tuner.store.documents import read_document
 
 SCHEMA = "ttools.tuning-rules/1"
 
 
-def rules_text(rules: Sequence[Rules]) -> str:
+@dataclass(frozen=True)
+class _RulesFile:
+    rules: list[KernelRules]
+
+
+def rules_text(rules: Sequence[KernelRules]) -> str:
     """The document."""
-    rows = [{**asdict(each), "tree": _plain(each.tree)} for each in rules]
+    rows = msgspec.to_builtins(list(rules))
     return json.dumps({"schema": SCHEMA, "rules": rows}, indent=2) + "\n"
 
 
-def _plain(tree: Tree) -> dict[str, Any]:
-    if isinstance(tree, Leaf):
-        return {"config": tree.config}
-    return {
-        "feature": asdict(tree.feature),
-        "at_most": tree.threshold,
-        "yes": _plain(tree.below),
-        "no": _plain(tree.above),
-    }
-
-
-_VALUE = (bool, int, float, str, None)
-_SPLIT = {
-    "feature": {"kind": str, "names": [str], "value": (_VALUE, [float])},
-    "at_most": float,
-    "yes": ANY,
-    "no": ANY,
-}
-_SHAPE = {
-    "rules": [
-        {
-            "kernel": str,
-            "configs": [{EACH: ANY}],
-            "tree": ANY,
-            "regret": {EACH: (float, None)},
-            "devices": [str],
-            "tunings": int,
-            "multiprocessors?": (int, None),
-            "ranges?": {EACH: [float]},
-        }
-    ]
-}
-
-
-def read_rules(path: Path) -> dict[str, Rules]:
+def read_rules(path: Path) -> dict[str, KernelRules]:
     """Rules of a file, by kernel.
 
     Raises:
         UsageError: it is not there, or is none.
     """
-    data = read_json_document(path, SCHEMA, "file of rules", shape=_SHAPE)
+    found = read_document(path, SCHEMA, "file of rules", _RulesFile, read_tree)
+    return {each.kernel: each for each in found.rules}
+
+
+def read_tree(kind: type, data: Any) -> Tree:
+    """A tree from a document: its fields say which type it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    assert kind is Tree
+    is_leaf = isinstance(data, dict) and "config" in data
     try:
-        return {row["kernel"]: _read(row) for row in data["rules"]}
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise UsageError(f"`{path}` is damaged: {error}") from error
-
-
-def _read(row: dict[str, Any]) -> Rules:
-    ranges = {name: (least, most) for name, (least, most) in row.get("ranges", {}).items()}
-    known = {"tree": _read_tree(row["tree"]), "regret": Regret(**row["regret"]), "ranges": ranges}
-    rules = Rules(**{**row, **known})
-    _check(rules.tree, len(rules.configs))
-    return rules
-
-
-def _check(tree: Tree, configs: int) -> None:
-    if isinstance(tree, Split):
-        _check(tree.below, configs)
-        _check(tree.above, configs)
-    elif not 0 <= tree.config < configs:
-        raise ValueError(f"its tree names configuration {tree.config} of {configs}")
-
-
-def _read_tree(data: dict[str, Any]) -> Tree:
-    if "config" in data:
-        return Leaf(int(data["config"]))
-    conform(data, _SPLIT, "tree")
-    own = data["feature"]
-    value = tuple(own["value"]) if isinstance(own["value"], list) else own["value"]
-    feature = Feature(own["kind"], tuple(own["names"]), value)
-    feature.check()
-    return Split(feature, data["at_most"], _read_tree(data["yes"]), _read_tree(data["no"]))
+        return msgspec.convert(data, Leaf if is_leaf else Split, dec_hook=read_tree)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None  # the path to here is added to no other exception
 
 
 def heuristics_of(path: Path, kernel: str) -> dict[str, Callable[[dict[str, Any]], Any]]:

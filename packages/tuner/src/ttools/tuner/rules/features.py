@@ -11,11 +11,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from ttools.profiler.devices import device_called
-from ttools.tuner.cost import MULTIPROCESSORS as _COUNTS
-from ttools.tuner.problem import Problem
+from ttools.tuner.cost.gpu_time import MULTIPROCESSORS as _COUNTS
+from ttools.tuner.store.problem import Problem
 
 #: The key under which the dtypes of a launch's tensors are kept, its device, and how many
 #: multiprocessors that has; this one is missing where it is unknown.
@@ -40,38 +40,39 @@ class Feature:
     Attributes:
         kind: `number`, the value of an argument; `product`, of several; `waves`, how often the
             busiest multiprocessor takes a tile of the numbers; `fill`, the share of all those
-            turns that have a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
+            waves that has a tile; `equals`, whether an argument, a dtype (`dtypes[0]`) or the
             device has a value.
         names: of the arguments.
         value: of `equals`; of `waves` and `fill` the sides of the tile, one for each name.
+
+    Raises:
+        ValueError: it cannot be answered, as in a damaged file.
     """
 
     kind: _Kind
     names: tuple[str, ...]
-    value: Any = None
+    value: bool | int | float | str | tuple[int | float, ...] | None = None
 
-    def check(self) -> None:
-        """Makes sure that a question from a file is one that can be answered.
-
-        Raises:
-            ValueError: it cannot.
-        """
-        if self.kind not in get_args(_Kind):
-            raise ValueError(f"a feature of kind {self.kind!r} is unknown")
+    def __post_init__(self) -> None:
         if not self.names:
             raise ValueError(f"a feature of kind {self.kind} names no argument")
         if self.kind in ("waves", "fill"):
-            sides = self.value if isinstance(self.value, tuple) else ()
-            if len(sides) != len(self.names) or not all(side > 0 for side in sides):
+            right = len(self.sides) == len(self.names) and all(side > 0 for side in self.sides)
+            if not right:
                 raise ValueError(f"a feature of kind {self.kind} needs a side for each name")
 
+    @property
+    def sides(self) -> tuple[float, ...]:
+        """The sides of the tile that `waves` and `fill` ask about."""
+        return self.value if isinstance(self.value, tuple) else ()
+
     def answer(self, facts: Mapping[str, Any]) -> float:
-        """Of a launch, by the names of `facts_of` or `facts_of_arguments`."""
+        """The answer for a launch, whose facts are those of `facts_of` or `facts_of_arguments`."""
         if self.kind == "equals":
             return float(facts.get(self.names[0]) == self.value)
         if self.kind in ("number", "product"):
             return float(math.prod(facts[name] for name in self.names))
-        sides = zip(self.names, self.value, strict=True)
+        sides = zip(self.names, self.sides, strict=True)
         tiles = math.prod(math.ceil(facts[name] / side) for name, side in sides)
         waves = math.ceil(tiles / facts[MULTIPROCESSORS])
         if self.kind == "waves":
@@ -82,8 +83,8 @@ class Feature:
 def facts_of(problem: Problem) -> dict[str, Any]:
     """What is known of a stored tuning."""
     facts = dict(problem.key_values)
-    for place, dtype in enumerate(facts.pop(DTYPES, ())):
-        facts[f"{DTYPES}[{place}]"] = dtype
+    for index, dtype in enumerate(facts.pop(DTYPES, ())):
+        facts[f"{DTYPES}[{index}]"] = dtype
     name = device_name(problem.device)
     device = device_called(name)
     count = {} if device is None else {MULTIPROCESSORS: _COUNTS[device.name]}
@@ -93,17 +94,17 @@ def facts_of(problem: Problem) -> dict[str, Any]:
 def facts_of_arguments(
     arguments: Mapping[str, Any], device: str, multiprocessors: int | None = None
 ) -> dict[str, Any]:
-    """The same of a launch."""
+    """What is known of a launch, by the same names."""
     facts = {name: value for name, value in arguments.items() if not hasattr(value, "dtype")}
     tensors = [value for value in arguments.values() if hasattr(value, "dtype")]
-    for place, tensor in enumerate(tensors):
-        facts[f"{DTYPES}[{place}]"] = str(tensor.dtype).removeprefix("torch.")
+    for index, tensor in enumerate(tensors):
+        facts[f"{DTYPES}[{index}]"] = str(tensor.dtype).removeprefix("torch.")
     count = {} if multiprocessors is None else {MULTIPROCESSORS: multiprocessors}
     return {**facts, DEVICE: device, **count}
 
 
 def device_name(device: str) -> str:
-    """The name of a GPU as torch tells it, of a problem's device; `cpu` for all CPUs."""
+    """The name of a GPU as torch reports it, from a problem's device; `cpu` for all CPUs."""
     match = re.match(r"(?:cuda|hip): (.*) \(sm_\d+\)$", device)
     if match:
         return match[1]
@@ -141,7 +142,7 @@ def tile_features_of(
     """The questions how tiles of configurations fill the device whose answers differ.
 
     Args:
-        facts: of launches; there are no such questions unless all tell the multiprocessors.
+        facts: of launches; there are no such questions unless the multiprocessors of all are known.
         configs: whose sides of tiles are asked about, see `tile_sides`. Numbers of groups, batches,
             heads count their tiles so many times.
     """
@@ -155,8 +156,9 @@ def tile_features_of(
     for count in range(min(2, len(sides)), min(_MOST_SIDES, len(sides)) + 1):
         for names in itertools.combinations(sides, count):
             for config in configs:
-                tile = tuple(config.get(sides[name]) for name in names)
-                if all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}:
+                tile: Any = tuple(config.get(sides[name]) for name in names)
+                is_tile = all(type(side) is int and side > 0 for side in tile) and set(tile) != {1}
+                if is_tile and (names or alike):
                     own = (*names, *alike), (*tile, *(1 for _ in alike))
                     found[Feature("waves", *own)] = None
                     found[Feature("fill", *own)] = None
@@ -164,7 +166,7 @@ def tile_features_of(
 
 
 def tile_sides(numbers: Sequence[str], values: Iterable[str]) -> dict[str, str]:
-    """The parameter that is the side of a tile of each number, as far as names tell.
+    """The parameter that is the side of a tile of each number, by their names.
 
     Args:
         numbers: names of numbers among the arguments: `M`, `rows`.

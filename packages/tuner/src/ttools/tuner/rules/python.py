@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.tuner.rules.features import DEVICE, DTYPES, Feature
-from ttools.tuner.rules.synthesis import Leaf, Rules, Split, Tree
+from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
 
 _DTYPES_OF = '''
 def _dtypes(args):
@@ -24,7 +24,7 @@ def _device():
 '''
 _MULTIPROCESSORS_OF = '''
 def _multiprocessors():
-    """Of the GPU; without one as many as the measured one has."""
+    """How many the GPU has; without one, as many as the measured one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -42,13 +42,13 @@ def _waves(*sizes_and_sides):
 '''
 _FILL_OF = '''
 def _fill(*sizes_and_sides):
-    """The share of the multiprocessors' turns, waves of tiles, that have a tile."""
+    """The share of the multiprocessors that have a tile, over all waves."""
     tiles, count = _tiles(*sizes_and_sides), _multiprocessors()
     return tiles / (max(1, math.ceil(tiles / count)) * count)
 '''
 
 
-def module_text(rules: Sequence[Rules]) -> str:
+def module_text(rules: Sequence[KernelRules]) -> str:
     """A module with a decorator for each kernel: `@KERNEL_heuristics` above `@triton.jit`."""
     asked = [feature for each in rules for feature in _asked(each.tree)]
     used = {name.partition("[")[0] for feature in asked for name in feature.names}
@@ -67,18 +67,18 @@ def module_text(rules: Sequence[Rules]) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _measured(rules: Sequence[Rules]) -> int:
+def _measured(rules: Sequence[KernelRules]) -> int:
     known = [each.multiprocessors for each in rules if each.multiprocessors is not None]
     return known[0] if known else 1
 
 
 def _asked(tree: Tree) -> list[Feature]:
-    if isinstance(tree, Leaf):
-        return []
-    return [tree.feature, *_asked(tree.below), *_asked(tree.above)]
+    if isinstance(tree, Split):
+        return [tree.feature, *_asked(tree.yes), *_asked(tree.no)]
+    return []
 
 
-def _kernel(rules: Rules) -> str:
+def _kernel(rules: KernelRules) -> str:
     name = rules.kernel
     configs = "\n".join(f"    {dict(values)!r}," for values in rules.configs)
     devices = "; ".join(rules.devices)
@@ -112,19 +112,20 @@ def choose_for_{name}(args):
 '''
 
 
-def _ranges(rules: Rules) -> str:
-    told = [
+def _ranges(rules: KernelRules) -> str:
+    ranges = [
         f"{name} {least:_}" if least == most else f"{name} from {least:_} to {most:_}"
         for name, (least, most) in rules.ranges.items()
     ]
-    return f"\n    Measured: {', '.join(told)}." if told else ""
+    return f"\n    Measured: {', '.join(ranges)}." if ranges else ""
 
 
 def _statements(tree: Tree, configs: str, indent: str) -> str:
-    if isinstance(tree, Leaf):
-        return f"{indent}return {configs}[{tree.config}]\n"
-    inner = _statements(tree.below, configs, indent + "    ")
-    return f"{indent}if {_question(tree)}:\n{inner}{_statements(tree.above, configs, indent)}"
+    if isinstance(tree, Split):
+        inner = _statements(tree.yes, configs, indent + "    ")
+        return f"{indent}if {_question(tree)}:\n{inner}{_statements(tree.no, configs, indent)}"
+    assert isinstance(tree, Leaf)
+    return f"{indent}return {configs}[{tree.config}]\n"
 
 
 def _question(split: Split) -> str:
@@ -132,12 +133,12 @@ def _question(split: Split) -> str:
     if feature.kind == "equals":
         return f"{_value(feature.names[0])} != {feature.value!r}"
     if feature.kind in ("waves", "fill"):
-        pairs = zip(feature.names, feature.value, strict=True)
+        pairs = zip(feature.names, feature.sides, strict=True)
         sides = ", ".join(f"({_value(name)}, {side})" for name, side in pairs)
-        limit = split.threshold if feature.kind == "fill" else int(split.threshold)
+        limit = split.at_most if feature.kind == "fill" else int(split.at_most)
         return f"_{feature.kind}({sides}) <= {limit}"
     text = " * ".join(_value(name) for name in feature.names)
-    return f"{text} <= {int(split.threshold):_}"
+    return f"{text} <= {int(split.at_most):_}"
 
 
 def _value(name: str) -> str:

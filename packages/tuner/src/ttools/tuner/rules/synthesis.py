@@ -17,6 +17,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.core.reports.report import counted
+from ttools.tuner.measure.trial import Finite
 from ttools.tuner.rules.features import (
     MULTIPROCESSORS,
     Feature,
@@ -25,8 +26,8 @@ from ttools.tuner.rules.features import (
     ranges_of,
     tile_features_of,
 )
-from ttools.tuner.rules.growth import Node, followed, grown
-from ttools.tuner.store import Entry
+from ttools.tuner.rules.growth import TreeNode, followed, grown
+from ttools.tuner.store.store import TuningEntry
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,24 +46,25 @@ WORTH_KEEPING = 0.002
 UNKNOWN = math.log(4.0)
 
 
+class Tree:
+    """What chooses a configuration: a `Leaf`, or a `Split` into two trees."""
+
+
 @dataclass(frozen=True)
-class Leaf:
-    """The end of a rule: the place of a configuration among those kept."""
+class Leaf(Tree):
+    """The end of a rule: the index of a configuration among those kept."""
 
     config: int
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Tree):
     """A question of a rule: whether a feature is at most a threshold."""
 
     feature: Feature
-    threshold: float
-    below: Tree
-    above: Tree
-
-
-Tree = Leaf | Split
+    at_most: Finite
+    yes: Tree
+    no: Tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +78,14 @@ class Regret:
         held_out_worst: of these.
     """
 
-    mean: float
-    worst: float
-    held_out_mean: float | None
-    held_out_worst: float | None
+    mean: Finite
+    worst: Finite
+    held_out_mean: Finite | None
+    held_out_worst: Finite | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class KernelRules:
     """A rule for a kernel.
 
     Attributes:
@@ -105,7 +107,12 @@ class Rules:
     devices: Sequence[str]
     tunings: int
     multiprocessors: int | None = None
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[Finite, Finite]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in _leaves(self.tree):
+            if not 0 <= number < len(self.configs):
+                raise ValueError(f"no configuration {number} among {len(self.configs)}")
 
     def choose(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
         """The configuration for a launch."""
@@ -123,15 +130,23 @@ class Rules:
         )
 
 
+def _leaves(tree: Tree) -> list[int]:
+    if isinstance(tree, Split):
+        return [*_leaves(tree.yes), *_leaves(tree.no)]
+    assert isinstance(tree, Leaf)
+    return [tree.config]
+
+
 def chosen(tree: Tree, facts: Mapping[str, Any]) -> int:
     """Follows a tree to a leaf."""
     while isinstance(tree, Split):
-        is_below = tree.feature.answer(facts) <= tree.threshold
-        tree = tree.below if is_below else tree.above
+        is_below = tree.feature.answer(facts) <= tree.at_most
+        tree = tree.yes if is_below else tree.no
+    assert isinstance(tree, Leaf)
     return tree.config
 
 
-def synthesise(entries: Sequence[Entry]) -> list[Rules]:
+def synthesise(entries: Sequence[TuningEntry]) -> list[KernelRules]:
     """A rule for each kernel of a store.
 
     Raises:
@@ -159,7 +174,7 @@ class _Tuning:
         return self.slowdowns.get(key, UNKNOWN)
 
 
-def _tuning(entry: Entry) -> _Tuning | None:
+def _tuning(entry: TuningEntry) -> _Tuning | None:
     costs = {trial.key: trial.cost for trial in entry.trials if trial.cost}
     if not costs:
         return None
@@ -169,7 +184,7 @@ def _tuning(entry: Entry) -> _Tuning | None:
     return _Tuning(facts_of(entry.problem), slowdowns, values)
 
 
-def _rules(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+def _rules(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
     rules = _fitted(kernel, tunings)
     own = [_regret(rules, each) for each in tunings]
     held: list[float] = []
@@ -190,16 +205,16 @@ def _share(logarithm: float) -> float:
     return math.expm1(logarithm)
 
 
-def _regret(rules: Rules, tuning: _Tuning) -> float:
+def _regret(rules: KernelRules, tuning: _Tuning) -> float:
     """Logarithmic slowdown of what a rule chooses."""
     wanted = json.dumps(dict(rules.choose(tuning.facts)), sort_keys=True, default=repr)
     return tuning.slowdown(wanted)
 
 
-def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> Rules:
+def _fitted(kernel: str, tunings: Sequence[_Tuning]) -> KernelRules:
     keys = kept(tunings)
     values = {key: own for tuning in tunings for key, own in tuning.values.items()}
-    return Rules(
+    return KernelRules(
         kernel=kernel,
         configs=[values[key] for key in keys],
         tree=_tree(tunings, keys),
@@ -245,7 +260,7 @@ def _tree(tunings: Sequence[_Tuning], keys: Sequence[str]) -> Tree:
     parts = [(others, kept(others), left_out) for others, left_out in _folds(tunings)]
 
     def rating(way: Sequence[Feature], leaves: int, total: float) -> tuple[float, ...]:
-        """Of equals the smaller tree, over fewer features, with fewer different answers."""
+        """Ties go to the smaller tree, over fewer features, with fewer different answers."""
         answers = {tuple(each.answer(own) for each in way) for own in facts}
         return round(total / len(tunings), EQUAL_DECIMALS), leaves, len(way), len(answers)
 
@@ -262,13 +277,13 @@ def _left_out_regrets(
     parts: Sequence[tuple[Sequence[_Tuning], Sequence[str], Sequence[_Tuning]]],
     features: Sequence[Feature],
 ) -> list[float]:
-    """Of trees of each size, the regrets of all that was left out together."""
+    """The regrets of all that was left out together, for trees of each size."""
     totals = [0.0] * len(SIZES)
     for others, keys, left_out in parts:
-        tree = _nodes(others, keys, features, MOST_LEAVES)
+        tree = _nodes(others, keys, features)
         for each, answers in zip(left_out, _answers(left_out, features), strict=True):
-            for place, leaves in enumerate(SIZES):
-                totals[place] += each.slowdown(keys[followed(tree, answers, leaves)])
+            for size, leaves in enumerate(SIZES):
+                totals[size] += each.slowdown(keys[followed(tree, answers, leaves)])
     return totals
 
 
@@ -279,22 +294,22 @@ def _folds(
     count = min(len(tunings), MOST_FOLDS)
     for fold in range(count):
         left_out = tunings[fold::count]
-        yield [each for place, each in enumerate(tunings) if place % count != fold], left_out
+        yield [each for index, each in enumerate(tunings) if index % count != fold], left_out
 
 
 def _grown(
     tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
 ) -> Tree:
-    return _read(_nodes(tunings, keys, features, leaves), features)
+    return _read(_nodes(tunings, keys, features), features, leaves)
 
 
 def _nodes(
-    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature], leaves: int
-) -> Node:
+    tunings: Sequence[_Tuning], keys: Sequence[str], features: Sequence[Feature]
+) -> TreeNode:
     def limit(question: int, below: float, above: float) -> float:
         return threshold(features[question], below, above)
 
-    return grown(_answers(tunings, features), _slowdowns(tunings, keys), leaves, limit)
+    return grown(_answers(tunings, features), _slowdowns(tunings, keys), MOST_LEAVES, limit)
 
 
 def _answers(tunings: Sequence[_Tuning], features: Sequence[Feature]) -> NDArray[np.float64]:
@@ -305,17 +320,18 @@ def _slowdowns(tunings: Sequence[_Tuning], keys: Sequence[str]) -> NDArray[np.fl
     return np.array([[each.slowdown(key) for key in keys] for each in tunings])
 
 
-def _read(node: Node, features: Sequence[Feature]) -> Tree:
-    if node.below is None or node.above is None:
+def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:
+    """The tree of so many leaves, which is the beginning of a larger one."""
+    if node.below is None or node.above is None or node.order >= leaves:
         return Leaf(node.best)
-    first, second = _read(node.below, features), _read(node.above, features)
+    first, second = (_read(each, features, leaves) for each in (node.below, node.above))
     if first == second:
         return first
     return Split(features[node.question], node.limit, first, second)
 
 
 def threshold(feature: Feature, below: float, above: float) -> float:
-    """Where answers that nobody has seen are parted: from the greatest below to the least above.
+    """Where answers that were not measured are parted: from the greatest below to the least above.
 
     Sizes up to a factor of two apart are parted halfway, so that 3072 belongs to 2048 and not to
     4096, whose tiles it would leave empty in part; others halfway of the factor.

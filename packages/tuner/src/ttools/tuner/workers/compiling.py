@@ -1,6 +1,6 @@
 """Compiles configurations of a launch for a GPU, in a process that has none.
 
-Owns how the launch is made there: on imagined tensors, and with torch only if something of the
+Owns how the launch is made there: on fake tensors, and with torch only if something of the
 kernel asks for it. Must not know who wants the binaries, nor where they are kept.
 """
 
@@ -9,28 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import nullcontext
 
-from ttools.tuner.bench import Checks
-from ttools.tuner.gpu_bench import GpuBench
-from ttools.tuner.gpu_launch import gpu_launch
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.trial import Candidate, candidates
-from ttools.tuner.workers.imagined import without_torch
-from ttools.tuner.workers.recipe import Ingredients, Recipe, cook, imagine
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import gpu_launch
+from ttools.tuner.space.candidate import Candidate, candidates
+from ttools.tuner.workers.fake_tensor import without_torch
+from ttools.tuner.workers.serialized_launch import (
+    LaunchParts,
+    SerializedLaunch,
+    deserialize,
+    deserialize_fake,
+)
 
 
 class Compiler:
     """Compiles configurations of one launch.
 
-    A hook, a heuristic or a module that fails without torch, or on an imagined tensor, has all of
+    A hook, a heuristic or a module that fails without torch, or on a fake tensor, has all of
     the launch made again with torch.
 
     Args:
-        recipe: of the launch; what is in its memory does not matter.
+        launch: to be made; what is in its memory does not matter.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._imagines = True
+    def __init__(self, launch: SerializedLaunch) -> None:
+        self._launch = launch
+        self._fakes = True
         self._made: tuple[GpuBench, Mapping[str, Candidate]] | None = None
 
     def compile(self, key: str) -> StaticFacts | None:
@@ -40,7 +45,7 @@ class Compiler:
             key: of the configuration.
 
         Returns:
-            What that tells of it, see `GpuBench.compile`.
+            What is known of it then, see `GpuBench.compile`.
 
         Raises:
             Exception: whatever the configuration breaks on.
@@ -52,23 +57,23 @@ class Compiler:
         except triton.TritonError:
             raise  # what the compiler refuses, it refuses with torch too
         except Exception:
-            if not self._imagines:
+            if not self._fakes:
                 raise  # it was not for want of torch
-            self._imagines, self._made = False, None
+            self._fakes, self._made = False, None
             return self._compile(key)
 
     def _compile(self, key: str) -> StaticFacts | None:
-        with without_torch() if self._imagines else nullcontext():
+        with without_torch() if self._fakes else nullcontext():
             bench, by_key = self._made = self._made or self._make()
             return bench.compile(by_key[key])
 
     def _make(self) -> tuple[GpuBench, Mapping[str, Candidate]]:
-        made = imagine(self._recipe) if self._imagines else self._cook()
+        made = deserialize_fake(self._launch) if self._fakes else self._deserialize()
         launch = gpu_launch(made.tuner, (), {**made.arguments, "warmup": False})
         return GpuBench(launch, Checks()), {each.key: each for each in candidates(launch.configs)}
 
-    def _cook(self) -> Ingredients:
+    def _deserialize(self) -> LaunchParts:
         import torch
 
         torch.set_num_threads(1)  # others compile beside this one
-        return cook(self._recipe, "cpu")
+        return deserialize(self._launch, "cpu")

@@ -1,4 +1,4 @@
-"""An executor on a Ray cluster: an actor for each place, with worker processes of its own.
+"""A pool on a Ray cluster: an actor for each slot, with worker processes of its own.
 
 Needs the extra `ttools-tuner[ray]`, and ttools on each machine. What crashes or hangs ends a worker
 of the actor, never the actor, so a poisoned GPU context is as short-lived as on one machine. Must
@@ -11,16 +11,17 @@ from dataclasses import replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.tuner.workers.jobs import Job, Place, PlacedWorkers
-from ttools.tuner.workers.nursery import Nursery, WorkerEndedError
+from ttools.tuner.workers.fork_server import ForkServer
 from ttools.tuner.workers.serving import Answer, Opening, Request
+from ttools.tuner.workers.worker_pool import WorkerPool
+from ttools.tuner.workers.worker_slot import Job, WorkerEndedError, WorkerSlot
 
 
-def ray_workers(places: int, *, gpus: float = 0.0, address: str | None = None) -> PlacedWorkers:
-    """An executor on a Ray cluster.
+def ray_workers(slots: int, *, gpus: float = 0.0, address: str | None = None) -> WorkerPool:
+    """A pool on a Ray cluster.
 
     Args:
-        places: how many jobs are done at a time; each has an actor.
+        slots: how many jobs are done at a time; each has an actor.
         gpus: that each actor has to itself; Ray shows it no other.
         address: of the cluster, as `ray.init` takes it; a local one is started by default. A
             cluster that this program is already connected to is used as it is.
@@ -40,7 +41,7 @@ def ray_workers(places: int, *, gpus: float = 0.0, address: str | None = None) -
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise UsageError(f"no Ray cluster at {address or 'this machine'}: {error}") from error
     host = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=-1)(_Host)
-    actors: list[Any] = [host.remote() for _ in range(places)]
+    actors: list[Any] = [host.remote() for _ in range(slots)]
 
     def end() -> None:
         for actor in actors:
@@ -48,21 +49,21 @@ def ray_workers(places: int, *, gpus: float = 0.0, address: str | None = None) -
         if started:
             ray.shutdown()
 
-    return PlacedWorkers([_RayPlace(ray, actor) for actor in actors], end)
+    return WorkerPool([_ActorSlot(ray, actor).do for actor in actors], end)
 
 
 class _Host:
-    """What an actor is: a place of its machine."""
+    """What an actor is: a slot of its machine."""
 
     def __init__(self) -> None:
-        self._place = Place(Nursery())
+        self._slot = WorkerSlot(ForkServer())
 
     def do(self, opening: Opening, request: Request, timeout: float, reference: str) -> Answer:
         job = Job(opening=opening, request=request, timeout=timeout, reference=reference)
-        return self._place.do(job)
+        return self._slot.do(job)
 
 
-class _RayPlace:
+class _ActorSlot:
     """An actor, asked for one job at a time.
 
     Args:
@@ -76,10 +77,10 @@ class _RayPlace:
 
     def do(self, job: Job) -> Answer:
         """Does a job; a launch travels to the cluster once."""
-        key = (job.opening.recipe.name, job.opening.compiles_only)
+        key = (job.opening.launch.name, job.opening.compiles_only)
         if key not in self._openings:
-            recipe = job.opening.recipe.for_other_machines()
-            self._openings = {key: self._ray.put(replace(job.opening, recipe=recipe))}
+            launch = job.opening.launch.for_other_machines()
+            self._openings = {key: self._ray.put(replace(job.opening, launch=launch))}
         try:
             asked = self._actor.do.remote(
                 self._openings[key], job.request, job.timeout, job.reference

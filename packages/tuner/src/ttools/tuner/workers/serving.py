@@ -17,13 +17,13 @@ from ttools.core import triton_versions
 from ttools.core.device_map import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.tuner.bench import Bench
-from ttools.tuner.measuring import Measuring
-from ttools.tuner.static_cost import StaticFacts
-from ttools.tuner.target_driver import compile_for_target
-from ttools.tuner.trial import Candidate, candidates
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.bench import Bench
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.space.candidate import Candidate, candidates
 from ttools.tuner.workers.compiling import Compiler
-from ttools.tuner.workers.recipe import Recipe, cook
+from ttools.tuner.workers.serialized_launch import SerializedLaunch, deserialize, serialize
+from ttools.tuner.workers.target_driver import compile_for_target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +31,31 @@ class Opening:
     """The launch that the requests which follow are about.
 
     Attributes:
-        recipe: makes the launch.
-        measuring: how configurations are judged.
+        launch: to be made again.
+        measuring: how configurations are measured.
         threads: how many torch may use.
         compiles_only: nothing will be run, so memory need not be on a GPU.
         target: Triton's name of the GPU to compile for, in a process that needs neither torch nor
             a context on it; None to compile for the active driver, or to run.
     """
 
-    recipe: Recipe
+    launch: SerializedLaunch
     measuring: Measuring
     threads: int
     compiles_only: bool = False
     target: Any = None
+
+
+def opening_of(launch: TunedLaunch, measuring: Measuring) -> Opening:
+    """What has a worker make a launch again.
+
+    Raises:
+        CannotSendError: a worker could not.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    return Opening(launch=serialize(launch), measuring=measuring, threads=threads)
 
 
 @dataclass(frozen=True)
@@ -63,14 +75,14 @@ class Answer:
         error: why there is none.
         first_error: of the first configuration that did not run.
         uncounted: why launches could not be counted.
-        spoiled: whether the worker's device answers no more, as after an illegal access on a GPU.
+        device_lost: whether the worker's GPU is of no use any more, as after an illegal access.
     """
 
     value: Any = None
     error: Exception | None = None
     first_error: Exception | None = None
     uncounted: str = ""
-    spoiled: bool = False
+    device_lost: bool = False
 
 
 def serve(connection: Connection) -> None:
@@ -87,7 +99,7 @@ class _Service:
     """Answers the requests about one launch.
 
     Args:
-        connection: to whoever asks.
+        connection: to the process that asks.
         opening: of the launch.
     """
 
@@ -115,15 +127,13 @@ class _Service:
 
         torch.set_num_threads(self._opening.threads)
         device = "cpu" if self._opening.compiles_only else None
-        ingredients = cook(self._opening.recipe, device)
-        if ingredients.mapped:  # before a GPU seems to be there
+        parts = deserialize(self._opening.launch, device)
+        if parts.mapped:  # before a GPU seems to be there
             triton_versions.active_driver()
-        with map_devices({"cuda": "cpu"}) if ingredients.mapped else nullcontext():
-            if ingredients.mapped:
+        with map_devices({"cuda": "cpu"}) if parts.mapped else nullcontext():
+            if parts.mapped:
                 reported_device()  # as the script has asked for a GPU
-            self._opening.measuring.observe(
-                ingredients.tuner, ingredients.arguments, self._answer_with
-            )
+            self._opening.measuring.observe(parts.tuner, parts.arguments, self._answer_with)
 
     def _answer_with(self, launch: TunedLaunch, bench: Bench) -> None:
         by_key = {each.key: each for each in candidates(launch.configs)}
@@ -131,7 +141,7 @@ class _Service:
 
     def _compile(self, target: Any) -> None:
         compile_for_target(target)
-        compiler = Compiler(self._opening.recipe)
+        compiler = Compiler(self._opening.launch)
         self._answer_all(lambda request: _compiled(compiler, request))
 
     def _answer_all(self, answer: Callable[[Request], Answer]) -> None:
@@ -149,7 +159,7 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
     value, failure = None, None
     try:
         value = REQUESTS[request.name](bench, chosen)
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+    except Exception as error:  # noqa: BLE001 - sent to the process that asked
         failure = portable(error)
     first = bench.first_error
     return Answer(
@@ -157,14 +167,14 @@ def _answer(bench: Bench, request: Request, by_key: dict[str, Candidate]) -> Ans
         error=failure,
         first_error=None if first is None else portable(first),
         uncounted=bench.uncounted,
-        spoiled=first is not None and bench.is_spoiled(),
+        device_lost=first is not None and bench.is_device_lost(),
     )
 
 
 def _compiled(compiler: Compiler, request: Request) -> Answer:
     try:
         found = {key: compiler.compile(key) for key in request.keys}
-    except Exception as error:  # noqa: BLE001 - told to whoever asked
+    except Exception as error:  # noqa: BLE001 - sent to the process that asked
         return Answer(error=portable(error))
     return Answer(value={key: facts for key, facts in found.items() if facts is not None})
 

@@ -1,0 +1,74 @@
+"""What a kernel takes of a GPU: as the driver reports once it is loaded, by its binary before.
+
+Must not know why it is wanted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ttools.core import triton_versions
+from ttools.core.compilation.disassembly import resource_usage
+from ttools.core.compilation.resources import Resources, occupancy
+from ttools.core.compilation.targets import ARCHITECTURES, Target, read_target, target_of_machine
+from ttools.core.errors import TtoolsError
+from ttools.tuner.cost.limits import StaticResources, figures_of
+from ttools.tuner.cost.static_cost import StaticFacts
+
+
+def loaded_figures(kernel: Any) -> StaticResources | None:
+    """Static resources of a launched kernel, as they are stored; None if they are unknown."""
+    loaded = triton_versions.loaded_resources(kernel)
+    target = target_of_machine()
+    if loaded is None or target is None:
+        return None
+    own = _resources(kernel, target, loaded.registers, loaded.spilled)
+    return figures_of(own, occupancy(own, target.limits) if target.limits else None, target)
+
+
+def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
+    """What is known of a kernel that was compiled for a GPU of NVIDIA's and is nowhere loaded.
+
+    Args:
+        kernel: Triton's.
+        programs: of the launch.
+
+    Returns:
+        None for other GPUs, and where the binary cannot be read.
+    """
+    meant = kernel.metadata.target
+    name = f"sm_{meant.arch}"
+    if meant.backend != "cuda" or name not in ARCHITECTURES:
+        return None
+    target = read_target(name)
+    if target.limits is None:
+        return None
+    try:
+        usage = resource_usage(kernel.asm["cubin"])
+    except TtoolsError:
+        return None
+    spilled = max(usage.get("STACK", 0), usage.get("LOCAL", 0))
+    own = _resources(kernel, target, usage.get("REG", 0), spilled)
+    return StaticFacts(
+        registers=own.registers,
+        spilled=own.spilled,
+        shared=own.shared,
+        threads=own.threads,
+        blocks=occupancy(own, target.limits).blocks,
+        programs=programs,
+    )
+
+
+def _resources(kernel: Any, target: Target, registers: int, spilled: int) -> Resources:
+    # Warps that a specialised kernel adds for loads or matrix products count too.
+    asked = re.search(r"\.(?:reqntid|maxntid) (\d+)", str(kernel.asm.get("ptx", "")))
+    threads = int(asked[1]) if asked else int(kernel.metadata.num_warps) * target.threads
+    return Resources(
+        registers=registers,
+        spilled=spilled,
+        spill_instructions=0,
+        shared=int(kernel.metadata.shared),
+        warps=threads // target.threads,
+        threads=threads,
+    )

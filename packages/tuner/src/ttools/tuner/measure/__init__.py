@@ -1,0 +1,1 @@
+"""One configuration at a time: verified against the reference, then timed."""

@@ -1,0 +1,284 @@
+"""Runs one launch in configurations of choice, each on the memory that the first one found.
+
+Owns verification and timing of a single configuration. Must not know which are tried, nor where
+results go. Everything runs in this process: a configuration that ends it, ends the process; so this
+is normally a worker's, see `remote_bench`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from ttools.sanitizer.launch_state import LaunchState
+from ttools.sanitizer.uninitialised import UninitialisedMemory
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.sanitizer import sanitize
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.comparison import compare, incomparable
+from ttools.tuner.measure.outputs import CannotTuneError, outputs_of, require_known_writes
+from ttools.tuner.measure.pointees import Pointees, pointees_of
+from ttools.tuner.measure.references import expected_outputs, load_reference
+from ttools.tuner.measure.trial import Status, Trial
+from ttools.tuner.space.candidate import Candidate
+
+#: A configuration is timed at least and at most so often, and in between for so long.
+FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
+#: Rounds of the comparison of finalists.
+ROUNDS = 9
+
+
+class AnyBench(Protocol):
+    """What runs configurations, here or elsewhere; see `Bench`."""
+
+    reference: str
+    first_error: Exception | None
+
+    @property
+    def uncounted(self) -> str:
+        """Why launches could not be counted; empty if they could."""
+
+    def facts(self) -> Mapping[str, StaticFacts | None]:
+        """What is known of what was compiled early, by key; waits for it."""
+
+    def close(self) -> None:
+        """Gives up what was expected and not attempted."""
+
+    def restore(self) -> None:
+        """Puts memory back."""
+
+    def establish(self, candidate: Candidate) -> None:
+        """Makes a configuration the reference, if there is none yet."""
+
+    def attempts(
+        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = ...
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Verifies and times configurations."""
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations interleaved."""
+
+
+class Bench:
+    """One launch, to be made again and again.
+
+    Args:
+        launch: of an autotuned kernel.
+        clock: observes the run.
+        checks: how outputs are verified.
+
+    Attributes:
+        reference: key of the configuration that outputs are compared with; empty at first.
+        first_error: of the first configuration that did not run.
+    """
+
+    def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks) -> None:
+        self._launch, self._clock, self._checks = launch, clock, checks
+        self._expected: Mapping[str, Any] = {}
+        self._incomparable = ""
+        self.reference = ""
+        if checks.reference:
+            function = load_reference(checks.reference)
+            expected = expected_outputs(
+                checks.reference, function, launch.arguments, self._pointees.tensors
+            )
+            self._compare_with(checks.reference, expected)
+        self.first_error: Exception | None = None
+
+    @property
+    def uncounted(self) -> str:
+        """Why launches could not be counted; empty if they could."""
+        return self._clock.uncounted
+
+    @cached_property
+    def _before(self) -> LaunchState:
+        """Memory as the launch found it; saved before the first run."""
+        reached = self._pointees.tensors.values()
+        return LaunchState([*self._launch.arguments.values(), *reached], UninitialisedMemory())
+
+    @cached_property
+    def _pointees(self) -> Pointees:
+        """What the tables of addresses among the arguments lead to."""
+        return pointees_of(self._launch.arguments)
+
+    def restore(self) -> None:
+        """Puts memory back."""
+        self._before.restore()
+
+    def facts(self) -> Mapping[str, StaticFacts | None]:
+        """Nothing: nothing is compiled early."""
+        return {}
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    def is_device_lost(self) -> bool:
+        """Whether nothing can be run in this process any more."""
+        return False
+
+    def compile(self, candidate: Candidate) -> StaticFacts | None:
+        """Compiles a configuration as the launch needs it, and launches nothing.
+
+        What hooks do to memory stays done.
+
+        Returns:
+            What is known of it then; None on the CPU.
+
+        Raises:
+            Exception: whatever the configuration breaks on.
+        """
+        self._clock.expect(self._launch.kernel, compile_only=True)
+        try:
+            self._launch.run(candidate.config)
+        finally:
+            self._clock.take()
+        return None
+
+    def establish(self, candidate: Candidate) -> None:
+        """Makes a configuration the reference, if there is none yet."""
+        if not self.reference:
+            self.verify(candidate)
+
+    def attempts(
+        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[tuple[Candidate, Trial]]:
+        """Verifies and times configurations one after the other.
+
+        Args:
+            candidates: to try.
+            stop: asked before each is begun.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        for candidate in candidates:
+            if stop():
+                return
+            yield candidate, self.attempt(candidate)
+
+    def attempt(self, candidate: Candidate) -> Trial:
+        """Verifies a configuration, and times it if it may win.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        trial = self.verify(candidate)
+        return self.measure(candidate, trial) if trial.status == "ok" else trial
+
+    def verify(self, candidate: Candidate) -> Trial:
+        """Runs a configuration once; the first one that runs well becomes the reference.
+
+        Raises:
+            CannotTuneError: no configuration can be tried at all.
+        """
+        try:
+            defect = self._defect(candidate) if self._checks.sanitize else None
+            if defect:
+                return self._trial(candidate, "defect", defect)
+            outputs = self._outputs(candidate)
+        except CannotTuneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a configuration breaks on
+            self.first_error = self.first_error or error
+            return self._trial(candidate, "failed", reason_of(error))
+        if not self.reference:
+            self._compare_with(candidate.key, outputs)
+        if self._checks.reference:  # it may leave out some of what is written
+            now = {**self._launch.arguments, **self._pointees.tensors}
+            outputs = {name: outputs.get(name, now[name]) for name in self._expected}
+        wrong = compare(self._expected, outputs, self._checks.rtol)
+        return self._trial(candidate, "wrong" if wrong else "ok", wrong or self._incomparable)
+
+    def _compare_with(self, reference: str, outputs: Mapping[str, Any]) -> None:
+        self.reference, self._expected = reference, outputs
+        self._incomparable = incomparable(outputs)
+
+    def _trial(self, candidate: Candidate, status: Status, reason: str) -> Trial:
+        return Trial(
+            values=candidate.values,
+            status=status,
+            reason=reason,
+            reference=self.reference,
+            checks=str(self._checks),
+        )
+
+    def measure(self, candidate: Candidate, trial: Trial) -> Trial:
+        """Adds to the trial of a verified configuration what it costs."""
+        return replace(trial, samples=tuple(self._sample(candidate)))
+
+    def _sample(self, candidate: Candidate) -> list[float]:
+        """Times a verified configuration some times, in seconds."""
+        samples: list[float] = []
+        while len(samples) < FEWEST_SAMPLES or (
+            len(samples) < MOST_SAMPLES and sum(samples) < SAMPLING_SECONDS
+        ):
+            samples.append(self.time(candidate))
+        return samples
+
+    def time(self, candidate: Candidate) -> float:
+        """Times a verified configuration once, in seconds; all but the launch is off the clock."""
+        return self._observed(candidate)[0]
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations interleaved, so that none has the machine's better moments.
+
+        Returns:
+            Samples by key; empty where more of them would add nothing.
+        """
+        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
+        for number in range(ROUNDS):
+            for each in finalists if number % 2 == 0 else reversed(finalists):
+                samples[each.key].append(self.time(each))
+        return samples
+
+    def _observed(self, candidate: Candidate) -> tuple[float, ObservedLaunch | None]:
+        """Seconds of a run on the memory that the launch found, and the kernel's last launch."""
+        self.restore()
+        self._clock.expect(self._launch.kernel, self._pointees)
+        try:
+            self._launch.run(candidate.config)
+        finally:
+            observed = self._clock.take()
+        return observed
+
+    def _outputs(self, candidate: Candidate) -> dict[str, Any]:
+        """What a run writes."""
+        _, last = self._observed(candidate)
+        if last is None:
+            raise CannotTuneError(f"`{self._launch.kernel}` launched nothing in a trial")
+        return outputs_of(last, self._pointees, self._checks.scratch)
+
+    def _defect(self, candidate: Candidate) -> str | None:
+        """The first error that the sanitizer finds, and how many more."""
+        self.restore()
+        compiled = self._launch.compiled(candidate.config)
+        require_known_writes(self._launch.kernel, compiled.asm["ttir"], self._pointees)
+        self.restore()  # of what hooks did
+        with sanitize(only=[self._launch.kernel]) as checked:
+            reached = self._pointees.tensors.values()
+            for each in reached:
+                each.data_ptr()  # so that the sanitizer knows of it
+            checked.session.adopt([*self._launch.arguments.values(), *reached])
+            self._launch.run(candidate.config)
+        errors = [found for found in checked.findings if found.severity == "error"]
+        if not errors:
+            return None
+        first = errors[0]
+        where = f" at {first.location}" if first.location else ""
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        return f"{first.check}: {first.message}{where}{more}"
+
+
+def reason_of(error: Exception) -> str:
+    """An exception in a line: Triton's and ours carry excerpts of source besides."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
+    if isinstance(error, TtoolsError):
+        return lines[0]
+    return f"{type(error).__name__}: {lines[-1]}"

@@ -1,0 +1,81 @@
+"""Times launches on the CPU, and nothing but launches: no hook, no reset, no Python; counts them.
+
+Must not know what is launched or why.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ttools.core.errors import TtoolsError
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.tuner.measure.outputs import require_restorable
+from ttools.tuner.measure.pointees import Pointees
+
+_PLAIN = Instruments()
+_NO_POINTEES = Pointees()
+
+
+class Clock:
+    """Observes the launches of a run; see `ttools.interpreter.run.observation`.
+
+    Args:
+        counter: counts the launches of the kernel being tried, before they are made.
+
+    Attributes:
+        launches: how many there were, of any kernel.
+        counts: of the latest launch of a kernel being tried.
+        uncounted: why there are none, if there are none.
+    """
+
+    def __init__(self, counter: LaunchCounter | None = None) -> None:
+        self.launches = 0
+        self.counts: LaunchCounts | None = None
+        self.uncounted = ""
+        self._counter = counter
+        self._trial = threading.local()
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch; that of the kernel being tried is timed."""
+        self.launches += 1
+        is_tried = getattr(self._trial, "kernel", None) == launch.kernel
+        if is_tried:
+            if self._trial.compile_only:
+                return _compiled(launch)
+            require_restorable(launch, self._trial.pointees)
+            self._count(launch)
+        report = launch.execute(_PLAIN)
+        if is_tried:
+            self._trial.seconds += report.seconds
+            self._trial.last = launch
+        return report
+
+    def _count(self, launch: ObservedLaunch) -> None:
+        if self._counter is None:
+            return
+        try:
+            self.counts = self._counter.count(launch)
+        except TtoolsError as error:
+            self.counts, self.uncounted = None, str(error).splitlines()[0]
+
+    def expect(
+        self, kernel: str, pointees: Pointees = _NO_POINTEES, *, compile_only: bool = False
+    ) -> None:
+        """What this thread launches next is timed if it is of this kernel, or only compiled."""
+        self._trial.pointees = pointees
+        self._trial.kernel, self._trial.seconds, self._trial.last = kernel, 0.0, None
+        self._trial.compile_only = compile_only
+
+    def take(self) -> tuple[float, ObservedLaunch | None]:
+        """Seconds of what was launched since, and the last of it; nothing is timed after."""
+        self._trial.kernel = None
+        return self._trial.seconds, self._trial.last
+
+
+def _compiled(launch: ObservedLaunch) -> LaunchReport:
+    launch.variants.observed(launch.facts, launch.options, _PLAIN, launch.run.statistics)
+    return LaunchReport(programs=0, seconds=0.0)

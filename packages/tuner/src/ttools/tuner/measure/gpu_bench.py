@@ -1,0 +1,139 @@
+"""Runs one launch on a GPU in configurations of choice, verified and timed there.
+
+Owns what of `Bench` is different on a GPU. Must not know how time is taken, nor which
+configurations are tried.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.cost.gpu_resources import compiled_facts, loaded_figures
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.bench import ROUNDS, Bench
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.gpu_conditions import Conditions
+from ttools.tuner.measure.gpu_launch import GpuTunedLaunch
+from ttools.tuner.measure.gpu_timer import SHORT_S, GpuTimer
+from ttools.tuner.measure.outputs import CannotTuneError, require_known_writes
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import Candidate
+
+#: A configuration is timed for so long, within these limits.
+SAMPLING_S, FEWEST, MOST = 0.02, 10, 100
+#: Samples of a configuration in each round of the comparison; of a short one, whose samples differ
+#: by several percent.
+PER_ROUND, PER_SHORT_ROUND = 5, 20
+
+
+class GpuBench(Bench):
+    """One launch on the current GPU.
+
+    Args:
+        launch: of an autotuned kernel.
+        checks: how outputs are verified.
+    """
+
+    def __init__(self, launch: GpuTunedLaunch, checks: Checks) -> None:
+        super().__init__(launch, Clock(), checks)
+        self._gpu_launch = launch
+        self._timer = GpuTimer()
+        self._writes_known = False
+        self._loaded: Any = None
+
+    @cached_property
+    def _conditions(self) -> Conditions:
+        return Conditions()
+
+    def is_device_lost(self) -> bool:
+        """Whether the context is of no use any more, as after an illegal access."""
+        import torch
+
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
+
+    def compile(self, candidate: Candidate) -> StaticFacts | None:
+        """Compiles a configuration as the launch needs it, and launches nothing."""
+        kernel = self._launch.compiled(candidate.config)
+        programs = self._gpu_launch.programs(candidate.config)
+        return None if programs is None else compiled_facts(kernel, programs)
+
+    def measure(self, candidate: Candidate, trial: Trial) -> Trial:
+        """Adds times, resources, and the clocks that the GPU had."""
+        resources = loaded_figures(self._loaded)
+        samples = tuple(self._sample(candidate))
+        conditions = self._conditions.read()
+        return replace(trial, samples=samples, conditions=conditions, resources=resources)
+
+    def _sample(self, candidate: Candidate) -> list[float]:
+        prepare, work = self._parts(candidate)
+        self._timer.warm_up(prepare, work)
+        first = self._timer.seconds(prepare, work, 3)
+        typical = statistics.median(first)
+        count = max(FEWEST, min(MOST, int(SAMPLING_S / max(typical, 1e-9))))
+        if typical < SHORT_S:
+            found = self._timer.seconds_in_graph(prepare, work, count)
+            if found is not None:
+                return found
+        return self._timer.seconds(prepare, work, count)
+
+    def _parts(self, candidate: Candidate) -> tuple[Any, Any]:
+        config = candidate.config
+
+        def prepare() -> None:
+            self.restore()
+            self._gpu_launch.prepare(config)
+
+        return prepare, lambda: self._gpu_launch.bare(config)
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Times configurations interleaved, short ones in graphs."""
+        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
+        for number in range(ROUNDS):
+            for each in finalists if number % 2 == 0 else reversed(finalists):
+                prepare, work = self._parts(each)
+                found = self._timer.seconds(prepare, work, 1)
+                is_short = found[0] < SHORT_S
+                count = PER_SHORT_ROUND if is_short else PER_ROUND
+                graph = self._timer.seconds_in_graph(prepare, work, count) if is_short else None
+                samples[each.key] += graph or self._timer.seconds(prepare, work, count)
+        return samples
+
+    def _outputs(self, candidate: Candidate) -> dict[str, Any]:
+        import torch
+
+        self._require_known_writes(candidate)
+        self.restore()
+        self._loaded = self._launch.run(candidate.config)
+        torch.cuda.synchronize()
+        tensors = {**self._launch.arguments, **self._pointees.tensors}
+        return {
+            name: value.detach().clone()
+            for name, value in tensors.items()
+            if hasattr(value, "untyped_storage") and name not in self._checks.scratch
+        }
+
+    def _require_known_writes(self, candidate: Candidate) -> None:
+        if self._writes_known:
+            return
+        ttir = str(self._launch.compiled(candidate.config).asm["ttir"])
+        try:
+            require_known_writes(self._launch.kernel, ttir, self._pointees)
+        except CannotTuneError:
+            raise
+        except TtoolsError as error:
+            # Operations that only a GPU's TTIR has; pointers made of integers are what matters.
+            if "tt.int_to_ptr" in ttir or "!tt.ptr<!tt.ptr" in ttir:
+                raise CannotTuneError(
+                    f"`{self._launch.kernel}` may store through pointers from memory: {error}"
+                ) from error
+        self._writes_known = True

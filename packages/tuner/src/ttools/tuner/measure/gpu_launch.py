@@ -1,0 +1,141 @@
+"""Launches of autotuned kernels on a GPU, handed to what chooses their configuration.
+
+Owns what replaces `Autotuner.run` while a GPU is tuned for. Must not know how a configuration is
+chosen nor how it is timed.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.core import triton_versions
+from ttools.interpreter.backend.autotuners import tuning_key
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+
+Tune = Callable[[TunedLaunch], Any]
+
+_lock = threading.Lock()
+#: The innermost context last: what is replaced in Triton's class is the process's.
+_active: list[tuple[Callable[[str], bool], Tune]] = []
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuTunedLaunch(TunedLaunch):
+    """A launch whose parts can be timed apart.
+
+    Attributes:
+        prepare: applies the hooks and resets that Triton applies before a launch.
+        bare: the launch alone.
+        programs: how many a configuration has; None if the grid cannot be asked without launching.
+    """
+
+    prepare: Callable[[Any], None]
+    bare: Callable[[Any], Any]
+    programs: Callable[[Any], int | None]
+
+
+def being_captured() -> bool:
+    """Whether what is launched now becomes part of a CUDA graph, and does not run yet."""
+    import torch
+
+    return bool(torch.cuda.is_current_stream_capturing())
+
+
+def is_active() -> bool:
+    """Whether autotuned launches on the GPU are being tuned."""
+    return bool(_active)
+
+
+@contextmanager
+def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
+    """Has autotuned launches of chosen kernels run by `tune` while the context is active."""
+    autotuner = triton_versions.autotuner_class()
+    original = autotuner.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not selects(triton_versions.kernel_name(self)):
+            return original(self, *args, **kwargs)
+        return tune(gpu_launch(self, args, kwargs))
+
+    with _lock:
+        _active.append((selects, tune))
+        autotuner.run = run
+    try:
+        yield
+    finally:
+        with _lock:
+            _active.pop()
+            autotuner.run = original
+
+
+def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedLaunch:
+    """One call of an autotuned kernel.
+
+    Args:
+        tuner: the autotuner.
+        args: of the call.
+        kwargs: of the call.
+    """
+    named = dict(zip(tuner.arg_names, args, strict=False))
+    arguments = {**named, **kwargs}
+    key = tuning_key(tuner, arguments)
+
+    def prepare(config: Any) -> None:
+        values = {**arguments, **config.all_kwargs()}
+        tuner.pre_hook(values, reset_only=True)
+        if config.pre_hook is not None:
+            config.pre_hook(values)
+
+    def bare(config: Any) -> Any:
+        return tuner.fn.run(*args, **{**kwargs, **config.all_kwargs()})
+
+    def run(config: Any) -> Any:
+        prepare(config)
+        return bare(config)
+
+    def choose(config: Any) -> None:
+        tuner.cache[key] = tuner.best_config = config
+
+    def compiled(config: Any) -> Any:
+        values = {**arguments, **config.all_kwargs()}
+        if config.pre_hook is not None:
+            config.pre_hook(values)
+        values.pop("warmup", None)
+        return tuner.fn.run(**values, warmup=True)
+
+    def programs(config: Any) -> int | None:
+        grid: Any = arguments.get("grid")
+        try:
+            sizes = grid({**arguments, **config.all_kwargs()}) if callable(grid) else grid
+            return math.prod([int(size) for size in sizes])
+        except Exception:  # noqa: BLE001 - a user's function, which may read memory that is not here
+            return None
+
+    return GpuTunedLaunch(
+        kernel=triton_versions.kernel_name(tuner),
+        tuner=tuner,
+        configs=_pruned(tuner, named, kwargs),
+        arguments=arguments,
+        run=run,
+        choose=choose,
+        compiled=compiled,
+        key=key,
+        prepare=prepare,
+        bare=bare,
+        programs=programs,
+    )
+
+
+def _pruned(tuner: Any, named: dict[str, Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+    """What the tuner's own pruning leaves."""
+    if len(tuner.configs) <= 1:
+        return list(tuner.configs)
+    twin = copy.copy(tuner)
+    twin.nargs = named
+    return list(twin.prune_configs(dict(kwargs)))

@@ -1,0 +1,91 @@
+"""How configurations are measured: on which device, how strictly, and which bench does it.
+
+Owns the choice of the bench, so that this process and a worker choose alike. Must not know which
+configurations are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ttools.interpreter import interpret
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.devices import Device
+from ttools.tuner.cost.static_cost import expected_costs
+from ttools.tuner.measure.bench import AnyBench, Bench
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.gpu_bench import GpuBench
+from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch
+from ttools.tuner.measure.predicted_bench import PredictedBench
+from ttools.tuner.search.guided import Hint, no_hint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """How configurations are measured.
+
+    Attributes:
+        checks: of outputs.
+        predicted: a GPU that is not here, to choose for; None to time.
+        threads: how many threads run the programs of a launch on the CPU.
+        on_gpu: whether the GPU of this process times, instead of the CPU.
+    """
+
+    checks: Checks = field(default_factory=Checks)
+    predicted: Device | None = None
+    threads: int | None = None
+    on_gpu: bool = False
+
+    def clock(self) -> Clock:
+        """What observes the launches of a run on the CPU."""
+        return Clock(LaunchCounter() if self.predicted else None)
+
+    def bench(self, launch: TunedLaunch, clock: Clock) -> Bench:
+        """What runs the configurations of a launch in this process."""
+        if isinstance(launch, GpuTunedLaunch):
+            return GpuBench(launch, self.checks)
+        if self.predicted is not None:
+            return PredictedBench(launch, clock, self.checks, self.predicted)
+        return Bench(launch, clock, self.checks)
+
+    def hint(self, bench: AnyBench) -> Hint:
+        """What compiling configurations early lets a search expect of them; only of a GPU."""
+        if not self.on_gpu:
+            return no_hint
+
+        def expected() -> Mapping[str, float]:
+            import torch
+
+            device = torch.cuda.get_device_properties(torch.cuda.current_device())
+            return expected_costs(bench.facts(), device.multi_processor_count)
+
+        return expected
+
+    def observe(
+        self,
+        tuner: Any,
+        arguments: Mapping[str, Any],
+        use: Callable[[TunedLaunch, Bench], None],
+    ) -> None:
+        """Makes a launch up to the choice of a configuration, and hands it over.
+
+        Args:
+            tuner: the autotuner.
+            arguments: of the launch, by name.
+            use: takes the launch and its bench.
+        """
+        if self.on_gpu:
+            launch = gpu_launch(tuner, (), {**arguments, "warmup": False})
+            use(launch, self.bench(launch, self.clock()))
+            return
+        clock = self.clock()
+
+        def tune(launch: TunedLaunch) -> None:
+            use(launch, self.bench(launch, clock))
+
+        with interpret(threads=self.threads, observer=clock, tune=tune):
+            tuner.run(**{**arguments, "warmup": False})

@@ -1,0 +1,75 @@
+"""Ranks configurations for a GPU that is not there: compiled for it, verified on the CPU.
+
+Owns what is done instead of timing: a time on the CPU says nothing about a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ttools.core.compilation.inspection import Inspection
+from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.profiler.devices import Device
+from ttools.tuner.cost.gpu_time import predict
+from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specialised
+from ttools.tuner.measure.bench import Bench, reason_of
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.clock import Clock
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import Candidate
+
+
+class PredictedBench(Bench):
+    """One launch, for a device that is not there.
+
+    Args:
+        launch: of an autotuned kernel.
+        clock: observes the run, and counts.
+        checks: how outputs are verified.
+        device: what configurations are for.
+    """
+
+    def __init__(self, launch: TunedLaunch, clock: Clock, checks: Checks, device: Device) -> None:
+        super().__init__(launch, clock, checks)
+        self._device = device
+        self._inspections: dict[str, Inspection] = {}
+
+    def verify(self, candidate: Candidate) -> Trial:
+        """Compiles a configuration for the device, then runs it on the CPU if it fits there."""
+        self.restore()
+        target = self._device.target
+        try:
+            source = specialised(self._launch, candidate)
+            reason = over_allocated(source, target)
+            if reason:
+                return self._trial(candidate, "over_limit", reason)
+            inspection = Inspection(compile_for(source, target))
+        except CompilationError as error:
+            self.first_error = self.first_error or error
+            return self._trial(candidate, "failed", " ".join(str(error).split()))
+        except Exception as error:  # noqa: BLE001 - whatever Triton's front end breaks on
+            self.first_error = self.first_error or error
+            return self._trial(candidate, "failed", reason_of(error))
+        reason = over_limit(inspection)
+        if reason:
+            trial = self._trial(candidate, "over_limit", reason)
+        else:
+            self._inspections[candidate.key] = inspection
+            trial = super().verify(candidate)
+        return replace(trial, resources=figures(inspection))
+
+    def measure(self, candidate: Candidate, trial: Trial) -> Trial:
+        """Adds what the cost model predicts of a verified configuration, if it can be counted."""
+        counts = self._clock.counts
+        if counts is None:
+            return trial
+        inspection = self._inspections.pop(candidate.key)
+        stages = int(candidate.values.get("num_stages", 1))
+        seconds = predict(counts, inspection.resources, inspection.occupancy, self._device, stages)
+        return replace(trial, predicted=seconds)
+
+    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
+        """Nothing: a prediction is as good the second time."""
+        return {}

@@ -1,0 +1,103 @@
+"""A function that computes what a kernel should: `--reference MODULE:FUNCTION`.
+
+It is called once with copies of the launch's arguments, by name, as many as it takes. It returns
+the expected tensors by the name of the kernel's parameter, or writes them into its copies and
+returns nothing. Must not know how outputs are compared.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ttools.core.errors import UsageError
+
+Reference = Callable[..., "Mapping[str, Any] | None"]
+
+
+def split_reference(text: str) -> tuple[str, str]:
+    """Module and name of a function.
+
+    Raises:
+        UsageError: the text has not both.
+    """
+    module, _, name = text.rpartition(":")
+    if not module or not name:
+        raise UsageError(f"`{text}` names no function: give MODULE:FUNCTION")
+    return module, name
+
+
+def load_reference(text: str) -> Reference:
+    """The function that `MODULE:FUNCTION` or `FILE.py:FUNCTION` names.
+
+    Raises:
+        UsageError: there is none.
+    """
+    where, name = split_reference(text)
+    try:
+        module = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"`{text}`: {type(error).__name__}: {error}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise UsageError(f"`{where}` has no function `{name}`")
+    return function  # type: ignore[no-any-return]
+
+
+def _file(path: Path) -> Any:
+    name = f"ttools_reference_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"`{path}` is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def expected_outputs(
+    text: str,
+    function: Reference,
+    arguments: Mapping[str, Any],
+    reached: Mapping[str, Any] | None = None,
+) -> Mapping[str, Any]:
+    """What a reference says that a launch writes, by the name of the parameter.
+
+    Args:
+        text: how the user named it.
+        function: see `load_reference`.
+        arguments: of the launch, by name; they are not changed.
+        reached: what tables of addresses lead to, by names such as `table[3]`.
+
+    Raises:
+        UsageError: it fails, or returns something else.
+    """
+    copies = {name: _copy(value) for name, value in arguments.items()}
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    wanted = {each.name for each in parameters}
+    given = {name: value for name, value in copies.items() if takes_all or name in wanted}
+    try:
+        returned = function(**given)
+    except Exception as error:
+        raise UsageError(f"`{text}` fails: {type(error).__name__}: {error}") from error
+    if returned is None:
+        return {name: v for name, v in given.items() if hasattr(v, "untyped_storage")}
+    if not isinstance(returned, Mapping):
+        raise UsageError(
+            f"`{text}` must return {{name: tensor}}, or write into its arguments and return "
+            f"nothing, but returned a {type(returned).__name__}"
+        )
+    unknown = [name for name in returned if name not in arguments and name not in (reached or {})]
+    if unknown:
+        raise UsageError(f"`{text}` returned `{unknown[0]}`, which the kernel does not take")
+    return returned
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if hasattr(value, "untyped_storage") else value

@@ -1,0 +1,1 @@
+"""Tunings as a page and as pandas frames."""

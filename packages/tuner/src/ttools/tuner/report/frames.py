@@ -1,0 +1,82 @@
+"""Tunings as pandas frames. Must not know how they are shown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.store.store import TuningEntry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns of every trial; those of the key and of the configuration's parameters follow.
+COLUMNS = (
+    *("kernel", "device", "versions", "source", "winner", "status", "reason", "seconds"),
+    *("best", "samples", "low", "high", "final_seconds", "predicted", "tried", "latest"),
+)
+
+
+def trial_frame(entries: Iterable[TuningEntry], *, history: bool = False) -> pd.DataFrame:
+    """A row per trial.
+
+    Args:
+        entries: of a store.
+        history: whether superseded trials have rows too, before the others.
+
+    Returns:
+        The columns of `COLUMNS` (times in seconds; `seconds` is the median and `best` the least of
+        `samples` runs, `low` and `high` hold the median with a probability of 95%, `final_seconds`
+        is the median of the interleaved comparison), then `key.NAME` for each part of the tuning
+        key, `config.NAME` for each parameter of the configuration, and `condition.NAME` for what
+        the device reported.
+    """
+    import pandas as pd
+
+    rows = list(_rows(entries, history))
+    names = dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)])
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def _rows(entries: Iterable[TuningEntry], history: bool) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        for trial in entry.earlier if history else ():
+            yield {**_fixed(entry, trial, False), **_named(entry, trial)}
+        for trial in entry.trials:
+            yield {**_fixed(entry, trial, True), **_named(entry, trial)}
+
+
+def _fixed(entry: TuningEntry, trial: Trial, latest: bool) -> dict[str, Any]:
+    final = entry.final.get(trial.key) if latest else None
+    low, high = trial.interval or (None, None)
+    return {
+        "kernel": entry.problem.kernel,
+        "device": entry.problem.device,
+        "versions": entry.problem.versions,
+        "source": entry.problem.source,
+        "winner": latest and trial.key == entry.winner,
+        "status": trial.status,
+        "reason": trial.reason,
+        "seconds": trial.seconds,
+        "best": min(trial.samples, default=None),
+        "samples": len(trial.samples),
+        "low": low,
+        "high": high,
+        "final_seconds": statistics.median(final) if final else None,
+        "predicted": trial.predicted,
+        "tried": trial.tried,
+        "latest": latest,
+    }
+
+
+def _named(entry: TuningEntry, trial: Trial) -> dict[str, Any]:
+    key = {f"key.{name}": value for name, value in entry.problem.key_values.items()}
+    key["key.dtypes"] = " ".join(key["key.dtypes"])
+    conditions = {f"condition.{name}": value for name, value in (trial.conditions or {}).items()}
+    return {
+        **key,
+        **{f"config.{name}": value for name, value in trial.values.items()},
+        **conditions,
+    }

@@ -1,0 +1,98 @@
+"""Tunings as one page that needs no network: what was tried, what it cost, what mattered.
+
+Owns what the page shows; `page/` owns its markup and style, `charts` the pictures. Must not know
+how a configuration is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ttools.core.reports.page_template import page_template
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
+from ttools.tuner.space.candidate import config_text
+from ttools.tuner.store.store import TuningEntry
+
+_PAGE = Path(__file__).parent / "page"
+#: Configurations listed of each problem, the best ones.
+_LISTED = 12
+
+
+def write_page(entries: Sequence[TuningEntry], title: str) -> str:
+    """An HTML document.
+
+    Args:
+        entries: of a store or a run.
+        title: what they are of.
+    """
+    by_kernel: dict[tuple[str, str], list[TuningEntry]] = {}
+    for entry in entries:
+        by_kernel.setdefault((entry.problem.kernel, entry.problem.device), []).append(entry)
+    return page_template(_PAGE).render(
+        title=title,
+        kernels=[
+            {
+                "name": kernel,
+                "device": device,
+                "map": heat_map(own) if len(own) > 1 else None,
+                "problems": [_problem(entry) for entry in own],
+            }
+            for (kernel, device), own in by_kernel.items()
+        ],
+    )
+
+
+def _problem(entry: TuningEntry) -> dict[str, Any]:
+    ordered = sorted(_timed(entry.trials), key=lambda trial: trial.cost or 0.0)
+    rejected = [trial for trial in entry.trials if trial.status != "ok"]
+    best = ordered[0].cost if ordered else None
+    return {
+        "title": key_text(entry),
+        "versions": entry.problem.versions,
+        "tried": len(entry.trials),
+        "rejected": len(rejected),
+        "complete": entry.complete,
+        "progress": progress(entry),
+        "axes": parallel_coordinates(entry),
+        "predicted": bool(ordered) and not any(trial.samples for trial in ordered),
+        "rows": [_row(entry, trial, best) for trial in ordered[:_LISTED]],
+        "left_out": max(0, len(ordered) - _LISTED),
+        "reasons": [
+            {"config": config_text(t.values), "status": t.status, "reason": t.reason}
+            for t in rejected
+        ],
+    }
+
+
+def _timed(trials: Iterable[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.cost is not None]
+
+
+def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]:
+    interval = trial.interval
+    return {
+        "winner": trial.key == entry.winner,
+        "config": config_text(trial.values),
+        "time": duration(trial.cost or 0.0),
+        "interval": "" if interval is None else " to ".join(duration(end) for end in interval),
+        "samples": len(trial.samples),
+        "ratio": f"{(trial.cost or 0.0) / best:.3f}" if best else "",
+    }
+
+
+def key_text(entry: TuningEntry) -> str:
+    """The key of an entry as people read it: `n=1000, float32`."""
+    values = entry.problem.key_values
+    parts = [f"{name}={value}" for name, value in values.items() if name != "dtypes"]
+    return ", ".join([*parts, *dict.fromkeys(values["dtypes"])]) or "one key"
+
+
+def duration(seconds: float) -> str:
+    """A time with a unit and three digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,1 @@
+"""In which order configurations are tried, and when a search may end."""

@@ -1,0 +1,73 @@
+"""A configuration to try, its identity, and its text.
+
+Must not know how it is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: How names of launch options begin that are counts, and no sizes.
+_OPTION = "num_"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration to try.
+
+    Attributes:
+        index: in the order of the space.
+        values: of its parameters and launch options.
+        config: the `triton.Config`.
+    """
+
+    index: int
+    values: Mapping[str, Any]
+    config: Any
+
+    @property
+    def key(self) -> str:
+        """Equal for equal configurations, also of other runs."""
+        return config_key(self.values)
+
+    @property
+    def resource_use(self) -> tuple[int, int, int]:
+        """Decides between equals: the fewest warps, then stages, then the first of the space."""
+        warps, stages = (int(self.values.get(name) or 0) for name in ("num_warps", "num_stages"))
+        return warps, stages, self.index
+
+    @property
+    def work(self) -> float:
+        """What a warp has to do, roughly: the product of its sizes, for each of its warps."""
+        sizes = [
+            value
+            for name, value in self.values.items()
+            if type(value) is int and value > 0 and not name.startswith(_OPTION)
+        ]
+        return math.prod(sizes) / int(self.values.get("num_warps") or 1)
+
+    def __str__(self) -> str:
+        return config_text(self.values)
+
+
+def candidates(configs: Iterable[Any]) -> list[Candidate]:
+    """Configurations of an autotuner, each once, in its order."""
+    found: dict[str, Candidate] = {}
+    for config in configs:
+        values = {n: v for n, v in config.all_kwargs().items() if v is not None}
+        found.setdefault(config_key(values), Candidate(len(found), values, config))
+    return list(found.values())
+
+
+def config_key(values: Mapping[str, Any]) -> str:
+    """A canonical text of a configuration; values that JSON lacks count by their `repr`."""
+    return json.dumps(dict(values), sort_keys=True, default=repr)
+
+
+def config_text(values: Mapping[str, Any]) -> str:
+    """A configuration as people read it: `BLOCK=64, num_warps=4`."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())

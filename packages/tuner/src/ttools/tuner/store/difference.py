@@ -1,0 +1,118 @@
+"""What changed from one store to another: winners, their times, what can win.
+
+Owns which entries belong together and when a change of time is one. Must not know how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ttools.tuner.measure.confidence import median_interval
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.store.store import TuningEntry
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningChange:
+    """A kernel and key on a device, in two stores.
+
+    Attributes:
+        kernel: its name.
+        key: what is tuned apart.
+        device: what timed it.
+        old: values of the old winner; None where there was none.
+        new: values of the new winner.
+        old_seconds: median of the old winner in the old store.
+        new_seconds: median of the new winner in the new store.
+        sure: whether the intervals of both medians lie apart: the change is more than noise.
+        statuses: configurations that could win and cannot, or the reverse: values, old, new status.
+        source_changed: whether the kernel's source did.
+        versions: the old and the new ones.
+    """
+
+    kernel: str
+    key: Mapping[str, Any]
+    device: str
+    old: Mapping[str, Any] | None
+    new: Mapping[str, Any] | None
+    old_seconds: float | None
+    new_seconds: float | None
+    sure: bool
+    statuses: Sequence[tuple[Mapping[str, Any], str, str]]
+    source_changed: bool
+    versions: tuple[str | None, str | None]
+
+    @property
+    def ratio(self) -> float | None:
+        """New time over old time; None unless both are known."""
+        if not self.old_seconds or self.new_seconds is None:
+            return None
+        return self.new_seconds / self.old_seconds
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything of note differs."""
+        return self.sure or self.old != self.new or bool(self.statuses)
+
+
+def changes(old: Sequence[TuningEntry], new: Sequence[TuningEntry]) -> list[TuningChange]:
+    """One per kernel, key and device of either store, in the order of the new one.
+
+    Of several sources or versions of the same, the latest entry counts.
+    """
+    before, after = _latest(old), _latest(new)
+    return [_change(before.get(each), after.get(each)) for each in {**after, **before}]
+
+
+def _latest(entries: Sequence[TuningEntry]) -> dict[tuple[str, str, str], TuningEntry]:
+    return {(e.problem.kernel, e.problem.key, e.problem.device): e for e in entries}
+
+
+def _change(old: TuningEntry | None, new: TuningEntry | None) -> TuningChange:
+    known = new or old
+    assert known is not None
+    was, now = _winner(old), _winner(new)
+    return TuningChange(
+        kernel=known.problem.kernel,
+        key=known.problem.key_values,
+        device=known.problem.device,
+        old=None if was is None else dict(was.values),
+        new=None if now is None else dict(now.values),
+        old_seconds=None if was is None else was.cost,
+        new_seconds=None if now is None else now.cost,
+        sure=_apart(_samples(old, was), _samples(new, now)),
+        statuses=_statuses(old, new),
+        source_changed=bool(old and new and old.problem.source != new.problem.source),
+        versions=tuple(e.problem.versions if e else None for e in (old, new)),  # type: ignore[arg-type]
+    )
+
+
+def _winner(entry: TuningEntry | None) -> Trial | None:
+    trials = () if entry is None else entry.trials
+    return next((t for t in trials if entry is not None and t.key == entry.winner), None)
+
+
+def _samples(entry: TuningEntry | None, winner: Trial | None) -> Sequence[float]:
+    return winner.samples if entry is not None and winner is not None else ()
+
+
+def _apart(old: Sequence[float], new: Sequence[float]) -> bool:
+    first, second = median_interval(old), median_interval(new)
+    if first is None or second is None:
+        return False
+    return first[1] < second[0] or second[1] < first[0]
+
+
+def _statuses(
+    old: TuningEntry | None, new: TuningEntry | None
+) -> Sequence[tuple[Mapping[str, Any], str, str]]:
+    if old is None or new is None:
+        return ()
+    before = {trial.key: trial for trial in old.trials}
+    return [
+        (dict(trial.values), before[trial.key].status, trial.status)
+        for trial in new.trials
+        if trial.key in before and before[trial.key].status != trial.status
+    ]

@@ -1,0 +1,127 @@
+"""What is tuned: a kernel's source with one tuning key, on a device.
+
+Owns what makes two tunings the same, so that results may be used again. Must not know how
+anything is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypedDict
+
+import msgspec
+
+from ttools.core import triton_versions
+from ttools.core.json_document import parse_json
+from ttools.interpreter.run.tuned_launch import TunedLaunch
+from ttools.interpreter.runtime.pool import default_threads
+from ttools.profiler.devices import Device
+
+
+class _Key(TypedDict):
+    """What every key has, beside the values of arguments by name."""
+
+    dtypes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A kernel and a tuning key on a device; equal ones share their results.
+
+    Attributes:
+        kernel: its name.
+        source: hash of its source and of all that it uses.
+        key: what the autotuner tunes apart for, as JSON.
+        device: what times it, or the GPU that it is chosen for.
+        versions: of Triton and ttools.
+
+    Raises:
+        ValueError: the key is none, as in a damaged file.
+    """
+
+    kernel: str
+    source: str
+    key: str
+    device: str
+    versions: str
+
+    def __post_init__(self) -> None:
+        msgspec.convert(parse_json(self.key), _Key)
+
+    @property
+    def key_values(self) -> dict[str, Any]:
+        """The key by name; `dtypes` has the element types of the tensors."""
+        return dict(json.loads(self.key))
+
+    def __str__(self) -> str:
+        parts = [f"{n}={v}" for n, v in self.key_values.items() if n != "dtypes"]
+        dtypes = ", ".join(dict.fromkeys(self.key_values["dtypes"]))
+        return f"{self.kernel} for {', '.join([*parts, dtypes])}" if dtypes else self.kernel
+
+
+def problem_of(launch: TunedLaunch, device: str) -> Problem:
+    """The problem that a launch poses."""
+    function = triton_versions.innermost_jit_function(launch.tuner)
+    return Problem(
+        kernel=launch.kernel,
+        source=hashlib.sha256(str(function.cache_key).encode()).hexdigest()[:16],
+        key=_key(launch),
+        device=device,
+        versions=f"triton {triton_versions.installed_triton()}, ttools {version('ttools-tuner')}",
+    )
+
+
+def _key(launch: TunedLaunch) -> str:
+    names = [name for name in launch.tuner.keys if name in launch.arguments]
+    key: dict[str, Any] = {
+        name: _plain(value) for name, value in zip(names, launch.key, strict=False)
+    }
+    dtypes = [str(value).removeprefix("torch.") for value in launch.key[len(names) :]]
+    return json.dumps({**key, "dtypes": dtypes})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    return f"tensor {tuple(value.shape)}" if hasattr(value, "shape") else repr(value)
+
+
+def host_device(threads: int | None) -> str:
+    """The CPU as a device: its model and how many threads a launch may use."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _cpu_information(), re.MULTILINE)
+    model = found[1] if found else platform.processor() or platform.machine()
+    return f"cpu: {model}, {threads or default_threads()} threads"
+
+
+def gpu_device() -> str:
+    """The current GPU as a device: its name and what it is compiled for."""
+    import torch
+
+    number = torch.cuda.current_device()
+    major, minor = torch.cuda.get_device_capability(number)
+    kind = "hip" if torch.version.hip else "cuda"
+    return f"{kind}: {torch.cuda.get_device_name(number)} (sm_{major}{minor})"
+
+
+def predicted_device(device: Device) -> str:
+    """A GPU that is not there; kept apart from one that times."""
+    return f"{device.name} ({device.architecture}), predicted"
+
+
+def _cpu_information() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def where(launch: TunedLaunch) -> tuple[str, int]:
+    """File and line of the kernel, for reports."""
+    code = triton_versions.innermost_jit_function(launch.tuner).fn.__code__
+    return code.co_filename, code.co_firstlineno

@@ -1,0 +1,302 @@
+"""Trials and winners in one SQLite file, so that nothing is measured twice.
+
+Owns the schema and what is said of files that cannot be used. A trial is written as soon as it is
+done; what is in the file stays, whatever happens to a run. Must not know how trials are made.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.json_document import parse_json
+from ttools.tuner.measure.trial import Finite, Trial
+from ttools.tuner.store.problem import Problem
+
+SCHEMA = 2
+#: Marks files as ours ("ttun").
+_APPLICATION = 0x7474756E
+_PATIENCE_S = 30.0
+_TABLES = """
+CREATE TABLE problem (
+    id INTEGER PRIMARY KEY,
+    kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
+    versions TEXT NOT NULL, file TEXT, line INTEGER,
+    winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
+    UNIQUE (kernel, source, key, device, versions)
+);
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL, conditions TEXT
+);
+CREATE INDEX trial_of_config ON trial (problem, config);
+"""
+#: From each older schema to the next one.
+_MIGRATIONS = {
+    1: """
+ALTER TABLE trial RENAME TO trial_1;
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL, conditions TEXT
+);
+INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
+DROP TABLE trial_1;
+CREATE INDEX trial_of_config ON trial (problem, config);
+"""
+}
+
+
+class StoreError(TtoolsError):
+    """The store cannot be written; what it held before is still there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningEntry:
+    """What is stored of a problem.
+
+    Attributes:
+        problem: the kernel, key and device.
+        trials: the latest one of each configuration, in the order they were made.
+        earlier: the others, superseded by newer ones of the same configuration.
+        winner: key of the chosen configuration; None as long as there is none.
+        final: samples of the last interleaved comparison, by key of the configuration.
+        complete: whether the search ended by itself.
+        location: file and line of the kernel.
+    """
+
+    problem: Problem
+    trials: Sequence[Trial] = ()
+    earlier: tuple[Trial, ...] = ()
+    winner: str | None = None
+    final: dict[str, list[Finite]] = field(default_factory=dict)
+    complete: bool = False
+    location: tuple[str, int] | None = None
+
+
+class TuningStore:
+    """An open store.
+
+    Args:
+        path: of the file; made if it is not there and `create` says so.
+        create: False to look only; the file must be there then.
+
+    Raises:
+        UsageError: the file is no store, is damaged, or a newer ttools wrote it.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path
+        if not create and not path.is_file():
+            raise UsageError(f"there is no store `{path}`")
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot make `{path}`: there is no folder `{path.parent}`")
+        with self._reading():
+            self._base = sqlite3.connect(
+                path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
+            )
+            self._base.row_factory = sqlite3.Row
+            self._prepare(create)
+
+    def _prepare(self, create: bool) -> None:
+        (application,) = self._base.execute("PRAGMA application_id").fetchone()
+        (schema,) = self._base.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application != _APPLICATION and tables:
+            raise UsageError(
+                f"`{self.path}` is an SQLite file, but no store of tunings; name another one"
+            )
+        if schema > SCHEMA:
+            raise UsageError(
+                f"`{self.path}` was written by a newer ttools (schema {schema}, this one knows "
+                f"{SCHEMA}); nothing was changed: update ttools, or name another store"
+            )
+        damage = self._base.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if damage != "ok":
+            # The first line names the database of several, which is of no interest.
+            raise sqlite3.DatabaseError(damage.splitlines()[-1])
+        if not tables and not create:
+            raise UsageError(f"`{self.path}` is empty; it is no store of tunings")
+        if not tables:
+            try:
+                self._execute(_TABLES, f"PRAGMA application_id = {_APPLICATION}")
+            except StoreError as error:
+                raise UsageError(
+                    f"cannot make the store `{self.path}`: {error.__cause__}; make room, or name "
+                    "another one"
+                ) from error
+        else:
+            self._migrate(schema)
+
+    def _migrate(self, schema: int) -> None:
+        if not min(_MIGRATIONS) <= schema <= SCHEMA:
+            raise ValueError(f"its schema is {schema}")
+        try:
+            for older in range(schema, SCHEMA):
+                self._execute(_MIGRATIONS[older])
+        except StoreError as error:
+            raise ValueError(f"it cannot be brought from schema {schema}: {error.__cause__}") from (
+                error
+            )
+
+    def _execute(self, script: str, *further: str) -> None:
+        """All of a script or nothing; the schema is this one's then."""
+        with self._transaction():
+            for statement in [*filter(str.strip, script.split(";")), *further]:
+                self._base.execute(statement)
+            self._base.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def close(self) -> None:
+        """Closes the file; everything is in it already."""
+        self._base.close()
+
+    # ---- reading
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is not as we write it is damage."""
+        try:
+            yield
+        except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
+            raise UsageError(_unusable(self.path, error)) from error
+
+    def entry(self, problem: Problem) -> TuningEntry:
+        """What is known of a problem; empty if nothing is.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        with self._reading():
+            row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", astuple(problem))
+            found = row.fetchone()
+            return TuningEntry(problem=problem) if found is None else self._entry(found)
+
+    def entries(self, kernel: str | None = None) -> list[TuningEntry]:
+        """All problems, or those of a kernel, in the order they were first tuned.
+
+        Raises:
+            UsageError: the file is damaged.
+        """
+        with self._reading():
+            rows = self._base.execute(
+                "SELECT * FROM problem WHERE :kernel IS NULL OR kernel = :kernel ORDER BY id",
+                {"kernel": kernel},
+            ).fetchall()
+            return [self._entry(row) for row in rows]
+
+    def _entry(self, row: sqlite3.Row) -> TuningEntry:
+        rows = self._base.execute(
+            "SELECT * FROM trial WHERE problem = ? ORDER BY rowid", (row["id"],)
+        ).fetchall()
+        latest = set({each["config"]: number for number, each in enumerate(rows)}.values())
+        stored = {
+            **dict(row),
+            "problem": dict(row),
+            "trials": [_trial(each) for n, each in enumerate(rows) if n in latest],
+            "earlier": [_trial(each) for n, each in enumerate(rows) if n not in latest],
+            "final": parse_json(row["final"] or "{}"),
+            "complete": bool(row["complete"]),
+            "location": (row["file"], row["line"]) if row["file"] else None,
+        }
+        return msgspec.convert(stored, TuningEntry)
+
+    # ---- writing
+    def add(self, problem: Problem, trial: Trial, location: tuple[str, int]) -> None:
+        """Adds a trial; an older one of the same configuration is kept as history.
+
+        Raises:
+            StoreError: the file cannot be written; what it held before is still there.
+        """
+        with self._transaction():
+            number = self._number(problem, location)
+            self._base.execute(
+                "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(number, trial.key, json.dumps(dict(trial.values), default=repr)),
+                    *(trial.status, trial.reason),
+                    *(json.dumps(list(trial.samples)), trial.predicted),
+                    None if trial.resources is None else json.dumps(dict(trial.resources)),
+                    *(trial.reference, trial.checks, _now()),
+                    None if trial.conditions is None else json.dumps(dict(trial.conditions)),
+                ),
+            )
+
+    def decide(
+        self,
+        problem: Problem,
+        winner: str | None,
+        final: dict[str, list[float]],
+        complete: bool,
+        location: tuple[str, int],
+    ) -> None:
+        """Records the winner of a problem.
+
+        Raises:
+            StoreError: as `add`.
+        """
+        with self._transaction():
+            self._base.execute(
+                "UPDATE problem SET winner = ?, final = ?, complete = ?, tuned = ? WHERE id = ?",
+                (winner, json.dumps(final), complete, _now(), self._number(problem, location)),
+            )
+
+    def _number(self, problem: Problem, location: tuple[str, int]) -> int:
+        self._base.execute(
+            "INSERT OR IGNORE INTO problem (kernel, source, key, device, versions, file, line) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*astuple(problem), *location),
+        )
+        row = self._base.execute(f"SELECT id FROM problem WHERE {_SAME}", astuple(problem))
+        return int(row.fetchone()[0])
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._base.execute("BEGIN IMMEDIATE")
+            yield
+            self._base.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise StoreError(
+                f"cannot write to the store `{self.path}`: {error}; what it held before is still "
+                "there, new results are only in this run's report"
+            ) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._base.in_transaction:
+            self._base.execute("ROLLBACK")
+
+
+_SAME = "kernel = ? AND source = ? AND key = ? AND device = ? AND versions = ?"
+
+
+def _trial(row: sqlite3.Row) -> dict[str, Any]:
+    stored = {**dict(row), "values": row["named"]}
+    for name in ("values", "samples", "resources", "conditions"):
+        stored[name] = None if stored[name] is None else parse_json(stored[name])
+    return stored
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _unusable(path: Path, error: Exception) -> str:
+    return (
+        f"`{path}` cannot be used as a store: {error}; nothing was changed: move it away to begin "
+        "a new one, or name another store"
+    )

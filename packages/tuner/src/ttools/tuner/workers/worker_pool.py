@@ -1,0 +1,138 @@
+"""Pools of worker processes: what `concurrent.futures` calls an executor.
+
+Owns how many jobs run at a time, and in which order those that wait are taken. Must not know what a
+job is about.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from queue import PriorityQueue
+
+from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.serving import Answer
+from ttools.tuner.workers.worker_slot import Job, WorkerSlot
+
+#: In which order slots take what waits.
+_END, _SOON, _LATER = range(3)
+#: More processes than this compile no faster than the search proposes.
+_MOST_COMPILING = 16
+
+
+class WorkerPool:
+    """Slots, each with a thread that waits for it, so that none stalls another.
+
+    Args:
+        slots: each does one job at a time.
+        end: ends all workers, whatever they do.
+    """
+
+    def __init__(
+        self, slots: Sequence[Callable[[Job], Answer]], end: Callable[[], None] = lambda: None
+    ) -> None:
+        self.slots = len(slots)
+        self._end = end
+        self._waiting: PriorityQueue[tuple[int, int, Job | None, Future[Answer]]] = PriorityQueue()
+        self._order = itertools.count()
+        # Daemons: a script has ended when its own threads have.
+        self._threads = [
+            threading.Thread(target=self._work, args=(slot,), daemon=True) for slot in slots
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job) -> Future[Answer]:
+        """Does a job in the next free slot; the error of its answer may be a `WorkerEndedError`."""
+        future: Future[Answer] = Future()
+        self._waiting.put((_LATER if job.later else _SOON, next(self._order), job, future))
+        return future
+
+    def _work(self, slot: Callable[[Job], Answer]) -> None:
+        while True:
+            _, _, job, future = self._waiting.get()
+            if job is None:
+                return
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(slot(job))
+                except Exception as error:  # noqa: BLE001 - whoever waits must learn of it
+                    future.set_exception(error)
+
+    def close(self) -> None:
+        """Ends all workers; what is being done fails."""
+        self._end()
+        for _ in self._threads:
+            self._waiting.put((_END, next(self._order), None, Future()))
+        for thread in self._threads:
+            thread.join()
+
+
+def local_workers(servers: Sequence[ForkServer]) -> WorkerPool:
+    """A pool of processes of this machine.
+
+    Args:
+        servers: where the worker of each slot comes from; closed with the pool.
+    """
+
+    def end() -> None:
+        for server in servers:
+            server.close()
+
+    return WorkerPool([WorkerSlot(each).do for each in servers], end)
+
+
+def gpu_workers(devices: Sequence[int]) -> WorkerPool:
+    """A pool of processes of this machine, one pinned to each of its GPUs.
+
+    Args:
+        devices: as the driver counts them; each process sees no other.
+    """
+    pinned = [{"CUDA_VISIBLE_DEVICES": str(each)} for each in devices]
+    return local_workers([ForkServer(each, kind="gpu") for each in pinned])
+
+
+@dataclass(frozen=True)
+class Pools:
+    """The pools of a run.
+
+    Attributes:
+        measures: does what is timed; each of its slots has a device for itself.
+        compiles: compiles ahead; None to compile where it is measured.
+    """
+
+    measures: WorkerPool
+    compiles: WorkerPool | None = None
+
+    def close(self) -> None:
+        """Ends all processes."""
+        for pool in (self.measures, self.compiles):
+            if pool is not None:
+                pool.close()
+
+
+def start_pools(
+    compiling: int | None = None,
+    measuring: Callable[[], WorkerPool] | None = None,
+    on_gpu: bool = False,
+) -> Pools:
+    """Starts the processes of a run, which take seconds until they answer.
+
+    Args:
+        compiling: how many processes compile ahead; by default one for each processor.
+        measuring: makes the pool that runs and times configurations; by default one process.
+        on_gpu: whether that is done on a GPU.
+    """
+    server = cache(ForkServer)  # on the CPU one is for both
+    runs, compiles = ("gpu", "compile") if on_gpu else ("cpu", "cpu")
+    measures = measuring() if measuring is not None else local_workers([server(kind=runs)])
+    if compiling is None:
+        compiling = min(len(os.sched_getaffinity(0)), _MOST_COMPILING)
+    if compiling < 2:
+        return Pools(measures)
+    return Pools(measures, local_workers([server(kind=compiles)] * compiling))

@@ -1,0 +1,143 @@
+"""A slot of a pool: one worker process at a time, which has a launch open.
+
+Owns how a worker is asked and ended, and what is said of one that ended. Must not know what comes
+of the answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Literal
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.workers.fork_server import ForkServer
+from ttools.tuner.workers.serialized_launch import CannotSendError
+from ttools.tuner.workers.serving import Answer, Opening, Request
+
+#: Making a launch again: importing its modules, copying its memory.
+OPENING_S = 120.0
+
+
+class WorkerEndedError(TtoolsError):
+    """A worker ended, or was ended, before it answered.
+
+    Attributes:
+        how: whether it ended by itself.
+    """
+
+    def __init__(self, how: Literal["crashed", "timed_out"], message: str) -> None:
+        super().__init__(message)
+        self.how: Literal["crashed", "timed_out"] = how
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.how, self.message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One request to a worker that has a launch open.
+
+    Attributes:
+        opening: of the launch.
+        request: what is asked.
+        timeout: seconds until the worker is ended.
+        reference: key of the configuration whose outputs it must have first; empty for none.
+        later: whether jobs that somebody waits for come first.
+    """
+
+    opening: Opening
+    request: Request
+    timeout: float
+    reference: str = ""
+    later: bool = False
+
+
+class WorkerSlot:
+    """One worker at a time; the next one is forked by the next job that needs it.
+
+    Args:
+        server: forks the workers.
+    """
+
+    def __init__(self, server: ForkServer) -> None:
+        self._server = server
+        self._process: tuple[int, Connection] | None = None
+        self._open = self._reference = ""
+
+    def do(self, job: Job) -> Answer:
+        """Does a job, with the launch open and the reference established that it needs."""
+        try:
+            answer = self._prepared(job) or self.ask(job.request, job.timeout)
+        except TtoolsError as error:
+            return Answer(error=error)
+        if answer.device_lost:
+            self.end()
+        return answer
+
+    def _prepared(self, job: Job) -> Answer | None:
+        """The answer that there is instead of the job's, if the reference cannot be had."""
+        if self._open != job.opening.launch.name:
+            try:
+                opened = self.ask(job.opening, OPENING_S)
+            except WorkerEndedError as error:
+                raise CannotSendError(f"a worker that was to make the launch {error}") from error
+            if opened.error is not None:
+                self.end()
+                raise CannotSendError(f"a worker cannot make the launch: {opened.error}")
+            self._open, self._reference = job.opening.launch.name, ""
+        if job.reference and self._reference != job.reference:
+            found = self.ask(Request("establish", (job.reference,)), job.timeout)
+            if found.error is not None:
+                return found
+            self._reference = job.reference
+        return None
+
+    def ask(self, message: Any, timeout: float) -> Answer:
+        """What the worker answers.
+
+        Args:
+            message: anything that pickle can write.
+            timeout: seconds, after which the worker is ended.
+
+        Raises:
+            WorkerEndedError: it gives no answer, and is gone.
+            TtoolsError: no worker can be started.
+        """
+        self._process = self._process or self._server.fork()
+        _, connection = self._process
+        try:
+            connection.send(message)
+            if connection.poll(timeout):
+                answer: Answer = connection.recv()
+                return answer
+        except (EOFError, OSError) as error:
+            raise WorkerEndedError("crashed", _ending(self.end())) from error
+        self.end()
+        raise WorkerEndedError("timed_out", f"did not end within {timeout:g} s")
+
+    def end(self) -> int:
+        """Ends the worker if it still runs; its exit code."""
+        assert self._process is not None
+        (number, connection), self._process = self._process, None
+        self._open = self._reference = ""
+        connection.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+        with contextlib.suppress(TtoolsError):
+            return self._server.reap(number)
+        return -signal.SIGKILL  # the fork server is closed, and took it along
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"ended its process with exit status {code}"
+    number = -code
+    try:
+        name, meaning = signal.Signals(number).name, signal.strsignal(number)
+    except ValueError:
+        return f"ended its process by signal {number}"
+    return f"ended its process: {meaning} ({name})"

@@ -1,0 +1,150 @@
+"""Which configurations a GPU can launch is exact; how long they take there is a ranking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.core.compilation.resources import Occupancy, Resources, occupancy
+from ttools.core.compilation.targets import ARCHITECTURES, read_target
+from ttools.core.errors import UsageError
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.devices import DEVICES
+from ttools.tuner import TuningRun
+from ttools.tuner.cost.gpu_time import MULTIPROCESSORS, predict, read_gpu
+from ttools.tuner.cost.limits import exceeded
+from ttools.tuner.space.candidate import candidates
+
+HOPPER = read_target("sm_90")
+
+
+def resources(**changes: int) -> Resources:
+    own = Resources(registers=32, spilled=0, spill_instructions=0, shared=0, warps=4, threads=128)
+    return replace(own, **changes)
+
+
+def held_by(own: Resources, target: str) -> Occupancy:
+    limits = ARCHITECTURES[target]
+    assert limits is not None
+    return occupancy(own, limits)
+
+
+@pytest.mark.parametrize(
+    ("own", "columns", "told"),
+    [
+        (resources(), None, None),
+        (resources(shared=232_448), None, None),
+        (resources(shared=232_449), None, "takes 232,449 bytes of shared memory"),
+        (resources(threads=1024, warps=32), None, None),
+        (resources(threads=1056, warps=33), None, "a block has 1,056 threads"),
+        (resources(registers=255, spilled=10_000), None, None),
+        (resources(registers=128, threads=1024, warps=32), None, "takes 128 registers in each"),
+        (resources(), 512, None),
+        (resources(), 1024, "takes 1024 columns of tensor memory"),
+    ],
+)
+def test_only_what_the_driver_refuses_is_over_a_limit(
+    own: Resources, columns: int | None, told: str | None
+) -> None:
+    found = exceeded(own, held_by(own, "sm_90"), HOPPER, columns)
+    assert (found is None) if told is None else (found is not None and told in found)
+
+
+def counts(programs: int = 1000, moved: int = 10**8, flops: int = 10**9) -> LaunchCounts:
+    total = LineCounts(None, executions=programs, loaded=moved)
+    total.operations["fp32"] = flops
+    return LaunchCounts(
+        programs=programs, total=total, lines=(total,), unique_loaded=moved, unique_stored=0
+    )
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 10**5),
+    st.integers(0, 10**10),
+    st.integers(0, 10**12),
+    st.sampled_from(sorted(DEVICES)),
+    st.integers(16, 255),
+    st.integers(0, 4096),
+)
+def test_predictions_are_never_below_the_roofline_and_spills_never_help(
+    programs: int, moved: int, flops: int, name: str, registers: int, spilled: int
+) -> None:
+    device, did = DEVICES[name], counts(programs, moved, flops)
+    own = resources(registers=registers)
+    held = held_by(own, device.architecture)
+    least = max(moved / device.bandwidth, flops / (device.peak("fp32") or 1e12))
+    seconds = predict(did, own, held, device)
+    assert seconds >= least * (1 - 1e-9)
+    assert predict(did, replace(own, spilled=spilled), held, device) >= seconds
+    assert predict(did, own, held, device, stages=4) <= seconds
+
+
+def test_every_device_has_its_multiprocessors() -> None:
+    assert set(MULTIPROCESSORS) == set(DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("h100", "h100"), ("RTX 4090", "rtx4090"), ("sm_90", "h100"), ("80", "a100")]
+)
+def test_gpus_by_name_and_architecture(text: str, name: str) -> None:
+    assert read_gpu(text).name == name
+
+
+def test_gpus_without_rates_are_named() -> None:
+    with pytest.raises(UsageError, match="no rates are known of a device with sm_87"):
+        read_gpu("sm_87")
+    with pytest.raises(UsageError, match="no device `h999`"):
+        read_gpu("h999")
+
+
+def config(block: int, part: int = 1, **options: int) -> triton.Config:
+    return triton.Config({"BM": block, "PART": part}, **options)
+
+
+@triton.autotune(
+    [
+        config(64, num_warps=4, num_stages=2),
+        config(64, num_warps=64),
+        config(256, num_warps=8, num_stages=8),
+        config(64, part=2, num_warps=8),
+        config(48),
+        config(128, num_warps=8),
+    ],
+    key=["K"],
+)
+@triton.jit
+def product_kernel(a_ptr, b_ptr, c_ptr, K, BM: tl.constexpr, PART: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.arange(0, 64)
+    total = tl.zeros((BM, 64), tl.float32)
+    for k in range(0, K // PART, 64):
+        ks = k + tl.arange(0, 64)
+        a = tl.load(a_ptr + rows[:, None] * K + ks[None, :])
+        b = tl.load(b_ptr + ks[:, None] * 64 + columns[None, :])
+        total = tl.dot(a, b, total)
+    tl.store(c_ptr + rows[:, None] * 64 + columns[None, :], total.to(tl.float16))
+
+
+def test_configurations_for_a_gpu_that_is_not_here() -> None:
+    a, b = torch.randn(256, 128).half(), torch.randn(128, 64).half()
+    c = torch.empty(256, 64, dtype=torch.float16)
+    with TuningRun(device="h100") as run:
+        product_kernel[lambda meta: (256 // meta["BM"],)](a, b, c, 128)
+    torch.testing.assert_close(c, a @ b, rtol=1e-2, atol=1e-1)
+    (result,) = run.results
+    trials = [result.trials[each.key] for each in candidates(product_kernel.configs)]
+    assert [t.status for t in trials] == ["ok", *["over_limit"] * 2, "wrong", "failed", "ok"]
+    assert trials[1].reason == "a block has 2,048 threads; sm_90 allows 1,024"
+    assert trials[2].reason.startswith("takes 327,680 bytes of shared memory; a block has at most")
+    assert "power of 2" in trials[4].reason
+    assert all(t.predicted and not t.samples for t in trials if t.status == "ok")
+    assert result.problem.device == "h100 (sm_90), predicted"
+    assert result.winner is not None
+    assert product_kernel.best_config is result.winner.config

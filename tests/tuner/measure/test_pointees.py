@@ -1,0 +1,89 @@
+"""Tables of addresses among a launch's arguments: what they lead to, and kernels that use them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tuner.workers.test_serialized_launch import launch_of
+
+from ttools.tuner import TuneOptions, TuningRun
+from ttools.tuner.measure.checks import Checks
+from ttools.tuner.measure.pointees import pointees_of
+from ttools.tuner.workers.serialized_launch import deserialize, serialize
+
+
+@triton.jit
+def add_one_kernel(table_ptr, BLOCK: tl.constexpr):
+    out = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    offs = tl.arange(0, BLOCK)
+    tl.store(out + offs, tl.load(out + offs, mask=offs < 8) + 1, mask=offs < 8)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7)), min_size=1, max_size=6))
+def test_words_lead_to_the_tensors_whose_addresses_they_are(
+    words: list[tuple[int, int]],
+) -> None:
+    owners = [torch.zeros(8) for _ in range(4)]
+    table = torch.tensor([[owners[n].data_ptr() + 4 * at, at] for n, at in words])
+    found = pointees_of({"table": table, "n": 5})
+    assert found.is_known
+    assert [(each.tensor.data_ptr(), each.offset, each.at) for each in found.addresses] == [
+        (owners[n].data_ptr(), 4 * at, 16 * row) for row, (n, at) in enumerate(words)
+    ]
+    firsts = {n: row for row, (n, _) in reversed(list(enumerate(words)))}
+    assert {name: each.data_ptr() for name, each in found.tensors.items()} == {
+        f"table[{row}, 0]": owners[n].data_ptr() for n, row in firsts.items()
+    }
+
+
+def test_tables_lead_to_tables_and_to_what_arguments_own() -> None:
+    out = torch.zeros(8)
+    inner = torch.tensor([out.data_ptr()])
+    outer = torch.tensor([inner.data_ptr(), out.data_ptr()])
+    assert list(pointees_of({"outer": outer, "out": out}).tensors) == ["outer[0]", "outer[1]"]
+    strided = torch.tensor([[1, out.data_ptr()]])[:, 1]
+    (found,) = pointees_of({"strided": strided}).addresses
+    assert found.at == 8
+
+
+def test_addresses_that_lead_nowhere_are_told() -> None:
+    out = torch.zeros(8)
+    half = torch.tensor([out.data_ptr(), 1 << 46])
+    assert pointees_of({"half": half}).stray == ["half"]
+    assert pointees_of({"address": out.data_ptr()}).stray == ["address"]
+    numbers = pointees_of({"numbers": torch.tensor([1 << 46]), "n": 1 << 46})
+    assert (numbers.stray, numbers.is_known) == ([], False)
+
+
+def test_tables_are_made_again_with_the_addresses_of_copies() -> None:
+    outs = [torch.arange(8.0), torch.ones(4)]
+    table = torch.tensor([7, outs[1].data_ptr(), outs[0].data_ptr() + 8])
+    serialized = pickle.loads(pickle.dumps(serialize(launch_of({"table": table}))))
+    made = deserialize(serialized)
+    found = pointees_of(made.arguments)
+    assert [each.tensor.tolist() for each in found.addresses] == [outs[1].tolist(), [*range(8)]]
+    assert found.addresses[1].offset == 8
+    assert made.arguments["table"][0] == 7
+    assert not {each.tensor.data_ptr() for each in found.addresses} & {t.data_ptr() for t in outs}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("sanitize", [False, True])
+def test_a_kernel_that_writes_through_a_table_is_tuned(workers: int, sanitize: bool) -> None:
+    configs = [triton.Config({"BLOCK": block}) for block in (8, 16, 4)]
+    kernel = triton.autotune(configs, key=[])(add_one_kernel)
+    outs = [torch.zeros(8), torch.ones(8)]
+    options = TuneOptions(workers=workers, checks=Checks(sanitize=sanitize))
+    with TuningRun(options) as run:
+        kernel[(2,)](torch.tensor([each.data_ptr() for each in outs]))
+    (result,) = run.results
+    assert [each.status for each in result.trials.values()] == ["ok", "ok", "wrong"]
+    assert "of `table_ptr[0]` differ" in list(result.trials.values())[2].reason
+    assert [each.tolist() for each in outs] == [[1.0] * 8, [2.0] * 8], "launched once"

@@ -1,0 +1,109 @@
+"""The page of tunings, opened in Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
+from ttools.tuner.report.html import duration, write_page
+from ttools.tuner.space.candidate import config_key
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import TuningEntry
+
+
+def entry(n: int, *costs: float | None, kernel: str = "softmax<kernel>") -> TuningEntry:
+    trials = [
+        Trial(
+            values={"BLOCK": 64 << place, "num_warps": 4},
+            status="wrong" if cost is None else "ok",
+            reason="" if cost is not None else "out_ptr[0] is 1, not <2>",
+            samples=() if cost is None else (cost,) * 7,
+        )
+        for place, cost in enumerate(costs)
+    ]
+    best = min((t for t in trials if t.cost), key=lambda t: t.cost or 0.0, default=None)
+    return TuningEntry(
+        problem=Problem(
+            kernel=kernel,
+            source="",
+            key=json.dumps({"n": n, "dtypes": ["float32"]}),
+            device="cpu: here",
+            versions="triton",
+        ),
+        trials=trials,
+        winner=best.key if best else None,
+        complete=True,
+    )
+
+
+def test_a_page_as_a_browser_sees_it(dump_dom: Callable[[Path], str], tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    entries = [entry(10, 2e-6, None, 1e-6), entry(1000, 1e-3, 4e-3, 2e-3)]
+    page.write_text(write_page(entries, "Tunings of <this>"), encoding="utf-8")
+    text = page.read_text("utf-8")
+    assert not re.search(r'(src|href)="(?!#)', text), "needs nothing from elsewhere"
+    seen = dump_dom(page)
+    assert "<title>Tunings of &lt;this&gt;</title>" in seen
+    assert "softmax&lt;kernel&gt;" in seen
+    assert seen.count('<polyline class="best"') == 2
+    assert seen.count('class="parallel"') == 2
+    assert seen.count('<circle class="winner"') == 2
+    assert seen.count('<circle class="rejected"') == 1
+    assert "out_ptr[0] is 1, not &lt;2&gt;" in seen
+    assert ">4.00</td>" in seen, "in the map of shapes"
+    assert "1 µs" in seen
+
+
+def test_nothing_to_show_is_no_failure() -> None:
+    assert "No tuning yet" in write_page([], "Empty")
+    nothing = entry(5, None)
+    assert progress(nothing) is None
+    assert parallel_coordinates(nothing) is None
+    assert heat_map([nothing]) is None
+    assert "1 cannot win" in write_page([nothing], "Nothing right")
+
+
+def test_times_that_were_predicted_are_called_so() -> None:
+    measured = entry(5, 1.0, 2.0)
+    trials = [replace(trial, samples=(), predicted=trial.cost) for trial in measured.trials]
+    text = write_page([replace(measured, trials=trials)], "Predicted")
+    assert "<th>predicted</th><th>ratio</th>" in text
+    assert "<th>median</th>" not in text
+    assert "<th>median</th><th>95% interval</th>" in write_page([measured], "Measured")
+
+
+def test_launches_without_programs_take_no_time() -> None:
+    entries = [entry(0, 0.0, 0.0), entry(5, 1.0, 2.0)]
+    assert write_page(entries, "Nothing").count(">1.00</td>") >= 3
+
+
+def test_the_line_of_the_best_never_rises() -> None:
+    chart = progress(entry(1, 3.0, 5.0, 2.0, None, 4.0, 1.0))
+    assert chart is not None
+    heights = [float(point.split(",")[1]) for point in chart["line"].split()]
+    assert heights == sorted(heights), "further down is faster"
+    assert len(chart["dots"]) == 6
+
+
+def test_a_map_has_a_cell_for_each_configuration_and_shape() -> None:
+    chart = heat_map([entry(1, 1.0, 2.0), entry(2, None, 3.0)])
+    assert chart is not None
+    assert chart["columns"] == ["n=1", "n=2"]
+    cells = {row["config"]: [cell["text"] for cell in row["cells"]] for row in chart["rows"]}
+    assert cells == {"BLOCK=64": ["1.00", ""], "BLOCK=128": ["2.00", "1.00"]}
+    assert [cell["winner"] for row in chart["rows"] for cell in row["cells"]].count(True) == 2
+    assert config_key({"BLOCK": 64, "num_warps": 4})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.5 s"), (1e-3, "1 ms"), (1.2345e-5, "12.3 µs"), (5e-9, "5 ns")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

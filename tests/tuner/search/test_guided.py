@@ -1,0 +1,210 @@
+"""The guided search finds good candidates early, and tries each of them once."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+import triton
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttools.tuner.options import TuneOptions
+from ttools.tuner.search.guided import FIRST, FIRST_BY_OTHERS, LEADING, guided, spread
+from ttools.tuner.search.regret import regret_bound
+from ttools.tuner.search.surrogate import Axes, capped_costs
+from ttools.tuner.space.candidate import Candidate, candidates
+
+
+def space_of(blocks: int, warps: int) -> list[Candidate]:
+    return candidates(
+        [
+            triton.Config({"BM": 16 << m, "BN": 16 << n}, num_warps=1 << w)
+            for m in range(blocks)
+            for n in range(blocks)
+            for w in range(warps)
+        ]
+    )
+
+
+def cost(candidate: Candidate) -> float | None:
+    """Like a matrix product: best in the middle, too large tiles fail."""
+    values = candidate.values
+    m, n, w = (math.log2(values[name]) for name in ("BM", "BN", "num_warps"))
+    if m + n > 15:
+        return None
+    return 1 + 0.3 * (m - 7) ** 2 + 0.2 * (n - 6) ** 2 + 0.1 * (w - (m + n - 9) / 2) ** 2
+
+
+def shuffled(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
+    return random.Random(seed).sample(space, len(space))[:trials]
+
+
+def tried(space: list[Candidate], trials: int, seed: int) -> list[Candidate]:
+    search = guided(space, seed)
+    order: list[Candidate] = []
+    batch = next(search)
+    while batch and len(order) < trials:
+        order += batch
+        try:
+            batch = search.send([cost(each) for each in batch])
+        except StopIteration:
+            break
+    return order[:trials]
+
+
+def test_what_was_good_for_other_keys_comes_first_and_is_left_if_it_is_bad() -> None:
+    space = space_of(6, 5)
+    right = {each.key: cost(each) for each in space[::3]}
+    best = min(space, key=lambda each: cost(each) or math.inf)
+    search = guided(space, 0, [right])
+    first = next(search)
+    assert len(first) == FIRST_BY_OTHERS
+    assert min(cost(each) or math.inf for each in first) <= 1.2 * (cost(best) or math.inf)
+    opposite = {key: None if told is None else 1 / told for key, told in right.items()}
+    search = guided(space, 0, [opposite])
+    order: list[Candidate] = []
+    batch = next(search)
+    while len(order) < len(space) // 4:
+        order += batch
+        batch = search.send([cost(each) for each in batch])
+    assert min(cost(each) or math.inf for each in order) <= 1.3 * (cost(best) or math.inf)
+
+
+def test_what_compilation_lets_expect_comes_first_and_is_left_if_it_is_bad() -> None:
+    space = space_of(6, 5)
+    best = min(cost(each) or math.inf for each in space)
+    known = {each.key: math.log(cost(each) or 9.0) for each in space}
+    search = guided(space, 0, (), lambda: known)
+    first = next(search)
+    assert len(first) == FIRST
+    assert [cost(each) for each in first[:LEADING]] == sorted(c for s in space if (c := cost(s)))[
+        :LEADING
+    ]
+    opposite = {key: -told for key, told in known.items()}
+    # What is not known counts as neither good nor bad.
+    for hint in (opposite, dict(list(known.items())[:20])):
+        search = guided(space, 0, (), lambda hint=hint: hint)  # type: ignore[misc]
+        order: list[Candidate] = []
+        batch = next(search)
+        while len(order) < len(space) // 4:
+            order += batch
+            batch = search.send([cost(each) for each in batch])
+        assert min(cost(each) or math.inf for each in order) <= 1.3 * best
+
+
+def test_costs_are_capped_and_what_cannot_win_counts_as_the_cap() -> None:
+    space = space_of(2, 1)
+    by_key = {each.key: each for each in space}
+    told = dict(zip(by_key, (2.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [2.0, 6.0, 6.0, 3.0]
+    assert capped_costs({space[0].key: None}, by_key, 3.0) == []
+
+
+def test_costs_of_nothing_count_as_the_least_of_the_others() -> None:
+    space = space_of(2, 1)
+    by_key = {each.key: each for each in space}
+    told = dict(zip(by_key, (0.0, 100.0, None, 3.0), strict=True))
+    assert [c for _, c in capped_costs(told, by_key, 3.0)] == [3.0, 9.0, 9.0, 3.0]
+    assert all(c > 0 for _, c in capped_costs(dict.fromkeys(by_key, 0.0), by_key, 3.0))
+
+
+def regret(search: Callable[..., list[Candidate]], seed: int) -> float:
+    """How much slower than the best candidate is the best of a quarter of them."""
+    space = space_of(6, 5)
+    found = [cost(each) for each in search(space, len(space) // 4, seed)]
+    best = min(c for each in space if (c := cost(each)) is not None)
+    return min(c for c in found if c is not None) / best - 1
+
+
+def test_a_quarter_of_the_space_is_nearly_enough() -> None:
+    seeds = range(3)
+    assert max(regret(tried, seed) for seed in seeds) < 0.11
+    mean = sum(regret(tried, seed) for seed in seeds) / len(seeds)
+    assert mean < sum(regret(shuffled, seed) for seed in seeds) / len(seeds) / 3
+
+
+@settings(max_examples=10)
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
+def test_each_candidate_is_tried_once_and_equal_seeds_agree(
+    blocks: int, warps: int, seed: int
+) -> None:
+    space = space_of(blocks, warps)
+    order = tried(space, len(space) + 1, seed)
+    assert sorted(each.index for each in order) == list(range(len(space)))
+    assert [each.index for each in tried(space, len(space), seed)] == [e.index for e in order]
+
+
+def test_axes_are_ordered_and_leave_out_what_does_not_vary() -> None:
+    configs = [triton.Config({"A": a, "MODE": m}) for a, m in ((64, "x"), (16, "y"), (32, "x"))]
+    space = candidates(configs)
+    axes = Axes(space)
+    assert axes.values == {"A": [16, 32, 64], "MODE": ["x", "y"]}
+    assert axes.ranks(space[0]) == {"A": 2, "MODE": 0}
+    assert axes.points(space).tolist() == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
+
+
+def test_what_a_warp_has_to_do_is_an_axis_where_it_is_not_one_already() -> None:
+    configs = [triton.Config({"A": a}, num_warps=w) for a in (64, 128) for w in (1, 2)]
+    space = candidates(configs)
+    axes = Axes(space)
+    assert axes.count == 3
+    assert axes.points(space).tolist() == [[0, 0, 0.5], [0, 1, 0], [1, 0, 1], [1, 1, 0.5]]
+    assert Axes(space[::2]).count == 1
+    assert Axes([]).count == 0
+
+
+def test_near_are_a_single_parameter_and_a_step_of_two() -> None:
+    space = space_of(4, 4)
+    axes = Axes(space)
+    by_ranks = {tuple(axes.ranks(each).values()): each for each in space}
+    near = [ranks for ranks, each in by_ranks.items() if axes.are_near(by_ranks[1, 1, 1], each)]
+    single = {(n, 1, 1) for n in (0, 2, 3)} | {(1, n, 1) for n in (0, 2, 3)}
+    single |= {(1, 1, n) for n in (0, 2, 3)}
+    steps = {p for p in by_ranks if sorted(abs(n - 1) for n in p) == [0, 1, 1]}
+    assert set(near) == single | steps
+
+
+def test_spread_candidates_begin_with_the_first_and_keep_apart() -> None:
+    space = space_of(6, 5)
+    chosen = [each.index for each in spread(space, 8, seed=3)]
+    assert chosen[0] == 0
+    assert len(set(chosen)) == 8
+    assert [each.index for each in spread(space, 8, seed=3)] == chosen
+    points = Axes(space).points([space[place] for place in chosen])
+    gaps = [abs(a - b).max() for n, a in enumerate(points) for b in points[:n]]
+    assert min(gaps) >= 0.2
+    assert len(spread(space[:5], 8, seed=0)) == 5
+
+
+def test_the_bound_falls_as_the_model_learns_and_is_nothing_when_all_are_tried() -> None:
+    space = space_of(5, 4)
+    costs = {each.key: c for each in space if (c := cost(each)) is not None}
+    best = min(costs.values())
+    some = dict(list(costs.items())[:: len(costs) // 12])
+    assert regret_bound(space, dict(list(costs.items())[:7])) == math.inf
+    assert regret_bound(space, some) >= min(some.values()) / best - 1
+    assert regret_bound(space, costs, tried=len(space)) == 0.0
+    order = shuffled(space, 60, 0)
+    known = [
+        {each.key: costs[each.key] for each in order[:n] if each.key in costs} for n in (20, 60)
+    ]
+    assert regret_bound(space, known[1]) < regret_bound(space, known[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "space", "most"),
+    [
+        (TuneOptions(), 20, 20),
+        (TuneOptions(), 100, 32),
+        (TuneOptions(), 1000, 250),
+        (TuneOptions(trials=5), 1000, 5),
+        (TuneOptions(trials=50), 20, 20),
+        (TuneOptions(seconds=3.0), 1000, 1000),
+        (TuneOptions(search="exhaustive"), 1000, 1000),
+    ],
+)
+def test_budgets(options: TuneOptions, space: int, most: int) -> None:
+    assert options.budget(space) == most

@@ -1,0 +1,325 @@
+"""The store keeps what it was given, and says what is wrong with files that are none."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import UsageError
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import config_key
+from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
+from ttools.tuner.store.problem import Problem
+from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
+
+LOCATION = ("kernel.py", 3)
+
+
+def problem(**changes: str) -> Problem:
+    fields = {
+        "kernel": "add_kernel",
+        "source": "0123",
+        "key": '{"n": 5, "dtypes": ["float32"]}',
+        "device": "cpu: this one, 2 threads",
+        "versions": "triton 3",
+    }
+    return Problem(**{**fields, **changes})
+
+
+def trial(block: int, *samples: float, **fields) -> Trial:
+    return Trial(values={"BLOCK": block, "num_warps": 4}, status="ok", samples=samples, **fields)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    made = [
+        trial(
+            *(64, 1.0, 2.0),
+            reference="r",
+            checks="sanitized",
+            predicted=0.5,
+            resources={"registers": 32, "spilled": 0, "shared": 0, "occupancy": 0.5},
+        ),
+        Trial(values={"BLOCK": 3}, status="failed", reason="no power of 2"),
+    ]
+    for each in made:
+        store.add(problem(), each, LOCATION)
+    store.decide(problem(), made[0].key, {made[0].key: [1.5]}, True, LOCATION)
+    store.close()
+    store = TuningStore(path)
+    assert store.entries() == [
+        TuningEntry(
+            problem=problem(),
+            trials=made,
+            winner=made[0].key,
+            final={made[0].key: [1.5]},
+            complete=True,
+            location=LOCATION,
+        )
+    ]
+    assert store.entry(problem(source="changed")) == TuningEntry(problem=problem(source="changed"))
+
+
+def test_a_configuration_has_one_trial_whatever_the_order_of_its_parameters(tmp_path: Path) -> None:
+    store = TuningStore(tmp_path / "store.sqlite")
+    store.add(problem(), trial(64, 1.0), LOCATION)
+    turned = Trial(values={"num_warps": 4, "BLOCK": 64}, status="ok", samples=(2.0,))
+    store.add(problem(), turned, LOCATION)
+    entry = store.entry(problem())
+    assert entry.trials == [turned]
+    assert entry.earlier == (trial(64, 1.0),), "what is measured anew is not forgotten"
+    assert all(each.tried for each in (*entry.trials, *entry.earlier))
+
+
+def test_a_store_of_the_first_schema_is_carried_over(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    base = sqlite3.connect(path)
+    base.executescript(FIRST_SCHEMA)
+    identity = ("add_kernel", "0123", problem().key, problem().device, "triton 3")
+    base.execute(
+        "INSERT INTO problem VALUES (1, ?, ?, ?, ?, ?, 'kernel.py', 3, 'w', '{}', 1, 'now')",
+        identity,
+    )
+    old = trial(64, 1.0, 2.0)
+    base.execute(
+        "INSERT INTO trial VALUES (1, ?, ?, 'ok', '', '[1.0, 2.0]', NULL, NULL, '', '', 'then')",
+        (old.key, '{"BLOCK": 64, "num_warps": 4}'),
+    )
+    base.commit()
+    base.close()
+    for _ in range(2):
+        store = TuningStore(path)
+        (entry,) = store.entries()
+        store.close()
+        assert (entry.trials, entry.winner) == ([old], "w")
+        assert entry.trials[0].tried == "then"
+
+
+FIRST_SCHEMA = """
+CREATE TABLE problem (
+    id INTEGER PRIMARY KEY,
+    kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
+    versions TEXT NOT NULL, file TEXT, line INTEGER,
+    winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
+    UNIQUE (kernel, source, key, device, versions)
+);
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL,
+    PRIMARY KEY (problem, config)
+);
+PRAGMA application_id = 1953789294;
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"not a database, but long enough to be looked at" * 30, "file is not a database"),
+        (None, "no store of tunings"),
+    ],
+)
+def test_other_files_are_refused_and_left_alone(
+    tmp_path: Path, content: bytes | None, told: str
+) -> None:
+    path = tmp_path / "other.sqlite"
+    if content is None:
+        base = sqlite3.connect(path)
+        base.execute("CREATE TABLE other (x)")
+        base.commit()
+        base.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=told):
+        TuningStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    for block in range(30):
+        store.add(problem(), trial(block, *(0.1,) * 200), LOCATION)
+    store.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + b"\xff" * 4096 + whole[8192:])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"cannot be used as a store.*move it away"):
+        TuningStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "where"),
+    [
+        ("UPDATE trial SET samples = '[1,'", ""),
+        (
+            "UPDATE trial SET samples = '[1, \"2\"]'",
+            r"`float`, got `str` - at `\$.trials\[0\].samples\[1\]",
+        ),
+        ("UPDATE trial SET samples = '[NaN]'", r"`\$.trials\[0\].samples\[0\]"),
+        ("UPDATE trial SET samples = '[1e999]'", r"`\$.trials\[0\].samples\[0\]"),
+        ("UPDATE trial SET status = 'won'", r"`\$.trials\[0\].status"),
+        ("UPDATE trial SET named = '3'", r"`\$.trials\[0\].values"),
+        ("UPDATE trial SET resources = '{\"shared\": 1}'", r"`\$.trials\[0\].resources"),
+        ("UPDATE trial SET conditions = '{\"celsius\": true}'", r"\.conditions\[...\]"),
+        ("UPDATE problem SET final = '{'", ""),
+        ("UPDATE problem SET final = '{\"a\": 1}'", r"`\$.final"),
+        ("UPDATE problem SET winner = X'00'", r"`\$.winner"),
+        ("UPDATE problem SET line = 'three'", r"`\$.location\[1\]"),
+        ("DROP TABLE trial", ""),
+    ],
+)
+def test_damage_that_only_reading_shows(tmp_path: Path, damage: str, where: str) -> None:
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    store.add(problem(), trial(64, 1.0), LOCATION)
+    store.close()
+    base = sqlite3.connect(path)
+    base.execute(damage)
+    base.commit()
+    base.close()
+    store = TuningStore(path)
+    for read in (store.entries, lambda: store.entry(problem())):
+        with pytest.raises(UsageError, match=f"cannot be used as a store.*{where}.*move it away"):
+            read()
+
+
+def test_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # SQLite says of a statement what it would say of a full disk.
+    monkeypatch.setattr("ttools.tuner.store.store._TABLES", "CREATE no such thing")
+    with pytest.raises(UsageError, match=r"cannot make the store `.*`: .*; make room"):
+        TuningStore(tmp_path / "store.sqlite")
+
+
+def test_looking_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.touch()
+    with pytest.raises(UsageError, match="is empty; it is no store"):
+        TuningStore(path, create=False)
+    assert path.read_bytes() == b""
+
+
+def test_a_newer_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    TuningStore(path).close()
+    base = sqlite3.connect(path)
+    base.execute("PRAGMA user_version = 7")
+    base.close()
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match=r"newer ttools \(schema 7, this one knows 2\)"):
+        TuningStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = TuningStore(path)
+    store.add(problem(), trial(64, 1.0), LOCATION)
+    # SQLite then says what it says of a full disk.
+    store._base.execute(
+        f"PRAGMA max_page_count = {store._base.execute('PRAGMA page_count').fetchone()[0]}"
+    )
+    with pytest.raises(StoreError, match="full; what it held before is still there"):
+        fill(store)
+    store.close()
+    assert TuningStore(path).entry(problem()).trials[0] == trial(64, 1.0)
+
+
+def fill(store: TuningStore) -> None:
+    for block in range(1000):
+        store.add(problem(), trial(1000 + block, *(0.1,) * 50), LOCATION)
+
+
+def test_only_stores_that_are_there_can_be_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no store"):
+        TuningStore(tmp_path / "none.sqlite", create=False)
+    assert not (tmp_path / "none.sqlite").exists()
+    with pytest.raises(UsageError, match="there is no folder"):
+        TuningStore(tmp_path / "none" / "store.sqlite")
+
+
+# ---- the lock file
+def entry(block: int, **changes: str) -> TuningEntry:
+    won = trial(block, 1.0)
+    return TuningEntry(problem=problem(**changes), trials=[won, trial(7, 2.0)], winner=won.key)
+
+
+def test_a_lock_file_has_the_winners(tmp_path: Path) -> None:
+    path = tmp_path / "lock.json"
+    write_lock(
+        lock_of([entry(64), entry(32, kernel="other"), TuningEntry(problem=problem())]), path
+    )
+    lock = read_lock(path)
+    assert lock.find(problem()) == {"BLOCK": 64, "num_warps": 4}
+    assert config_key(lock.find(problem(kernel="other"))) == trial(32).key
+    assert [each.name for each in tmp_path.iterdir()] == ["lock.json"]
+    first = path.read_text()
+    write_lock(lock_of([entry(32, kernel="other"), entry(64)]), path)
+    assert path.read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kernel": "mul_kernel"}, "no winner for this kernel"),
+        ({"source": "4567"}, "source has changed"),
+        ({"key": '{"n": 6, "dtypes": []}'}, "no winner for this key"),
+        ({"device": "cpu: another"}, "winners for cpu: this one, 2 threads, triton 3, not for"),
+    ],
+)
+def test_what_a_lock_file_lacks_is_told(changes: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        lock_of([entry(64)]).find(problem(**changes))
+
+
+def test_everyone_who_reads_new_files_reads_a_lock_file(tmp_path: Path) -> None:
+    path, usual = tmp_path / "lock.json", tmp_path / "usual"
+    usual.touch()
+    write_lock(lock_of([entry(64)]), path)
+    assert path.stat().st_mode == usual.stat().st_mode
+    path.chmod(0o640)
+    write_lock(lock_of([entry(64)]), path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_new_winners_replace_those_of_the_same_kernel_key_and_device() -> None:
+    old = lock_of([entry(64), entry(32, kernel="other")])
+    both = merged(old, lock_of([entry(128, source="changed")]))
+    assert set(both.winners) == {problem(kernel="other"), problem(source="changed")}
+
+
+PLAIN = {**dict.fromkeys(("kernel", "source", "device", "versions"), "x"), "key": '{"dtypes": []}'}
+
+
+def locked(winner: object) -> str:
+    return json.dumps({"schema": "ttools.tuned/1", "winners": [winner]})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "is no lock file"),
+        ('{"schema": "ttools.tuned/9"}', "another ttools wrote it"),
+        (locked({}), r"damaged lock file: .* field `problem` - at `\$.winners\[0\]`"),
+        (locked({"problem": PLAIN, "config": 3}), r"`int` - at `\$.winners\[0\].config`"),
+        (
+            locked({"problem": {**PLAIN, "key": "["}, "config": {}}),
+            r"- at `\$.winners\[0\].problem`",
+        ),
+        (locked({"problem": {**PLAIN, "key": "{}"}, "config": {}}), r"required field `dtypes`"),
+    ],
+)
+def test_other_files_are_no_lock_files(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "lock.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        read_lock(path)

@@ -1,0 +1,115 @@
+"""What a bench hands to its workers, and when; the workers are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import triton
+
+from ttools.core.errors import TtoolsError
+from ttools.tuner.cost.static_cost import StaticFacts
+from ttools.tuner.measure.measuring import Measuring
+from ttools.tuner.measure.trial import Trial
+from ttools.tuner.space.candidate import candidates
+from ttools.tuner.workers.remote_bench import RemoteBench
+from ttools.tuner.workers.serving import Answer, Opening
+from ttools.tuner.workers.worker_pool import Pools, WorkerPool
+from ttools.tuner.workers.worker_slot import Job
+
+SPACE = candidates([triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)])
+FACTS = StaticFacts(registers=32, spilled=0, shared=0, threads=128, blocks=16, programs=4)
+
+
+class Workers(WorkerPool):
+    """Answers at once."""
+
+    def __init__(self, slots: int, answer: Callable[[Job], Answer]) -> None:
+        super().__init__([])
+        self.slots, self._answer = slots, answer
+        self.asked: list[tuple[str, ...]] = []
+
+    def submit(self, job: Job) -> Future[Answer]:
+        self.asked.append((job.request.name, *job.request.keys))
+        future: Future[Answer] = Future()
+        future.set_result(self._answer(job))
+        return future
+
+
+def bench_of(measures: Workers, compiles: Workers | None) -> RemoteBench:
+    launch: Any = SimpleNamespace(name="launch")
+    launch.without_contents = lambda: launch
+    opening = Opening(launch=launch, measuring=Measuring(on_gpu=True), threads=1)
+    return RemoteBench(opening, 1.0, Pools(measures, compiles))
+
+
+def test_facts_are_those_of_what_was_compiled_early() -> None:
+    broken = SPACE[1].key
+
+    def compiled(job: Job) -> Answer:
+        (key,) = job.request.keys
+        return Answer(error=TtoolsError("no")) if key == broken else Answer(value={key: FACTS})
+
+    bench = bench_of(Workers(1, lambda job: Answer()), Workers(2, compiled))
+    assert bench.facts() == {}
+    bench.expect(SPACE)
+    assert bench.facts() == {e.key: None if e.key == broken else FACTS for e in SPACE}
+
+
+def test_what_takes_far_longer_than_the_rest_is_not_waited_for() -> None:
+    class Stuck(Workers):
+        """Never done with the last configuration."""
+
+        def submit(self, job: Job) -> Future[Answer]:
+            return Future() if job.request.keys == (SPACE[-1].key,) else super().submit(job)
+
+    compiles = Stuck(2, lambda job: Answer(value={job.request.keys[0]: FACTS}))
+    bench = bench_of(Workers(1, lambda job: Answer()), compiles)
+    bench.expect(SPACE)
+    known = {e.key: None if e is SPACE[-1] else FACTS for e in SPACE}
+    assert bench.facts() == known
+    bench._start -= 100.0  # asked long after it was done
+    assert bench.facts() == known
+
+
+def test_the_next_trial_begins_before_the_last_one_is_taken() -> None:
+    def tried(job: Job) -> Answer:
+        values = next(each.values for each in SPACE if each.key == job.request.keys[0])
+        return Answer(value=Trial(values=values, status="ok", samples=(1.0,), reference="first"))
+
+    measures = Workers(1, tried)
+    trials = bench_of(measures, Workers(4, lambda job: Answer())).attempts(SPACE)
+    assert next(trials)[0] == SPACE[0]
+    assert [name for name, _ in measures.asked] == ["attempt"] * 2
+    stopped = bench_of(measures, None).attempts(SPACE, lambda: True)
+    assert list(stopped) == []
+    assert sorted(each.index for each, _ in trials) == [1, 2, 3]
+
+
+def test_each_place_opens_the_launch_before_anything_is_compiled() -> None:
+    order: list[str] = []
+
+    def answer(job: Job) -> Answer:
+        order.append(job.request.name)
+        return Answer()
+
+    bench = bench_of(Workers(2, answer), Workers(2, answer))
+    bench.open(SPACE[:2])
+    assert order == ["establish", "establish", "compile", "compile"]
+
+
+def test_what_cannot_be_opened_is_said() -> None:
+    failing = Workers(1, lambda job: Answer(error=TtoolsError("no memory")))
+    with pytest.raises(TtoolsError, match="no memory"):
+        bench_of(failing, None).open()
+
+
+def test_the_first_and_then_the_longest_is_compiled_first() -> None:
+    values = ((16, 4), (32, 1), (128, 8), (64, 1))
+    space = candidates([triton.Config({"BLOCK": b}, num_warps=w) for b, w in values])
+    compiles = Workers(2, lambda job: Answer())
+    bench_of(Workers(1, lambda job: Answer()), compiles).expect(space)
+    assert [key for _, key in compiles.asked] == [space[n].key for n in (0, 3, 1, 2)]
