@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ttools.interpreter.analysis.effects import block_argument_sources, region_result_sources
+from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
-
-#: Operations whose regions compute with elements, not with the program's values.
-COMBINING = frozenset({"tt.reduce", "tt.scan", "tt.map_elementwise"})
-CONTROL = frozenset({"scf.for", "scf.while", "scf.if"})
-#: Operations that read memory.
-ACCESSES = frozenset({"tt.load", "tt.atomic_rmw", "tt.atomic_cas"})
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
     """All operations in `parent`, in program order, but those that combine elements."""
-    for region in parent.regions if parent.name not in COMBINING else ():
+    for region in parent.regions if not parent.has(COMBINES) else ():
         for block in region.blocks:
             for op in block.operations:
                 yield op
@@ -30,3 +25,13 @@ def control_sources(value: Value) -> list[Value]:
         return region_result_sources(op, value.index)
     assert isinstance(value.owner, Block)
     return [v for v in block_argument_sources(value, value.owner) if v is not None]
+
+
+def is_access(op: Operation) -> bool:
+    """Whether an operation reads or writes memory through pointers."""
+    return op.has(READS, WRITES) and op.operand("ptr") is not None
+
+
+def is_read(op: Operation) -> bool:
+    """Whether an operation reads memory through pointers, as atomics do too."""
+    return op.has(READS) and op.operand("ptr") is not None

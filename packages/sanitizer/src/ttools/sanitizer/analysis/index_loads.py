@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
-from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
+from ttools.sanitizer.analysis.dataflow import control_sources, is_access
 from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
@@ -40,7 +41,7 @@ def index_loads(module: Module) -> dict[Position, IndexLoad]:
     found: dict[Position, IndexLoad] = {}
     for op in kernel.walk():
         position = position_of(op.location)
-        if op.name not in (*ACCESSES, "tt.store") or position is None:
+        if not is_access(op) or position is None:
             continue
         load = next(_integers_loaded(op.operands[0], entry), None)
         if load is not None and (location := load.location) is not None:
@@ -63,7 +64,7 @@ def _integers_loaded(address: Value, entry: Block) -> Iterator[Value]:
                 continue
             seen.add(value)
             op = value.defining_op
-            if op is None or op.name in CONTROL:
+            if op is None or op.has(STRUCTURED):
                 following += control_sources(value)
             elif op.name != "tt.load":
                 following += op.operands

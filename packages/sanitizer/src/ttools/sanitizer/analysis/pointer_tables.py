@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
-from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources
+from ttools.sanitizer.analysis.dataflow import control_sources, is_access
 
 #: File, line and column: inlining changes the rest of a location.
 Position = tuple[str, int, int]
@@ -29,7 +30,7 @@ def pointer_tables(module: Module) -> dict[Position, int]:
     found: dict[Position, int] = {}
     for op in kernel.walk():
         position = position_of(op.location)
-        if op.name not in (*ACCESSES, "tt.store") or position is None:
+        if not is_access(op) or position is None:
             continue
         if None in provenance.of(op.operands[0]):
             tables = tables_of(op.operands[0], provenance, kernel.regions[0].entry)
@@ -57,7 +58,7 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
         op = value.defining_op
         if value.owner is entry:
             found |= set() if _is_pointer(value) else {value.index}
-        elif op is None or op.name in CONTROL:
+        elif op is None or op.has(STRUCTURED):
             pending += control_sources(value)
         elif op.name == "tt.load":
             found |= {n for n in provenance.of(op.operands[0]) if n is not None}

@@ -15,21 +15,11 @@ from pathlib import Path
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects.traits import READS, WRITES
+from ttools.interpreter.ir import Operation
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
-
-#: Operations on memory and what a GPU does for them; the address is the first operand.
-_ACCESSES = {
-    "tt.load": "read",
-    "tt.descriptor_load": "read",
-    "tt.descriptor_gather": "read",
-    "tt.store": "write",
-    "tt.descriptor_store": "write",
-    "tt.descriptor_scatter": "write",
-    "tt.descriptor_reduce": "atomic",
-    "tt.atomic_rmw": "atomic",
-    "tt.atomic_cas": "atomic",
-}
 
 
 @dataclass(frozen=True)
@@ -48,8 +38,9 @@ class Site:
     is_compilers: bool = False
 
 
+#: Operations that write through a descriptor.
 _DESCRIPTOR_STORES = frozenset(
-    {"tt.descriptor_store", "tt.descriptor_scatter", "tt.descriptor_reduce"}
+    name for name, op in OPERATIONS.items() if WRITES in op.traits and "desc" in op.operand_names
 )
 
 
@@ -116,11 +107,21 @@ def _read(source: Path) -> Iterator[_Operation]:
     for op in kernel.walk():
         if op.location is None:
             continue
-        found = provenance.of(op.operands[0]) if op.name in _ACCESSES else {None}
+        access = _access(op)
+        found = provenance.of(op.address) if access else {None}
         known = frozenset(names[index] for index in found if index is not None)
         yield _Operation(
             op.name,
-            _ACCESSES.get(op.name, ""),
+            access,
             op.location,
             frozenset() if None in found else known,
         )
+
+
+def _access(op: Operation) -> str:
+    """What a GPU does for an operation on memory; empty for any other."""
+    if op.has(READS) and op.has(WRITES):
+        return "atomic"
+    if op.has(READS):
+        return "read"
+    return "write" if op.has(WRITES) else ""

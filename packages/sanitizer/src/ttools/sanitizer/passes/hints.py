@@ -26,7 +26,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
-from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
+from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.hint_conditions import HINTS, Hint, broken, hint_of, is_kept
 from ttools.sanitizer.passes.hint_locations import location_of_hint
@@ -213,7 +213,7 @@ def _follow(
             is_address = op.name != "tt.load" and sink.value is op.operands[0]
             for key in tracking.state(sink.value):
                 assert isinstance(key, _Broken)
-                if key.stage == "data" or (is_address and op.name in (*ACCESSES, "tt.store")):
+                if key.stage == "data" or (is_address and is_access(op)):
                     tracking.demand(sink.value, key)
                     found.append((sink, key))
     tracking.build()
@@ -280,7 +280,7 @@ class _Hints(UndefinedLanes):
         }
         if op in self._hints:
             found[_Broken(self._hints[op], "index")] = _UNMARKED
-        if op.name in ACCESSES:
+        if is_read(op):
             for key in known.state(op.operands[0]):
                 if isinstance(key, _Broken) and key.stage == "index":
                     found[_Broken(key.hint, "data")] = _UNMARKED
@@ -289,14 +289,14 @@ class _Hints(UndefinedLanes):
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
         assert isinstance(key, _Broken)
         yield from super().depends(op, index, key, known)
-        if op.name in ACCESSES and key.stage == "data":
+        if is_read(op) and key.stage == "data":
             yield op.operands[0], _Broken(key.hint, "index")
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Broken)
         if op in self._hints and self._hints[op] is key.hint and key.stage == "index":
             return broken(b, key.hint)
-        if op.name not in ACCESSES:
+        if not is_read(op):
             return super().build(b, op, index, key, known)
         mask = mask_of(op)
         found = []

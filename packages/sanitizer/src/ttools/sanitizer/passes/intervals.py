@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from ttools.interpreter.analysis.regularity import Regularity
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -19,7 +20,7 @@ from ttools.interpreter.ir import (
     as_signed,
     element_type,
 )
-from ttools.sanitizer.analysis.dataflow import CONTROL, control_sources, operations
+from ttools.sanitizer.analysis.dataflow import control_sources, operations
 from ttools.sanitizer.passes.combining import Interval, combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 
@@ -105,18 +106,18 @@ class Intervals:
 
     def _values(self, op: Operation) -> list[Value]:
         values = list(op.results)
-        for region in op.regions if op.name in CONTROL or op is self._kernel else ():
+        for region in op.regions if op.has(STRUCTURED) or op is self._kernel else ():
             values += [argument for block in region.blocks for argument in block.arguments]
         return values
 
     def _is_moved(self, value: Value) -> bool:
         op = value.defining_op
-        return op is None or op.name in CONTROL
+        return op is None or op.has(STRUCTURED)
 
     def _compute(self, value: Value, reached: set[Value]) -> Interval | None:
         """The interval by what is known so far; None if nothing has reached the value."""
         op = value.defining_op
-        if op is not None and op.name not in CONTROL:
+        if op is not None and not op.has(STRUCTURED):
             operands = [self._known_operand(v, reached) for v in op.operands]
             if any(operand is None for operand in operands):
                 return None

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter import elementwise
+from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects.traits import VIEW
 from ttools.interpreter.ir import Operation, TensorType, Type, Value, shape_of
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, with_element
 
 #: The shadows of an operation's operands; None for those that are never marked.
 Parts = Sequence["Value | None"]
 LaneBuilder = Callable[[Builder, Operation, int, Parts], Value]
+#: Operations that move lanes and change nothing in them.
+MOVES = frozenset(name for name, op in OPERATIONS.items() if VIEW in op.traits) | {"tt.cat"}
 
 
 def lane_type(value: Value) -> Type:
@@ -30,10 +34,22 @@ def unmarked(b: Builder, value: Value) -> Value:
 
 def lane_builder(op: Operation) -> LaneBuilder | None:
     """How to combine the marks of the operands of an operation; None if that is not known."""
-    known = _BUILDERS.get(op.name)
-    if known is None and is_lanewise(op):
-        return _lanewise
-    return known
+    if op.name in MOVES:
+        return _same_shape_change
+    match op.name:
+        case "arith.select":
+            return _selection
+        case "tt.reduce":
+            return _reduction
+        case "tt.scan":
+            return _scan
+        case "tt.dot" | "tt.dot_scaled":
+            return _product
+        case "tt.gather":
+            return _gather
+        case "tt.histogram":
+            return _histogram
+    return _lanewise if op.name == "tt.map_elementwise" or is_lanewise(op) else None
 
 
 def is_lanewise(op: Operation) -> bool:
@@ -153,23 +169,3 @@ def _histogram(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
         counted = b.binary("andi", source, op.operands[1]) if len(op.operands) > 1 else source
         found.append(counted)
     return b.spread(any_lane(b, b.any_of(found)), op.result.type)
-
-
-_MOVES = (
-    *("tt.splat", "tt.unsplat", "tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape"),
-    *("ttg.convert_layout", "tt.join", "tt.split", "tt.cat"),
-)
-MOVES = frozenset(_MOVES)
-"""Operations that move lanes and change nothing in them."""
-
-_BUILDERS: dict[str, LaneBuilder] = {
-    **dict.fromkeys(_MOVES, _same_shape_change),
-    "arith.select": _selection,
-    "tt.reduce": _reduction,
-    "tt.scan": _scan,
-    "tt.map_elementwise": _lanewise,
-    "tt.dot": _product,
-    "tt.dot_scaled": _product,
-    "tt.gather": _gather,
-    "tt.histogram": _histogram,
-}

@@ -24,7 +24,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.sanitizer.analysis.dataflow import ACCESSES, operations
+from ttools.sanitizer.analysis.dataflow import is_access, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.lanes import MOVES, lane_builder
 from ttools.sanitizer.passes.sinks import Sink, sinks
@@ -79,7 +79,7 @@ def apply(module: Module) -> list[Note]:
     found = [
         (sink, key)
         for op in operations(kernel)
-        if op.name in (*ACCESSES, "tt.store")
+        if is_access(op)
         for sink in sinks(op)
         if sink.value is not sink.mask
         for key in tracking.state(sink.value)

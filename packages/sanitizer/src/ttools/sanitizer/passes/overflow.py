@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.ir.rewriting import Rewriter
-from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, control_sources, operations
+from ttools.sanitizer.analysis.dataflow import control_sources, is_access, operations
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
@@ -86,7 +87,7 @@ def _reaching_addresses(kernel: Operation) -> set[Value]:
             continue
         found.add(value)
         definition = value.defining_op
-        if definition is None or definition.name in CONTROL:
+        if definition is None or definition.has(STRUCTURED):
             pending += control_sources(value)
         else:
             pending += rules.flowing(definition)
@@ -110,7 +111,7 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     needed = {ops[position]: bits for position, bits in candidates}
     order = [ops[position] for position, _ in sorted(candidates)]
     provenance = Provenance(kernel)
-    accesses = [op for op in operations(kernel) if op.name in (*ACCESSES, "tt.store")]
+    accesses = [op for op in operations(kernel) if is_access(op)]
     roots = {op: provenance.of(op.operands[0]) for op in accesses}
     rewriter = Rewriter()
     tracking = Tracking(kernel, Twins(frozenset(needed), order), rewriter)

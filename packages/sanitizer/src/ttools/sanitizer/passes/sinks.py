@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import Operation, Value
@@ -36,59 +36,43 @@ class Sink:
 
 def sinks(op: Operation) -> Iterator[Sink]:
     """The sinks among the operands of an operation."""
-    find = _FINDERS.get(op.name)
-    if find is not None:
-        yield from find(op)
+    match op.name:
+        case "tt.load":
+            yield from _addressed(op)
+        case "tt.store":
+            yield from _store(op)
+        case "tt.atomic_rmw" | "tt.atomic_cas":
+            yield from _atomic(op)
+        case "scf.if" | "scf.condition" | "cf.cond_br":
+            yield Sink(op, op.operands[0], "they decide a branch")
+        case "scf.for":
+            for value in op.operands[:3]:
+                yield Sink(op, value, "they bound a loop")
+        case "tt.assert" | "cf.assert":
+            yield from _assert(op)
 
 
-def _load(op: Operation) -> Iterator[Sink]:
-    yield from _addressed(op, 1)
-
-
-def _addressed(op: Operation, mask_at: int) -> Iterator[Sink]:
+def _addressed(op: Operation) -> Iterator[Sink]:
     mask, loads = mask_of(op), op.name == "tt.load"
     use = "an address is computed from them"
-    yield Sink(op, op.operands[0], use, mask, allows_choices=loads)
-    if len(op.operands) > mask_at:
-        yield Sink(op, op.operands[mask_at], "they decide a mask", allows_choices=loads)
+    yield Sink(op, op.address, use, mask, allows_choices=loads)
+    if op.mask is not None:
+        yield Sink(op, op.mask, "they decide a mask", allows_choices=loads)
 
 
 def _store(op: Operation) -> Iterator[Sink]:
-    yield from _addressed(op, 2)
+    yield from _addressed(op)
     yield Sink(op, op.operands[1], "they are stored", mask_of(op), allows_copies=True)
 
 
 def _atomic(op: Operation) -> Iterator[Sink]:
     mask = mask_of(op)
     count = 3 if op.name == "tt.atomic_cas" else 2
-    yield from _addressed(op, count)
+    yield from _addressed(op)
     for value in op.operands[1:count]:
         yield Sink(op, value, "an atomic uses them", mask)
-
-
-def _branch(op: Operation) -> Iterator[Sink]:
-    yield Sink(op, op.operands[0], "they decide a branch")
-
-
-def _loop(op: Operation) -> Iterator[Sink]:
-    for value in op.operands[:3]:
-        yield Sink(op, value, "they bound a loop")
 
 
 def _assert(op: Operation) -> Iterator[Sink]:
     if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
         yield Sink(op, op.operands[0], "they are asserted")
-
-
-_FINDERS: dict[str, Callable[[Operation], Iterator[Sink]]] = {
-    "tt.load": _load,
-    "tt.store": _store,
-    "tt.atomic_rmw": _atomic,
-    "tt.atomic_cas": _atomic,
-    "scf.if": _branch,
-    "scf.condition": _branch,
-    "cf.cond_br": _branch,
-    "scf.for": _loop,
-    "tt.assert": _assert,
-    "cf.assert": _assert,
-}

@@ -8,10 +8,11 @@ through loops, branches and blocks too. Must not know what a shadow means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, TypeAlias
 
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, Operation, Type, Value
 from ttools.interpreter.ir.rewriting import (
     Builder,
@@ -21,7 +22,7 @@ from ttools.interpreter.ir.rewriting import (
     add_result,
     forward,
 )
-from ttools.sanitizer.analysis.dataflow import CONTROL, control_sources, operations
+from ttools.sanitizer.analysis.dataflow import control_sources, operations
 
 Key: TypeAlias = Hashable
 #: What may reach a value; what a mark says is the rules' business.
@@ -107,7 +108,7 @@ class Tracking:
     def _solve(self) -> None:
         # Without control flow operands come before what uses them, and one pass settles all.
         straight = len(self._function.regions[0].blocks) == 1
-        straight &= not any(op.name in CONTROL for op in self._ops)
+        straight &= not any(op.has(STRUCTURED) for op in self._ops)
         changed = True
         while changed:
             changed = False
@@ -126,7 +127,7 @@ class Tracking:
         return {key: state[key] for key in islice(kept, self._most)}
 
     def _results(self, op: Operation) -> Iterator[tuple[Value, State]]:
-        if op.name not in CONTROL and op is not self._function:
+        if not op.has(STRUCTURED) and op is not self._function:
             for value in op.results:
                 yield value, self._rules.transfer(op, value.index, self)
             return
@@ -157,7 +158,7 @@ class Tracking:
             self._demanded.setdefault(wanted, {})[by] = None
             self._count += 1
             op = wanted.defining_op
-            if op is None or op.name in CONTROL:
+            if op is None or op.has(STRUCTURED):
                 pending += [(source, by) for source in control_sources(wanted)]
             else:
                 pending += self._rules.depends(op, wanted.index, by, self)
@@ -197,9 +198,8 @@ class Tracking:
 
     def _block(self, block: Block) -> None:
         for op in list(block.operations):
-            control = _CONTROL_BUILDERS.get(op.name)
-            if control is not None:
-                control(self, op)
+            if op.has(STRUCTURED):
+                self._control(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
             # Shadows that are made of others of the same operation come last.
@@ -281,6 +281,15 @@ class Tracking:
                 self._yield(block, [values[result.index]], keys)
             self._add_results(op, result, keys)
 
+    def _control(self, op: Operation) -> None:
+        match op.name:
+            case "scf.for":
+                self._for(op)
+            case "scf.while":
+                self._while(op)
+            case "scf.if":
+                self._if(op)
+
     def _yield(self, block: Block, values: Sequence[Value], keys: Sequence[Key]) -> None:
         end = block.terminator
         for value in values:
@@ -290,13 +299,6 @@ class Tracking:
     def _add_results(self, op: Operation, result: Value, keys: Sequence[Key]) -> None:
         for key in keys:
             self._shadows[result, key] = add_result(op, self._rules.shadow_type(result, key))
-
-
-_CONTROL_BUILDERS: dict[str, Callable[[Tracking, Operation], None]] = {
-    "scf.for": Tracking._for,
-    "scf.while": Tracking._while,
-    "scf.if": Tracking._if,
-}
 
 
 def _reverse_postorder(blocks: Sequence[Block]) -> list[Block]:

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, PointerType, Value
 from ttools.interpreter.ir.rewriting import Builder, Rewriter
-from ttools.sanitizer.analysis.dataflow import ACCESSES, CONTROL, operations
+from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
 from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
@@ -67,7 +68,7 @@ def reads(module: Module) -> frozenset[int]:
     provenance = Provenance(kernel)
     found: set[int] = set()
     for op in kernel.walk():
-        if op.name in ACCESSES:
+        if is_read(op):
             roots = provenance.of(op.operands[0])
             found |= _pointers(kernel) if None in roots else {r for r in roots if r is not None}
     return frozenset(found)
@@ -77,11 +78,7 @@ def follows_addresses(module: Module) -> bool:
     """Whether a kernel accesses memory by pointers that derive from none of its parameters."""
     kernel = module.kernel
     provenance = Provenance(kernel)
-    return any(
-        None in provenance.of(op.operands[0])
-        for op in kernel.walk()
-        if op.name in (*ACCESSES, "tt.store")
-    )
+    return any(None in provenance.of(op.operands[0]) for op in kernel.walk() if is_access(op))
 
 
 def may_report(module: Module) -> bool:
@@ -89,7 +86,7 @@ def may_report(module: Module) -> bool:
     return any(
         mask_of(op) is not None and bool(op.results) and not (op.name == "tt.load" and _fills(op))
         for op in module.kernel.walk()
-        if op.name in ACCESSES
+        if is_read(op)
     )
 
 
@@ -138,7 +135,7 @@ class _Instrument:
         self.provenance = Provenance(kernel)
         self.ops = list(operations(kernel))
         # What the pass itself adds must not be asked for.
-        accesses = [op for op in self.ops if op.name in (*ACCESSES, "tt.store")]
+        accesses = [op for op in self.ops if is_access(op)]
         self.roots = {op: self.provenance.of(op.operands[0]) for op in accesses}
         hidden = add_hidden_parameters(kernel, tracked)
         others = [add_table(kernel)] if by_address else []
@@ -217,7 +214,7 @@ class _Instrument:
 
     def _note_unknown(self) -> None:
         for op in self.ops:
-            known = op.name in ACCESSES or op.name in CONTROL or lane_builder(op) is not None
+            known = is_read(op) or op.has(STRUCTURED) or lane_builder(op) is not None
             if op.results and not known and any(self.tracking.state(v) for v in op.operands):
                 self.notes.append(
                     Note(op.location, f"{op.name} of values that may be undefined is not followed")

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.exchange import exchanged
+from ttools.interpreter.dialects import OPERATIONS
+from ttools.interpreter.dialects.traits import CAST
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -23,7 +25,7 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
-from ttools.sanitizer.analysis.dataflow import ACCESSES
+from ttools.sanitizer.analysis.dataflow import is_access, is_read
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (
     MOVES,
@@ -37,12 +39,8 @@ from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 
 #: Operations that hand on a value, at most in another type.
-_COPIES = MOVES | {
-    *("arith.extsi", "arith.extui", "arith.trunci", "arith.extf", "arith.truncf"),
-    *("arith.sitofp", "arith.uitofp", "arith.fptosi", "arith.fptoui", "arith.bitcast"),
-    *("arith.index_cast", "arith.index_castui", "tt.bitcast", "tt.fp_to_fp", "tt.int_to_ptr"),
-    *("tt.ptr_to_int", "arith.select", "tt.gather"),
-}
+_COPIES = MOVES | {name for name, op in OPERATIONS.items() if CAST in op.traits}
+_COPIES |= {"arith.select", "tt.gather"}
 #: Operand positions whose lanes decide rather than flow.
 _DECIDING = {"arith.select": 0, "tt.gather": 1}
 
@@ -94,10 +92,9 @@ class Mark:
 
 def mask_of(op: Operation) -> Value | None:
     """The mask of an access, None if it has none or one that is always true."""
-    position = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}.get(op.name, len(op.operands))
-    if len(op.operands) <= position:
+    mask = op.mask if is_access(op) else None
+    if mask is None:
         return None
-    mask = op.operands[position]
     data = mask.defining_op.attributes.get("value") if mask.defining_op is not None else None
     if isinstance(data, Constant) and data.is_splat and data.bits[0]:
         return None
@@ -140,7 +137,7 @@ class UndefinedLanes:
         operands = list(enumerate(op.operands))
         if op.name == "tt.load":
             return operands
-        if op.name in ACCESSES or lane_builder(op) is None:
+        if is_read(op) or lane_builder(op) is None:
             return []
         swap = exchanged(op)
         return operands if swap is None else [(0, swap[0])]
@@ -195,7 +192,7 @@ class UndefinedLanes:
                     yield from ((v, k) for v in others for k in known.state(v))
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
-        if op.name in ACCESSES:
+        if is_read(op):
             return self._build_access(b, op, key, known)
         parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
         if _is_conjunction(op) or _is_disjunction(op):

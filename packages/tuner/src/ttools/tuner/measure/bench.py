@@ -12,13 +12,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from ttools.sanitizer.launch_state import LaunchState
-from ttools.sanitizer.uninitialised import UninitialisedMemory
-
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer import sanitize
+from ttools.sanitizer.memory.launch_state import LaunchState
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
