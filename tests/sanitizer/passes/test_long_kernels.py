@@ -21,6 +21,8 @@ from ttools.sanitizer.passes import numeric, overflow, undefined
 from ttools.sanitizer.passes.check import Note
 
 B = 16
+#: Some seconds to a minute each; the shortest chain stays in the quick tests.
+_SLOW = pytest.mark.slow
 
 
 @triton.jit
@@ -78,7 +80,11 @@ def offsets(x_ptr, o_ptr, N: tl.constexpr, B: tl.constexpr):
 
 @pytest.mark.parametrize(
     ("kernel", "steps"),
-    [(sums, 300), (doublings, 150), (moves, 100), (choices, 60)],
+    [
+        (sums, 300),
+        *(pytest.param(*each, marks=_SLOW) for each in ((doublings, 150), (moves, 100))),
+        pytest.param(choices, 60, marks=_SLOW),
+    ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_a_long_chain_is_right_and_clean_under_all_checks(kernel: Any, steps: int) -> None:
@@ -100,12 +106,12 @@ def _overflows(module: Module) -> list[Note]:
     ("kernel", "apply"),
     [
         (sums, numeric.apply),
-        (doublings, numeric.apply),
-        (moves, numeric.apply),
-        (choices, numeric.apply),
-        (masked, undefined.apply),
+        pytest.param(doublings, numeric.apply, marks=_SLOW),
+        pytest.param(moves, numeric.apply, marks=_SLOW),
+        pytest.param(choices, numeric.apply, marks=_SLOW),
+        pytest.param(masked, undefined.apply, marks=_SLOW),
         (sums, undefined.apply),
-        (offsets, _overflows),
+        pytest.param(offsets, _overflows, marks=_SLOW),
     ],
     ids=lambda value: getattr(value, "__name__", "") + getattr(value, "__module__", ""),
 )
