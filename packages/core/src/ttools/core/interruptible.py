@@ -2,7 +2,8 @@
 
 A lock is waited for in one system call. A signal that arrives just before it, or in another thread,
 is noted by Python and not seen before the call returns: the main thread would sleep on, although
-the user has asked it to end. So nothing that may take long is waited for in one go.
+the user has asked it to end. So it waits a little at a time. Other threads handle no
+signals and wait in one go.
 """
 
 from __future__ import annotations
@@ -62,5 +63,8 @@ def join(thread: threading.Thread) -> None:
 
 def acquire(lock: Any) -> None:
     """Acquires a lock or a semaphore."""
+    if threading.current_thread() is not threading.main_thread():
+        lock.acquire()
+        return
     while not lock.acquire(timeout=_TICK_S):
         pass
