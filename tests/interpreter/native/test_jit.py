@@ -167,3 +167,32 @@ def test_the_runtime_is_valid_for_every_machine(machine: str) -> None:
         llvm.parse_assembly(runtime_ir(machine), context) as module,
     ):
         module.verify()
+
+
+class _Heap(ctypes.Structure):
+    """`struct mallinfo2` of the GNU C library."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks"),
+            *("uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+@pytest.mark.parametrize("opt", [1, 2])
+def test_compiling_leaves_no_memory_behind(opt: int) -> None:
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        pytest.skip("another C library")
+    library.mallinfo2.restype = _Heap
+
+    def compile_some(number: int) -> int:
+        for n in range(number):
+            jit.compile_ir(SINE.replace("2.0]", f"{n}.0]"), opt=opt)
+        return int(library.mallinfo2().uordblks)
+
+    before = compile_some(2)
+    # A pass manager that is not freed is 30 to 70 KiB.
+    assert compile_some(20) - before < 20 * 8 * 1024
