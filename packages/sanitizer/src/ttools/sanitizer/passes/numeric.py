@@ -14,6 +14,8 @@ from typing import Literal
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import DIVIDES
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -39,12 +41,6 @@ _MESSAGES = {
     "div_by_zero": "a division by zero reaches memory",
 }
 _MOST_CHECKS = 96
-#: Divisions, and the position of the divisor.
-_DIVISIONS = {
-    **dict.fromkeys(("arith.divf", "tt.precise_divf", "arith.remf"), 1),
-    **{f"arith.{name}{sign}i": 1 for name in ("div", "rem") for sign in "su"},
-    **dict.fromkeys(("arith.ceildivsi", "arith.ceildivui", "arith.floordivsi"), 1),
-}
 #: Operations on floats that only choose among their operands, or change signs.
 _CHOOSING = MOVES | {
     *("arith.select", "arith.negf", "math.absf", "arith.maximumf", "arith.minimumf"),
@@ -64,6 +60,11 @@ class _Origin:
     op: Operation
     index: int
     kind: _Kind
+
+
+def _divides(op: Operation) -> bool:
+    """Whether an operation divides its first operand by its second one."""
+    return op.has(DIVIDES) or declared(op.name).unit == "divide"
 
 
 def apply(module: Module) -> list[Note]:
@@ -164,7 +165,7 @@ class _Origins(UndefinedLanes):
 def _origins(op: Operation, index: int) -> list[_Origin]:
     """What an operation may bear."""
     kinds: list[_Kind] = []
-    if op.name in _DIVISIONS and not _is_nonzero(op.operands[_DIVISIONS[op.name]]):
+    if _divides(op) and not _is_nonzero(op.operands[1]):
         kinds.append("div_by_zero")
     computes = op.name in _COMPUTING or elementwise.is_elementwise(op.name)
     if computes and op.name not in _CHOOSING and _infinity(op.results[index]) is not None:
@@ -185,7 +186,7 @@ def _infinity(value: Value) -> int | None:
 
 def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
     if kind == "div_by_zero":
-        return _is_zero(b, op.operands[_DIVISIONS[op.name]])
+        return _is_zero(b, op.operands[1])
     fresh = _is_of_kind(b, op.results[index], kind)
     assert fresh is not None
     parts: Sequence[Value | None] = [_is_of_kind(b, v, kind) for v in op.operands]
@@ -199,8 +200,8 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
     make = lane_builder(op)
     if make is not None and any(part is not None for part in parts):
         fresh = b.binary("andi", fresh, b.negate(make(b, op, index, parts)))
-    if op.name in _DIVISIONS:
-        zero = _is_zero(b, op.operands[_DIVISIONS[op.name]])
+    if _divides(op):
+        zero = _is_zero(b, op.operands[1])
         fresh = b.binary("andi", fresh, b.negate(zero))
     return fresh
 
