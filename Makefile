@@ -98,7 +98,7 @@ docs: $(STAMP) ## Build the documentation into site/
 	@$(PY) -m mkdocs build --strict --quiet
 
 ci: lint typecheck test ## Everything a change must pass
-	@$(MAKE) fuzz FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
+	@$(MAKE) fuzz TRITON='$(TRITON)' FUZZ_ARGS='--new --seconds 55 --processes $(TEST_JOBS) --shrink 30 --most 3'
 	@$(MAKE) smoke VENV=.venv-3.6 TRITON='$(OLDEST_TRITON)'
 
 ci-full: ci ## ci, slow tests, and the engine on more versions of Triton and Python
