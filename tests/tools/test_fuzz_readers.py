@@ -17,7 +17,7 @@ from ttools.core.errors import TtoolsError, UsageError
 #: Readers that start Triton for each input take longer.
 _COSTLY = {
     **dict.fromkeys(("TTIR text", "TTIR generic form", "Chrome trace", "profile and tune JSON"), 4),
-    **dict.fromkeys(("records", "tuning stores", "Hatchet JSON", "Hatchet MessagePack"), 4),
+    **dict.fromkeys(("records", "Hatchet JSON", "Hatchet MessagePack"), 4),
 }
 _SEED = 18
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -139,6 +139,7 @@ class TuningStore:
                 ) from error
         else:
             self._migrate(schema)
+            self._look_for_columns()
 
     def _migrate(self, schema: int) -> None:
         if not min(_MIGRATIONS) <= schema <= SCHEMA:
@@ -150,6 +151,16 @@ class TuningStore:
             raise ValueError(f"it cannot be brought from schema {schema}: {error.__cause__}") from (
                 error
             )
+
+    def _look_for_columns(self) -> None:
+        """A file of our schema may lack columns of it, and SQLite does not mind."""
+        with closing(sqlite3.connect(":memory:")) as sound:
+            sound.executescript(_TABLES)
+            expected = {table: _columns(sound, table) for table in ("problem", "trial")}
+        for table, columns in expected.items():
+            for name in columns:
+                if name not in _columns(self._base, table):
+                    raise ValueError(f"its table `{table}` has no column `{name}`")
 
     def _execute(self, script: str, *further: str) -> None:
         """All of a script or nothing; the schema is this one's then."""
@@ -282,6 +293,11 @@ class TuningStore:
 
 
 _SAME = "kernel = ? AND source = ? AND key = ? AND device = ? AND versions = ?"
+
+
+def _columns(base: sqlite3.Connection, table: str) -> list[str]:
+    """The names of a table's columns; none if there is no such table."""
+    return [name for _, name, *_ in base.execute(f"PRAGMA table_info({table})")]
 
 
 def _trial(row: sqlite3.Row) -> dict[str, Any]:
