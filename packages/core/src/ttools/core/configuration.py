@@ -38,7 +38,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(name="TTOOLS_CACHE_DIR", meaning="where compiled kernels are kept"),
     Variable(name="TTOOLS_COMPUTE_SANITIZER", meaning="the compute-sanitizer that `--on gpu` runs"),
     Variable(name="TTOOLS_CPU", meaning="the LLVM CPU to compile for, such as `x86-64-v3`"),
-    Variable(name="TTOOLS_DOT", meaning="products of f32 tiles: as-written or exact"),
+    Variable(name="TTOOLS_DOT", meaning="matrix products: as-written, exact or tensor-core"),
     Variable(name="TTOOLS_MAX_PARKED", meaning="how many programs of a launch may wait at once"),
     Variable(name="TTOOLS_OPT", meaning="LLVM's optimisation level, 0 to 3"),
     Variable(name="TTOOLS_QUIET", meaning="`1` hides the line that says that kernels run here"),

@@ -18,11 +18,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
+from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import (
     ABI_VERSION,
     EmitOptions,
@@ -162,7 +162,7 @@ def _facts_text(facts: Facts) -> str:
 @lru_cache(maxsize=1)
 def _versions() -> tuple[str, ...]:
     return (
-        f"ttools {_version('ttools-interpreter')} {_own_sources()}",
+        f"ttools {_version('ttools-interpreter')} {fingerprint('ttools.interpreter')}",
         f"triton {_version('triton')}",
         f"llvmlite {_version('llvmlite')} {jit.llvm_version()}",
     )
@@ -177,16 +177,6 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "none"
-
-
-def _own_sources() -> str:
-    """A fingerprint of this package's files: a version says too little of an edited checkout."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        found = path.stat()
-        digest.update(f"{path.relative_to(root)} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 # ---- the stored form of an emitted module

@@ -5,13 +5,12 @@ Must not know what the passes do, nor which ones a launch needs.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import TypeAlias
 
+from ttools.core.sources import fingerprint
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.sanitizer.passes.check import Note
@@ -54,9 +53,9 @@ class Rewrites:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What names the rewritten kernel; empty where it stays as it is."""
+        """What names the rewritten kernel, passes and their code; empty where it stays as it is."""
         names = [each.name for each in self.passes] or ["calls"] * self._inlines
-        return (*names, _fingerprint()) if names else ()
+        return (*names, fingerprint("ttools.sanitizer")) if names else ()
 
     def apply(self, module: Module) -> None:
         """Rewrites a module in place."""
@@ -65,13 +64,3 @@ class Rewrites:
         for each in self.passes:
             unchecked += [(each.check, note) for note in each.apply(module)]
         self.unchecked = unchecked
-
-
-@lru_cache(maxsize=1)
-def _fingerprint() -> str:
-    """A digest of the source of passes and analyses: what they make of a kernel changes with it."""
-    digest = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in sorted([*folder.glob("*.py"), *(folder.parent / "analysis").glob("*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

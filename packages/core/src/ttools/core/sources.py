@@ -1,0 +1,30 @@
+"""A fingerprint of a package's files, for caches of what its code produces.
+
+A version says too little: an edited or updated checkout keeps it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+#: What decides a package's results: Python, and the LLVM text that it fills in.
+_SUFFIXES = (".py", ".ll")
+
+
+@cache
+def fingerprint(package: str) -> str:
+    """A digest of names, sizes and times of all source files of a package, `ttools.sanitizer`.
+
+    It is computed once in a process, whose code does not change either.
+    """
+    digest = hashlib.sha256()
+    for folder in import_module(package).__path__:
+        root = Path(folder)
+        for path in sorted(each for each in root.rglob("*") if each.suffix in _SUFFIXES):
+            found = path.stat()
+            entry = f"{path.relative_to(root)} {found.st_size} {found.st_mtime_ns}\n"
+            digest.update(entry.encode())
+    return digest.hexdigest()[:16]
