@@ -206,9 +206,7 @@ def test_columns_that_are_missing(tmp_path: Path, table: str) -> None:
         path.write_bytes(sound)
         with closing(sqlite3.connect(path)) as base:
             base.execute(damage)
-        with pytest.raises(
-            UsageError, match=f"`{table}` has no column `{name}`; nothing"
-        ):
+        with pytest.raises(UsageError, match=f"`{table}` has no column `{name}`; nothing"):
             TuningStore(path)
 
 

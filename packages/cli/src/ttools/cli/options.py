@@ -32,10 +32,11 @@ class Order(str, Enum):
 
 
 class Dot(str, Enum):
-    """How products of f32 tiles are computed."""
+    """How matrix products are computed."""
 
     AS_WRITTEN = "as-written"
     EXACT = "exact"
+    TENSOR_CORE = "tensor-core"
 
 
 class ReportFormat(str, Enum):
@@ -110,7 +111,8 @@ DotOption = Annotated[
         "--dot",
         show_default=False,
         help="Products of f32 tiles: as-written, which rounds their operands to tf32 as a GPU "
-        "does unless the kernel says otherwise (the default), or exact.",
+        "does unless the kernel says otherwise (the default), or exact. tensor-core also sums "
+        "those of f32, f16 and bf16 as Hopper's tensor cores do, bit for bit.",
         rich_help_panel=_LAUNCH,
     ),
 ]

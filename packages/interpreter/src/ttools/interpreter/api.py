@@ -9,9 +9,10 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.picture.picture import Picture
 from ttools.interpreter.run.interpretation import Run, enter, leave
 from ttools.interpreter.run.observation import Observer
@@ -146,7 +147,7 @@ def interpret(
     rtol: float | None = None,
     atol: float | None = None,
     picture: bool = False,
-    dot: Literal["as-written", "exact"] | None = None,
+    dot: DotMode | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -179,7 +180,9 @@ def interpret(
             each kernel the values in up to 16 programs, and all accesses.
         dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`,
             which is tf32 unless the kernel says otherwise, as a GPU does; `exact` does not round
-            their operands. `as-written` by default, or what the variable TTOOLS_DOT says.
+            their operands; `tensor-core` also sums products of f32, f16 and bf16 as Hopper's
+            tensor cores do, bit for bit, many times slower. `as-written` by default, or what the
+            variable TTOOLS_DOT says.
 
     Returns:
         The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
@@ -197,7 +200,7 @@ def interpret(
     _check("schedule", schedule, ("fused", "materialised"))
     _check("engine", engine, ("native", "eager"))
     if dot is not None:
-        _check("dot", dot, ("as-written", "exact"))
+        _check("dot", dot, get_args(DotMode))
     if engine == "eager" and observer is not None:
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:

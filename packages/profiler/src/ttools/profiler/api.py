@@ -18,6 +18,7 @@ from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.interpreter.abi.module import DotMode
 from ttools.profiler.access.frame import access_frame, qualities
 from ttools.profiler.advice import Evidence, Hint, advise
 from ttools.profiler.call_tree import Node, call_tree
@@ -270,7 +271,7 @@ def profile(
     mode: str | None = None,
     hook: Hook | None = None,
     proton_file: Path | None = None,
-    dot: Literal["as-written", "exact"] | None = None,
+    dot: DotMode | None = None,
 ) -> Profile:
     """Tells what kernels do, how long that takes, and what bounds it.
 

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.errors import TtoolsError, UnsupportedError
 from ttools.interpreter import interpret
-from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.abi.module import DotMode, Instruments
 from ttools.interpreter.run.line_samples import LINES
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -127,7 +127,7 @@ class CpuSession:
         context: Context = "shadow",
         repetition: Repetition = ONCE,
         line_times: bool = True,
-        dot: Literal["as-written", "exact"] | None = None,
+        dot: DotMode | None = None,
     ) -> None:
         self.samples: list[Sample] = []
         self.notes: dict[str, str] = {}

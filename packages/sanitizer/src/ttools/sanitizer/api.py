@@ -20,6 +20,7 @@ from ttools.core.inline_suppressions import InlineSuppressions
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, gravest, summary
 from ttools.core.suppressions import Source, SuppressionFile, apply, names
+from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.launch.options import SanitizeOptions
@@ -200,7 +201,7 @@ def sanitize(
     suppressions: str | Path | Sequence[str | Path] = (),
     baseline: str | Path | None = None,
     pdb_on_finding: bool | Severity = False,
-    dot: Literal["as-written", "exact"] | None = None,
+    dot: DotMode | None = None,
 ) -> Sanitization:
     """Runs Triton kernels on the CPU while the returned context is active, and checks them.
 

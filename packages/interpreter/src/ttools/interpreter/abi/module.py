@@ -15,9 +15,10 @@ from ttools.core.location import SourceLocation
 #: object cache's key.
 ABI_VERSION = 3
 
-#: How products of f32 tiles are computed: with the `input_precision` they are written with, which
-#: rounds operands to tf32 by default as a GPU does, or with the operands as they are.
-DotMode = Literal["as-written", "exact"]
+#: How matrix products are computed: with the `input_precision` they are written with, which rounds
+#: operands of f32 to tf32 by default as a GPU does; with the operands as they are; or rounded, and
+#: summed as tensor cores sum.
+DotMode = Literal["as-written", "exact", "tensor-core"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,14 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.stats import Statistics
 from ttools.interpreter.runtime.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from ttools.interpreter.abi.module import DotMode
     from ttools.interpreter.run.observation import Observer
     from ttools.interpreter.run.tuned_launch import TunedLaunch
 
@@ -156,17 +156,17 @@ def _innermost(runs: Sequence[Run]) -> Run | None:
 
 
 def dot_from_environment() -> DotMode:
-    """How products of f32 tiles are computed where nothing else says: `TTOOLS_DOT`."""
-    text = os.environ.get("TTOOLS_DOT", "")
-    if text == "exact":
-        return "exact"
-    if text in ("", "as-written"):
-        return "as-written"
-    raise UsageError(f"TTOOLS_DOT={text}: must be as-written or exact")
+    """How matrix products are computed where nothing else says: `TTOOLS_DOT`."""
+    text = os.environ.get("TTOOLS_DOT") or "as-written"
+    modes: tuple[DotMode, ...] = get_args(DotMode)
+    for mode in modes:
+        if text == mode:
+            return mode
+    raise UsageError(f"TTOOLS_DOT={text}: must be {', '.join(modes[:-1])} or {modes[-1]}")
 
 
 def dot_mode(run: Run | None) -> DotMode:
-    """How products of f32 tiles are computed in a launch of this run, or of none."""
+    """How matrix products are computed in a launch of this run, or of none."""
     return dot_from_environment() if run is None else run.dot
 
 

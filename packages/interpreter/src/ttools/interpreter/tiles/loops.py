@@ -65,6 +65,24 @@ class Loop:
         b.start(self._exit)
 
 
+class OptionalLoop:
+    """A `Loop` if it has more than one iteration, else its body alone."""
+
+    def __init__(
+        self, b: Builder, stop: int, step: int, carried: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self._loop = Loop(b, stop, step, carried) if stop > step else None
+        self.index = self._loop.index if self._loop else "0"
+        self.carried = self._loop.carried if self._loop else [value for _, value in carried]
+        self.results: list[str] = []
+
+    def close(self, results: Sequence[str] = ()) -> None:
+        """Ends the body, as `Loop.close`."""
+        self.results = list(results)
+        if self._loop is not None:
+            self._loop.close(results)
+
+
 @dataclass(frozen=True, slots=True)
 class Traversal:
     """How a tile is walked: axes from slowest to fastest, and how many lanes lie along each."""

@@ -1,7 +1,7 @@
 """Matrix products: a register-blocked kernel over tiles held as f32, f64, i16 or i32.
 
 Operands are stored widened by the schedule, so products of narrow floats are exact and sums are
-in f32, as tensor cores do; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
+in f32; f32 operands are first made what `dot_precision` says.  Each (M, N, K,
 type) gets one internal function; its accumulators stay in registers over the whole of K.  Products
 of i8 are taken two along K at once where the CPU has an instruction for pairs of i16; the right
 operand is put into that order first.
@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from ttools.interpreter.elementwise.tensor_core import part_of_f32, zero_for_nan
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot_precision import Product, products_of
+from ttools.interpreter.emit.lower.tensor_core import Group, group_of, tensor_core_function
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
 from ttools.interpreter.llvm.builder import SIZES, Builder, mangled, vector_type
 from ttools.interpreter.tiles.chunk import Chunk, Coords, Vector, origin, uniform
-from ttools.interpreter.tiles.loops import Loop, for_each_chunk, traversal
+from ttools.interpreter.tiles.loops import Loop, OptionalLoop, for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import widened_type
 from ttools.interpreter.tiles.slot import Slot
 
@@ -33,7 +34,14 @@ def dot(e: Emitter, op: Operation) -> None:
         return
     for left_part, right_part in products:
         left, right = _part(e, left, left_part), _part(e, right, right_part)
-    accumulate(e, op, left, right, c)
+    accumulate(e, op, left, right, c, _group(e, op, products[0] if products else None))
+
+
+def _group(e: Emitter, op: Operation, parts: Product | None) -> Group | None:
+    """What is added at once as a tensor core does; None: one product after the other."""
+    if e.options.dot != "tensor-core":
+        return None
+    return group_of(element_type(op.operands[0].type), parts, element_type(op.result.type))
 
 
 def _sum_products(
@@ -45,7 +53,8 @@ def _sum_products(
     lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
     rights = {name: _part(e, right, name) for name in dict.fromkeys(p[1] for p in products)}
     for left_part, right_part in products[:-1]:
-        multiply(e, lefts[left_part], rights[right_part], total)
+        group = _group(e, op, (left_part, right_part))
+        multiply(e, lefts[left_part], rights[right_part], total, group)
 
     def without_nan(at: Coords) -> Chunk:
         chunk = e.read_slot(total, at)
@@ -59,7 +68,8 @@ def _sum_products(
         return Vector(chunk.element, chunk.width, e.b.emit(f"fadd {vec} {e.vector(chunk)}, {c}"))
 
     e.fill(total, without_nan)
-    multiply(e, lefts[products[-1][0]], rights[products[-1][1]], total)
+    group = _group(e, op, products[-1])
+    multiply(e, lefts[products[-1][0]], rights[products[-1][1]], total, group)
     e.fill(e.slot(op.result), plus_accumulator)
 
 
@@ -76,8 +86,10 @@ def _part(e: Emitter, slot: Slot, name: str) -> Slot:
     return part
 
 
-def accumulate(e: Emitter, op: Operation, left: Slot, right: Slot, c: Value) -> None:
-    """Fills the slot of `op`'s result with c + left @ right."""
+def accumulate(
+    e: Emitter, op: Operation, left: Slot, right: Slot, c: Value, group: Group | None = None
+) -> None:
+    """Fills the slot of `op`'s result with c + left @ right; `group` as in `multiply`."""
     result = e.slot(op.result)
     element = element_type(op.result.type)
     accumulator = result
@@ -85,7 +97,7 @@ def accumulate(e: Emitter, op: Operation, left: Slot, right: Slot, c: Value) -> 
         accumulator = e.new_slot(result.shape, element, widened=True)
     if not _same_slot(e, c, accumulator):
         e.fill(accumulator, lambda at: e.evaluate(c, at))
-    multiply(e, left, right, accumulator)
+    multiply(e, left, right, accumulator, group)
     if accumulator is not result:
         e.copy_slot(accumulator, result)
 
@@ -104,12 +116,20 @@ def widened_slot(e: Emitter, value: Value) -> Slot:
     return wide
 
 
-def multiply(e: Emitter, left: Slot, right: Slot, accumulator: Slot) -> None:
-    """Accumulator += left @ right, over a leading batch axis if there is one."""
+def multiply(
+    e: Emitter, left: Slot, right: Slot, accumulator: Slot, group: Group | None = None
+) -> None:
+    """Accumulator += left @ right, over a leading batch axis if there is one.
+
+    Args:
+        group: what is added at once as a tensor core does; None: one product after the other.
+    """
     *batch, m, k = left.shape
     n = right.shape[-1]
     lanes = e.options.lanes
-    if left.stored_type == "i16" and k % 2 == 0 and min(n, lanes) in _PAIR_PRODUCTS:
+    if group:
+        name = tensor_core_function(e.b, m, n, k, group, lanes)
+    elif left.stored_type == "i16" and k % 2 == 0 and min(n, lanes) in _PAIR_PRODUCTS:
         right = _in_pairs(e, right)
         name = product_function(e.b, m, n, k // 2, "i32", lanes, pairs=True)
     else:
@@ -181,7 +201,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
     order = ", ".join(f"i32 {place}" for lane in range(width) for place in (lane, lane + width))
     with b.function_body() as lines:
         b.start("entry")
-        row, column = _OptionalLoop(b, k // 2, 1), _OptionalLoop(b, n, width)
+        row, column = OptionalLoop(b, k // 2, 1), OptionalLoop(b, n, width)
         above = b.emit(f"mul nuw nsw i32 {row.index}, {2 * n}")
         first = b.emit(f"add nuw nsw i32 {above}, {column.index}")
         halves = []
@@ -197,8 +217,7 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
         p = b.emit(f"getelementptr inbounds i32, ptr %to, i32 {target}")
         b.do(f"store {vector_type('i16', 2 * width)} {both}, ptr {p}, align 4")
         for loop in (column, row):
-            if loop.loop is not None:
-                loop.loop.close()
+            loop.close()
         b.do("ret void")
         body = "\n".join(lines)
     arguments = "ptr noalias readonly %from, ptr noalias %to"
@@ -222,25 +241,16 @@ def product_function(
     rows = min(m, (16 if lanes >= 16 else 8) // columns)
     with b.function_body() as lines:
         b.start("entry")
-        outer = _OptionalLoop(b, n, width * columns)
-        inner = _OptionalLoop(b, m, rows)
+        outer = OptionalLoop(b, n, width * columns)
+        inner = OptionalLoop(b, m, rows)
         multiply_add = _add_pair_products if pairs else _multiply_add
         _block(b, (m, n, k), (rows, columns, width), type, inner, outer, multiply_add)
         for loop in (inner, outer):
-            if loop.loop is not None:
-                loop.loop.close()
+            loop.close()
         b.do("ret void")
         body = "\n".join(lines)
     arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
     return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
-
-
-class _OptionalLoop:
-    """A loop over at least two steps, or nothing at all."""
-
-    def __init__(self, b: Builder, extent: int, step: int) -> None:
-        self.loop = Loop(b, extent, step) if extent > step else None
-        self.index = self.loop.index if self.loop is not None else "0"
 
 
 def _block(
@@ -248,8 +258,8 @@ def _block(
     extents: tuple[int, int, int],
     tile: tuple[int, int, int],
     type: str,
-    row: _OptionalLoop,
-    column: _OptionalLoop,
+    row: OptionalLoop,
+    column: OptionalLoop,
     multiply_add: Callable[[Builder, str, str, str, str, int], str],
 ) -> None:
     """One register block: `rows` by `columns` vectors of `width` accumulate over K."""

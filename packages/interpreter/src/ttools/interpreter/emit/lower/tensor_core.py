@@ -1,0 +1,180 @@
+"""Matrix products whose sums have the bits that Hopper's tensor cores give them.
+
+A tensor core adds a group of products to the accumulator at once. It aligns all of them, and the
+accumulator, with the largest: of products it compares the sum of the operands' exponents, without
+a carry out of their significands; denormals have the exponent of the smallest normal number, zeros
+have none. What lies more than 25 bits below is cut off, the rest is summed
+exactly, and the sum is cut off to f32. Found by experiment on an H200, with `mma` and `wgmma`; see
+docs/design/numerics.md. How operands are rounded is `dot_precision`'s.
+
+In f64 all of it is exact: products, and terms counted in units of the last bit that is kept, which
+are integers below 2**27. The price is about 20 times the time of a product summed in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ttools.interpreter.elementwise.vector import Lanes, Vector
+from ttools.interpreter.emit.lower.dot_precision import Product
+from ttools.interpreter.ir import FloatType, Type
+from ttools.interpreter.llvm.builder import Builder, vector_type
+from ttools.interpreter.tiles.loops import OptionalLoop
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a tensor core adds at once.
+
+    Attributes:
+        size: how many products.
+        least: the exponent of the smallest normal operand.
+    """
+
+    size: int
+    least: int
+
+
+_TF32, _BF16 = Group(8, -126), Group(16, -126)
+#: By the type of the operands, or the part of an f32 that is multiplied. Of 8-bit floats `wgmma`
+#: keeps fewer bits than `mma`; they are not modelled.
+_GROUPS = {"f16": Group(16, -14), "bf16": _BF16, "cut": _TF32}
+_GROUPS |= {"tf32.0": _TF32, "tf32.1": _TF32}
+_GROUPS |= {"bf16.0": _BF16, "bf16.1": _BF16, "bf16.2": _BF16}
+
+#: Bits below the leading one of the largest term that are kept.
+_KEPT = 25
+#: Rows that share what is computed of the right operand.
+_ROWS = 4
+_EXPONENT = 0x7FF0_0000_0000_0000
+_MANTISSA_BITS = 52
+#: Of an f64, what an f32 has no place for.
+_LOST = (1 << 29) - 1
+
+
+def group_of(element: Type, parts: Product | None, result: Type) -> Group | None:
+    """What is added at once; None where it is not known or no tensor core is used.
+
+    Args:
+        element: of the operands.
+        parts: of f32 operands, those that are multiplied; None if they are as they are.
+        result: the type of the accumulator.
+    """
+    if result != FloatType("f32"):
+        return None
+    return _GROUPS.get(parts[0] if parts else str(element))
+
+
+def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes: int) -> str:
+    """Defines `void f(ptr a, ptr b, ptr c)`: c[m][n] += a[m][k] b[k][n] of f32, row-major."""
+    name = b.shared_name(f"ttools.tensor_core.{m}x{n}x{k}.by{group.size}.{-group.least}")
+    if name in b.definitions:
+        return f"@{name}"
+    width, rows = min(n, lanes), min(m, _ROWS)
+    with b.function_body() as lines:
+        b.start("entry")
+        column = OptionalLoop(b, n, width)
+        row = OptionalLoop(b, m, rows)
+        block = _Block(b, n, k, width, group)
+        block.accumulate([_plus(b, row.index, n) for n in range(rows)], column.index)
+        for loop in (row, column):
+            loop.close()
+        b.do("ret void")
+        body = "\n".join(lines)
+    arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
+    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+
+
+class _Block:
+    """Some rows of a vector of cells each, which accumulate over K."""
+
+    def __init__(self, b: Builder, n: int, k: int, width: int, group: Group) -> None:
+        self.b, self.n, self.k, self.group = b, n, k, group
+        self.lanes = Lanes(b, width)
+        self.scalars = Lanes(b, 1)
+
+    def accumulate(self, rows: Sequence[str], column: str) -> None:
+        b, vec = self.b, vector_type("double", self.lanes.width)
+        cells = [self._address("%c", row, column, self.n) for row in rows]
+        size = min(self.group.size, self.k)
+        start = [(vec, self._load(self.lanes, cell).text) for cell in cells]
+        loop = OptionalLoop(b, self.k, size, start)
+        steps = [_plus(b, loop.index, n) for n in range(size)]
+        rights = self._operands(self.lanes, "%b", [(step, column) for step in steps], self.n)
+        sums = []
+        for row, carried in zip(rows, loop.carried, strict=True):
+            lefts = self._operands(self.scalars, "%a", [(row, step) for step in steps], self.k)
+            sums.append(self._sum(Vector(self.lanes, carried, "double"), lefts, rights).text)
+        loop.close(sums)
+        for cell, text in zip(cells, loop.results, strict=True):
+            result = Vector(self.lanes, text, "double").cast("fptrunc", "float")
+            b.do(f"store {result.type} {result.text}, ptr {cell}, align 4")
+
+    def _operands(
+        self, lanes: Lanes, base: str, cells: Sequence[tuple[str, str]], stride: int
+    ) -> list[tuple[Vector, Vector]]:
+        """Operands, each with the power of two that it counts as."""
+        values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
+        return [(value, self._size(value)) for value in values]
+
+    def _sum(
+        self,
+        total: Vector,
+        lefts: Sequence[tuple[Vector, Vector]],
+        rights: Sequence[tuple[Vector, Vector]],
+    ) -> Vector:
+        terms, largest = [total], _power_of_two(total)
+        for (left, left_size), (right, right_size) in zip(lefts, rights, strict=True):
+            terms.append(self._spread(left) * right)
+            bound = self._spread(left_size) * right_size
+            largest = bound.compare("ogt", largest).choose(bound, largest)
+        # Zeros alone have no exponent; anything smaller than the least product will do.
+        least = self.lanes.constant(2.0**-300, "double")
+        largest = largest.compare("ogt", least).choose(largest, least)
+        units = (self._bits(2 * 1023 + _KEPT) - largest.as_int()).as_float("double")
+        exact = self.lanes.constant(0.0, "double")
+        for term in terms:
+            exact = exact + self.lanes.intrinsic("trunc", term * units)
+        kept = (exact.as_int() & ~_LOST).as_float("double")
+        summed = _without_lost_denormals(kept * (largest * 2.0**-_KEPT))
+        # Has all bits in f32 already, but may be too large.
+        return summed.cast("fptrunc", "float").cast("fpext", "double")
+
+    def _size(self, operand: Vector) -> Vector:
+        power = _power_of_two(operand)
+        normal = power.compare("oge", 2.0**self.group.least)
+        # A zero times anything is zero, and never the largest.
+        small = operand.compare("oeq", 0.0).choose(operand.coerce(0.0), 2.0**self.group.least)
+        return normal.choose(power, small)
+
+    def _bits(self, exponent: int) -> Vector:
+        return self.lanes.constant(exponent << _MANTISSA_BITS, "i64")
+
+    def _spread(self, scalar: Vector) -> Vector:
+        return Vector(self.lanes, self.b.splat(scalar.text, "double", self.lanes.width), "double")
+
+    def _address(self, base: str, row: str, column: str, stride: int) -> str:
+        above = self.b.emit(f"mul nuw nsw i32 {row}, {stride}")
+        linear = self.b.emit(f"add nuw nsw i32 {above}, {column}")
+        wide = self.b.emit(f"zext i32 {linear} to i64")
+        return self.b.emit(f"getelementptr inbounds float, ptr {base}, i64 {wide}")
+
+    def _load(self, lanes: Lanes, pointer: str) -> Vector:
+        value = lanes.emit(f"load {lanes.type('float')}, ptr {pointer}, align 4", "float")
+        return value.cast("fpext", "double")
+
+
+def _plus(b: Builder, index: str, n: int) -> str:
+    return b.emit(f"add nuw nsw i32 {index}, {n}") if n else index
+
+
+def _power_of_two(value: Vector) -> Vector:
+    """The power of two at or below the magnitude; zeros, infinities as they are, inf for NaN."""
+    return (value.as_int() & _EXPONENT).as_float("double")
+
+
+def _without_lost_denormals(value: Vector) -> Vector:
+    """A number that f32 has but for its range: below the normal ones it is cut off, too."""
+    units = value.lanes.intrinsic("trunc", value * 2.0**149) * 2.0**-149
+    return value.abs().compare("olt", 2.0**-126).choose(units, value)
