@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.interpreter import open_trace
+from ttools.watch import open_trace
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.picture.picture import Picture
 from ttools.interpreter.run.interpretation import Run, enter, leave
 from ttools.interpreter.run.observation import Observer
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchOptions
-from ttools.interpreter.watching.comparison import Comparison
-from ttools.interpreter.watching.recording import Recording
-from ttools.interpreter.watching.watch import DEFAULT_LIMIT, Watching
+from ttools.watch.picture.picture import Picture
+from ttools.watch.report.comparison import Comparison
+from ttools.watch.trace.recording import Recording
+from ttools.watch.watching import DEFAULT_LIMIT, Watching
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 

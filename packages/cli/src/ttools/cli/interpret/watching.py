@@ -1,6 +1,6 @@
 """What `ttools interpret` reports of watched variables.
 
-Owns where the report goes. What it says is `ttools.interpreter.watching.summary`'s.
+Owns where the report goes. What it says is `ttools.watch.report.summary`'s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def limit_of(text: str | None) -> int | None:
     """The bytes that `--trace-limit` names."""
     if text is None:
         return None
-    from ttools.interpreter.watching.watch import read_size
+    from ttools.watch.watching import read_size
 
     return read_size(text)
 
@@ -85,7 +85,7 @@ def report(run: Interpretation, wanted: Wanted, target: str) -> bool:
         assert wanted.output is not None  # checked when it was made
         run.picture(target).save(wanted.output)
         return False
-    from ttools.interpreter.watching import summary
+    from ttools.watch.report import summary
 
     form, output = wanted.form, wanted.output
     if form == "json":
@@ -96,7 +96,7 @@ def report(run: Interpretation, wanted: Wanted, target: str) -> bool:
 
 
 def _report_comparison(run: Interpretation, wanted: Wanted) -> bool:
-    from ttools.interpreter.watching import comparison_text
+    from ttools.watch.report import comparison_text
 
     found = run.comparison
     if wanted.form == "json":
