@@ -10,13 +10,13 @@ import torch
 from pictured_kernels import histogram, scale, transposed_copy
 
 from ttools.core.errors import UsageError
-from ttools.interpreter import interpret
-from ttools.interpreter.api import Interpretation
+from ttools.watch import watch
+from ttools.watch.api import WatchedRun
 from ttools.watch.picture.accesses import MOST_OF_A_KERNEL
 from ttools.watch.picture.page_data import page_data
 
 
-def launches_of(run: Interpretation) -> list[dict[str, Any]]:
+def launches_of(run: WatchedRun) -> list[dict[str, Any]]:
     picture = run.picture()
     found: list[dict[str, Any]] = page_data(picture._recording, picture._book, 4000)["launches"]
     return found
@@ -35,7 +35,7 @@ def cells(drawn: dict[str, Any], kind: str, what: str) -> np.ndarray:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_vector_with_a_tail(threads: int) -> None:
     x, out = torch.arange(60.0), torch.zeros(64)
-    with interpret(picture=True, threads=threads) as run:
+    with watch(picture=True, threads=threads) as run:
         scale[(4,)](out, x, 50, 2, BLOCK=16)
     assert torch.equal(out[:50], x[:50] * 4 + 1)
     (launch,) = launches_of(run)
@@ -57,7 +57,7 @@ def test_a_vector_with_a_tail(threads: int) -> None:
 def test_a_transposed_view_and_slices_of_four_dimensions() -> None:
     base = torch.arange(35.0).reshape(7, 5)
     out = torch.zeros(2, 1, 5, 7)
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         transposed_copy[(2, 2)](out[1], base.t(), 5, 7, 1, 5, BLOCK_M=4, BLOCK_N=4)
         transposed_copy[(2, 2)](out, base.t(), 5, 7, 1, 5, BLOCK_M=4, BLOCK_N=4)
     assert torch.equal(out[1, 0], base.t())
@@ -76,7 +76,7 @@ def test_a_transposed_view_and_slices_of_four_dimensions() -> None:
 def test_duplicates_and_atomics() -> None:
     index = torch.tensor([3, 3, 5, 3, 0, 5], dtype=torch.int32)
     counts = torch.zeros(8, dtype=torch.int32)
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         histogram[(2,)](counts, index, 6, BLOCK=4)
     assert counts.tolist() == [1, 0, 0, 3, 0, 2, 0, 0]
     drawn = map_of(launches_of(run)[0], "counts_ptr")
@@ -87,7 +87,7 @@ def test_duplicates_and_atomics() -> None:
 
 def test_accesses_out_of_bounds_are_told() -> None:
     x = torch.arange(40.0)
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         scale[(4,)](torch.zeros(64), x[:30], 64, 1, BLOCK=16)
     notes = launches_of(run)[0]["notes"]
     assert any("24 lanes of this load from x_ptr leave its storage" in note for note in notes)
@@ -96,7 +96,7 @@ def test_accesses_out_of_bounds_are_told() -> None:
 
 def test_the_same_tensor_twice_is_told_apart() -> None:
     x = torch.arange(32.0)
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         scale[(2,)](x, x, 32, 1, BLOCK=16)
     (launch,) = launches_of(run)
     assert set(map_of(launch, "x_ptr")["kinds"]) == {"load"}
@@ -105,7 +105,7 @@ def test_the_same_tensor_twice_is_told_apart() -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     out = torch.zeros(64)
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         for _ in range(MOST_OF_A_KERNEL + 2):
             scale[(40,)](out, out, 40, 1, BLOCK=1)
     assert len(launches_of(run)) == MOST_OF_A_KERNEL
@@ -120,19 +120,17 @@ def test_what_is_left_out_is_counted() -> None:
 
 def test_pictures_beside_a_watch_record_all_launches() -> None:
     out = torch.zeros(64)
-    with interpret(picture=True, watch=["pid"]) as run:
+    with watch(["pid"], picture=True) as run:
         for _ in range(MOST_OF_A_KERNEL + 1):
             scale[(2,)](out, out, 40, 1, BLOCK=32)
-    assert len(run.watched.launches) == MOST_OF_A_KERNEL + 1
+    assert len(run.recording.launches) == MOST_OF_A_KERNEL + 1
     assert len(launches_of(run)) == MOST_OF_A_KERNEL
 
 
 def test_misuse() -> None:
-    with interpret(picture=True) as run:
+    with watch(picture=True) as run:
         pass
     with pytest.raises(UsageError, match="nothing to draw"):
         run.picture().html()
     with pytest.raises(UsageError, match="nothing is drawn"):
-        interpret(watch=["x"]).picture()
-    with pytest.raises(UsageError, match="nothing is drawn"):
-        interpret().picture()
+        watch(["x"]).picture()

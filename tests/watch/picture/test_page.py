@@ -15,8 +15,8 @@ import pytest
 import torch
 from pictured_kernels import scale, transposed_copy
 
-from ttools.interpreter import interpret
-from ttools.interpreter.api import Interpretation
+from ttools.watch import watch
+from ttools.watch.api import WatchedRun
 from ttools.watch.picture import picture as picture_module
 
 DumpDom = Callable[[Path], str]
@@ -40,18 +40,18 @@ const colourAt = (id, x, y) => [...$(id).getContext("2d").getImageData(
 
 
 @pytest.fixture(scope="module")
-def run() -> Interpretation:
+def run() -> WatchedRun:
     x, out = torch.arange(60.0), torch.zeros(64)
     x[20] = float("nan")
     base = torch.arange(35.0).reshape(7, 5)
-    with interpret(picture=True) as made:
+    with watch(picture=True) as made:
         scale[(4,)](out, x, 50, 3, BLOCK=16)
         transposed_copy[(2, 2)](torch.zeros(2, 3, 5, 7), base.t(), 5, 7, 1, 5, BLOCK_M=4, BLOCK_N=4)
     return made
 
 
 @pytest.fixture
-def ask(run: Interpretation, tmp_path: Path, dump_dom: DumpDom) -> Callable[[str], Any]:
+def ask(run: WatchedRun, tmp_path: Path, dump_dom: DumpDom) -> Callable[[str], Any]:
     """Plays the user on the page, in Chromium; returns what the script's `answer` was given."""
 
     def asked(script: str) -> Any:
@@ -72,7 +72,7 @@ def ask(run: Interpretation, tmp_path: Path, dump_dom: DumpDom) -> Callable[[str
     return asked
 
 
-def test_the_page_asks_the_network_for_nothing(run: Interpretation) -> None:
+def test_the_page_asks_the_network_for_nothing(run: WatchedRun) -> None:
     text = run.picture("a <b>script</b>.py").html()
     assert "a &lt;b&gt;script&lt;/b&gt;.py" in text
     assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest|https?://| src=| href=", text)
@@ -227,7 +227,7 @@ def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
 
 
 def test_a_page_of_much_stays_small(
-    monkeypatch: pytest.MonkeyPatch, run: Interpretation, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, run: WatchedRun, tmp_path: Path
 ) -> None:
     def data_of(page: str) -> str:
         found = re.search(r'id="data">(.*?)</script>', page)
@@ -248,7 +248,7 @@ def test_a_hundred_million_elements(tmp_path: Path, dump_dom: DumpDom) -> None:
     n = 10_000
     x = torch.randint(0, 9, (n, n), dtype=torch.uint8)
     out = torch.zeros_like(x)
-    with interpret(picture=True) as made:
+    with watch(picture=True) as made:
         transposed_copy[(40, 40)](out, x.t(), n, n, 1, n, BLOCK_M=256, BLOCK_N=256)
     assert torch.equal(out, x.t())
     path = tmp_path / "page.html"
@@ -257,7 +257,7 @@ def test_a_hundred_million_elements(tmp_path: Path, dump_dom: DumpDom) -> None:
     assert 'data-ready="yes"' in dump_dom(path)
 
 
-def test_notebooks_show_the_page_in_a_frame(run: Interpretation) -> None:
+def test_notebooks_show_the_page_in_a_frame(run: WatchedRun) -> None:
     shown = run.picture()._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts"')
     page = re.search(r'srcdoc="([^"]*)"', shown)

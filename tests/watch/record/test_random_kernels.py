@@ -7,7 +7,7 @@ from pathlib import Path
 
 import hypothesis
 
-from ttools.interpreter import interpret
+from ttools.watch import watch
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "interpreter" / "differential"))
 
@@ -19,7 +19,7 @@ from random_kernels import RandomKernel, check, random_kernels
 )
 @hypothesis.given(kernel=random_kernels())
 def test_python_agrees_with_watched_native_code(kernel: RandomKernel) -> None:
-    with interpret(compare="eager", rtol=0, atol=0) as run:
+    with watch(compare="eager", rtol=0, atol=0) as run:
         check(kernel)
     found = run.comparison
     assert found.first is None, found.first

@@ -15,7 +15,7 @@ from watched_kernels import accumulate, line_of, narrow, product, scaled, unroll
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
-from ttools.watch import open_trace
+from ttools.watch import open_trace, watch
 from ttools.watch.report.summary import value_text
 from ttools.watch.trace.recording import Record
 
@@ -39,11 +39,11 @@ def by_iteration(records: list[Record]) -> dict[tuple[int, ...], np.ndarray]:
 def test_values_by_program_line_and_iteration(engine: dict[str, Any]) -> None:
     with interpret():
         expected_out = run_accumulate()
-    with interpret(watch=["acc", "x", "product", "total", "i"], **engine) as run:
+    with watch(["acc", "x", "product", "total", "i"], **engine) as run:
         out = run_accumulate()
     assert torch.equal(out, expected_out) or engine.get("schedule") == "materialised"
     assert not run.warnings
-    recording = run.watched
+    recording = run.recording
     for program in range(PROGRAMS):
         offs = program * BLOCK + np.arange(BLOCK)
         inside = offs < N
@@ -74,43 +74,43 @@ def test_values_by_program_line_and_iteration(engine: dict[str, Any]) -> None:
 
 
 def test_order_is_that_of_the_program() -> None:
-    with interpret(watch=["accumulate.py:1", "acc", "x", "i"]) as run:
+    with watch(["accumulate.py:1", "acc", "x", "i"]) as run:
         run_accumulate()
-    names = [record.name for record in run.watched.select(program=1)]
+    names = [record.name for record in run.recording.select(program=1)]
     assert names == ["acc", *("i", "x", "acc") * 2, "i", "x", "acc", "acc"]
     assert len(run.unmatched) == 1
     assert "accumulate.py:1" in run.unmatched[0]
 
 
 def test_pointers_are_arguments_and_offsets() -> None:
-    with interpret(watch=["ptrs", "x_ptr"]) as run:
+    with watch(["ptrs", "x_ptr"]) as run:
         run_accumulate()
     for program in range(PROGRAMS):
-        first, *moved = run.watched.select("ptrs", program=program)
+        first, *moved = run.recording.select("ptrs", program=program)
         assert first.iteration == ()
         for turn, record in [(0, first), *((n + 1, each) for n, each in enumerate(moved))]:
             names, offsets = record.targets
             assert set(names) == {"x_ptr"}
             np.testing.assert_array_equal(offsets, (program + turn) * BLOCK + np.arange(BLOCK))
-    names, offsets = run.watched.select("x_ptr", program=0)[0].targets
+    names, offsets = run.recording.select("x_ptr", program=0)[0].targets
     assert (names, offsets.tolist()) == (["x_ptr"], 0)
 
 
 def test_a_pointer_into_a_view_counts_from_its_first_element() -> None:
     storage = torch.zeros(1000)
-    with interpret(watch=["ptrs"]) as run:
+    with watch(["ptrs"]) as run:
         accumulate[(1,)](torch.zeros(BLOCK), storage[100:], N, 1, BLOCK=BLOCK)
-    _, offsets = run.watched["ptrs"][0].targets
+    _, offsets = run.recording["ptrs"][0].targets
     assert offsets[0] == 0
 
 
 def test_every_element_type() -> None:
     x = torch.tensor([-3.7, 0.1, 2.5, 100.0, -0.0, 7.3, 1e-3, 55.0])
-    with interpret(watch=["*"]) as run:
+    with watch(["*"]) as run:
         narrow[(1,)](torch.zeros(8), x, BLOCK=8)
 
     def values(name: str) -> np.ndarray:
-        (record,) = run.watched[name]
+        (record,) = run.recording[name]
         return record.values
 
     assert values("brain").dtype == ml_dtypes.bfloat16
@@ -129,39 +129,39 @@ def test_unrolled_loops_while_loops_and_calls_that_stay() -> None:
     with interpret():
         out = torch.zeros(8)
         unrolled[(1,)](out, torch.arange(16.0), BLOCK=8)
-    with interpret(watch=["*"]) as run:
+    with watch(["*"]) as run:
         watched = torch.zeros(8)
         unrolled[(1,)](watched, torch.arange(16.0), BLOCK=8)
     assert torch.equal(out, watched)
-    steps = [r for r in run.watched["acc"] if r.place.line == line_of(unrolled, "acc += more")]
+    steps = [r for r in run.recording["acc"] if r.place.line == line_of(unrolled, "acc += more")]
     expected: np.ndarray = np.arange(8, dtype=np.float32)
     assert len(steps) == 3
     for i, record in enumerate(steps):
         expected = expected + np.arange(i, i + 8, dtype=np.float32)
         np.testing.assert_array_equal(record.values, expected)
-    halved = [r.values.item() for r in run.watched["bound"] if r.iteration]
+    halved = [r.values.item() for r in run.recording["bound"] if r.iteration]
     assert halved == [expected.max() / 2 ** (n + 1) for n in range(len(halved))]
-    assert run.watched["doubled"][-1].values.item() == halved[-1] * 2
+    assert run.recording["doubled"][-1].values.item() == halved[-1] * 2
 
 
 def test_products_of_matrices() -> None:
     a, b = torch.randn(16, 64), torch.randn(64, 16)
-    with interpret(watch=["acc", "a", "k"]) as run:
+    with watch(["acc", "a", "k"]) as run:
         product[(1,)](torch.zeros(16, 16), a, b, 64, N=16, BLOCK=16)
     for turn in range(4):
         ks = slice(turn * 16, turn * 16 + 16)
-        (record,) = run.watched.select("a", iteration=(turn,))
+        (record,) = run.recording.select("a", iteration=(turn,))
         np.testing.assert_array_equal(record.values, a[:, ks])
-        (record,) = run.watched.select("acc", iteration=(turn,))
+        (record,) = run.recording.select("acc", iteration=(turn,))
         so_far = a[:, : ks.stop].double() @ b[: ks.stop].double()
         np.testing.assert_allclose(record.values, so_far, rtol=1e-4, atol=1e-4)
-    assert [r.values.item() for r in run.watched["k"]] == [0, 16, 32, 48]
+    assert [r.values.item() for r in run.recording["k"]] == [0, 16, 32, 48]
 
 
 def test_only_chosen_programs_are_recorded_and_all_run() -> None:
-    with interpret(watch=["pid"], programs="1") as run:
+    with watch(["pid"], programs="1") as run:
         out = run_accumulate()
-    assert [r.program for r in run.watched] == [(1, 0, 0)]
+    assert [r.program for r in run.recording] == [(1, 0, 0)]
     assert out[:BLOCK].abs().min() > 0  # program 0 ran as well
 
 
@@ -172,19 +172,19 @@ def test_a_grid_of_three_dimensions() -> None:
         z = tl.program_id(2)
         tl.store(out_ptr + x, z)
 
-    with interpret(watch=["x", "z"], programs="last") as run:
+    with watch(["x", "z"], programs="last") as run:
         ids[(2, 3, 4)](torch.zeros(2))
-    assert {r.name: r.values.item() for r in run.watched} == {"x": 1, "z": 3}
-    assert {r.program for r in run.watched} == {(1, 2, 3)}
-    assert len(run.watched.select(program=(1, 2, 3))) == 2
+    assert {r.name: r.values.item() for r in run.recording} == {"x": 1, "z": 3}
+    assert {r.program for r in run.recording} == {(1, 2, 3)}
+    assert len(run.recording.select(program=(1, 2, 3))) == 2
 
 
 def test_what_is_stored_is_a_variable_of_its_line() -> None:
     line = line_of(accumulate, "tl.store")
-    with interpret(watch=[f"watched_kernels.py:{line}"]) as run:
+    with watch([f"watched_kernels.py:{line}"]) as run:
         out = run_accumulate()
     for program in range(PROGRAMS):
-        (record,) = run.watched.select(program=program)
+        (record,) = run.recording.select(program=program)
         assert record.name == "tl.store"
         assert record.mask is not None
         own = out[program * BLOCK : (program + 1) * BLOCK].numpy()
@@ -198,9 +198,9 @@ def test_what_a_load_holds_back_may_have_a_value() -> None:
         x = tl.load(x_ptr + offs, mask=offs < n, other=7.0)
         tl.store(out_ptr + offs, x)
 
-    with interpret(watch=["x"]) as run:
+    with watch(["x"]) as run:
         filled[(1,)](torch.zeros(8), torch.zeros(8), 3, BLOCK=8)
-    (record,) = run.watched
+    (record,) = run.recording
     assert record.mask is not None
     assert record.mask.tolist() == [True] * 3 + [False] * 5
     assert record.defined is None
@@ -209,36 +209,25 @@ def test_what_a_load_holds_back_may_have_a_value() -> None:
 
 
 def test_names_that_match_nothing() -> None:
-    with interpret(watch=["ac", "acc"]) as run:
+    with watch(["ac", "acc"]) as run:
         run_accumulate()
     (sentence,) = run.unmatched
     assert sentence in run.warnings
     assert "no variable `ac`" in sentence
     assert "in `accumulate`: acc, i, inside" in sentence
     with pytest.raises(UsageError, match="nothing named `x` was recorded; there are acc"):
-        run.watched["x"]
+        run.recording["x"]
 
 
 @pytest.mark.parametrize("wish", ["", "a b", "file.py:x y", "acc;"])
 def test_wishes_that_make_no_sense(wish: str) -> None:
     with pytest.raises(UsageError, match="cannot watch"):
-        interpret(watch=[wish])
-
-
-def test_what_excludes_watching() -> None:
-    with pytest.raises(UsageError, match="must be a list"):
-        interpret(watch="acc")
-    with pytest.raises(UsageError, match="eager"):
-        interpret(watch=["acc"], engine="eager")
-    with pytest.raises(UsageError, match="trace_limit"):
-        interpret(trace_limit=5)
-    with pytest.raises(UsageError, match="nothing is watched"):
-        _ = interpret().watched
+        watch([wish])
 
 
 def test_a_trace_holds_everything(tmp_path: Path) -> None:
     file = tmp_path / "run.trace"
-    with interpret(trace=file, programs="0") as run:
+    with watch(trace=file, programs="0") as run:
         run_accumulate()
     assert not run.warnings
     recording = open_trace(file)
@@ -256,7 +245,7 @@ def test_a_trace_holds_everything(tmp_path: Path) -> None:
 
 def test_a_trace_ends_at_its_limit(tmp_path: Path) -> None:
     file = tmp_path / "run.trace"
-    with interpret(trace=file, trace_limit=1000) as run:
+    with watch(trace=file, limit=1000) as run:
         out = run_accumulate()
     with interpret():
         assert torch.equal(out, run_accumulate())

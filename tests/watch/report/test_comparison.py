@@ -17,6 +17,7 @@ from watched_kernels import accumulate, line_of, narrow, product, unrolled
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
+from ttools.watch import watch
 from ttools.watch.report.comparison import compare
 from ttools.watch.report.comparison_text import as_data, text_lines
 
@@ -42,7 +43,7 @@ X = torch.linspace(0.1, 3.3, LANES)
 
 
 def test_python_agrees_with_native_code() -> None:
-    with interpret(compare="eager") as run:
+    with watch(compare="eager") as run:
         accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 50, 3, BLOCK=32)
         narrow[(1,)](torch.zeros(LANES), X * 10, BLOCK=LANES)
         unrolled[(1,)](torch.zeros(8), torch.arange(16.0), BLOCK=8)
@@ -59,16 +60,16 @@ def test_python_agrees_with_native_code() -> None:
 def test_the_launch_leaves_what_native_code_leaves() -> None:
     with interpret():
         expected = run_fused(X)
-    with interpret(compare="eager"):
+    with watch(compare="eager"):
         assert torch.equal(run_fused(X), expected)
 
 
 def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
     """A product and a sum that are fused are rounded once, else twice."""
     file = tmp_path / "earlier.trace"
-    with interpret(trace=file):
+    with watch(trace=file):
         run_fused(X, enable_fp_fusion=False)
-    with interpret(compare=file, rtol=0, atol=0) as run:
+    with watch(compare=file, rtol=0, atol=0) as run:
         run_fused(X)
     x = X.numpy()
     acc, turn, lanes = x, 0, np.zeros(0, np.int64)
@@ -88,21 +89,21 @@ def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
 
 
 def test_a_tolerance_forgives() -> None:
-    with interpret(compare="eager", rtol=1e-6, atol=0) as run:
+    with watch(compare="eager", rtol=1e-6, atol=0) as run:
         run_fused(X)
     assert run.comparison.first is None
 
 
 def test_against_an_earlier_trace(tmp_path: Path) -> None:
     file = tmp_path / "earlier.trace"
-    with interpret(trace=file):
+    with watch(trace=file):
         run_fused(X)
     changed = X.clone()
     changed[3] = float("nan")
-    with interpret(compare=file) as run:
+    with watch(compare=file) as run:
         run_fused(X)
     assert run.comparison.first is None
-    with interpret(compare=file) as run:
+    with watch(compare=file) as run:
         run_fused(changed)
     first = run.comparison.first
     assert first is not None
@@ -121,9 +122,9 @@ def test_pointers_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
         accumulate[(1,)](torch.zeros(32), torch.arange(160.0)[first:], 32, 2, BLOCK=32)
 
     file = tmp_path / "earlier.trace"
-    with interpret(trace=file, watch=["ptrs"]):
+    with watch(["ptrs"], trace=file):
         run_once(0)
-    with interpret(compare=file, watch=["ptrs"]) as run:
+    with watch(["ptrs"], compare=file) as run:
         run_once(5)  # other addresses, the same elements
     assert run.comparison.first is None
     assert run.comparison.compared == 3
@@ -131,20 +132,20 @@ def test_pointers_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
 
 def test_runs_that_launch_something_else(tmp_path: Path) -> None:
     file = tmp_path / "earlier.trace"
-    with interpret(trace=file):
+    with watch(trace=file):
         run_fused(X)
-    with interpret(compare=file) as run:
+    with watch(compare=file) as run:
         narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
     with pytest.raises(UsageError, match=r"launch 0 is `narrow` .* but `fused`"):
         _ = run.comparison
-    with interpret(compare=file, watch=["nothing"]) as run:
+    with watch(["nothing"], compare=file) as run:
         run_fused(X)
     with pytest.raises(UsageError, match="nothing to compare"):
         _ = run.comparison
     with pytest.raises(UsageError, match="cannot read the trace"):
-        interpret(compare=tmp_path / "missing")
+        watch(compare=tmp_path / "missing")
     with pytest.raises(UsageError, match="nothing is compared"):
-        _ = interpret(watch=["x"]).comparison
+        _ = watch(["x"]).comparison
 
 
 def test_large_grids_are_sampled() -> None:
@@ -155,10 +156,10 @@ def test_large_grids_are_sampled() -> None:
         tl.store(x_ptr + i, squared)
 
     x = torch.zeros(1000, dtype=torch.int32)
-    with interpret(compare="eager") as run:
+    with watch(compare="eager") as run:
         square[(1000,)](x)
     assert torch.equal(x, torch.arange(1000, dtype=torch.int32) ** 2)
-    programs = {record.program[0] for record in run.watched}
+    programs = {record.program[0] for record in run.recording}
     assert {0, 999} <= programs
     assert len(programs) <= 32
     assert run.comparison.first is None
@@ -168,9 +169,9 @@ def test_large_grids_are_sampled() -> None:
 @settings(max_examples=8)
 def test_a_planted_difference_is_found(turn: int, lane: int, name: str) -> None:
     """One element of one value of a recording is changed: it is the first difference."""
-    with interpret(watch=["acc", "x"], programs="1") as run:
+    with watch(["acc", "x"], programs="1") as run:
         accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 64, 3, BLOCK=32)
-    one, other = run.watched, run.watched
+    one, other = run.recording, run.recording
     line = line_of(accumulate, "acc += scaled") if name == "acc" else None
     (record,) = other.select(name, iteration=(turn,), line=line)
     start = record.place.lanes * record.place.masked

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from watched_kernels import line_of
 
-from ttools.interpreter import interpret
+from ttools.watch import watch
 
 BLOCK = 8
 
@@ -92,10 +92,10 @@ def run_kernel() -> None:
 
 def test_values_are_those_of_numpy() -> None:
     names = ["a", "b", "alias", "d", "e", "best", "where", "p", "q", "count", "before", "even"]
-    with interpret(watch=[*names, "odd"]) as run:
+    with watch([*names, "odd"]) as run:
         run_kernel()
     assert not run.warnings
-    values = {name: [r.values for r in run.watched[name]] for name in [*names, "odd"]}
+    values = {name: [r.values for r in run.recording[name]] for name in [*names, "odd"]}
     x = np.arange(8, dtype=np.float32)
     a, b = x - 1, x * 2
     d, e = b - 1, b * 3
@@ -126,25 +126,27 @@ def test_values_are_those_of_numpy() -> None:
         assert len(got) == len(wanted), name
         for one, other in zip(got, in_order, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=name)
-    lines = {r.place.line: r.values for r in run.watched["p"]}
+    lines = {r.place.line: r.values for r in run.recording["p"]}
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = x + 1")], x + 1)
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = q, p")], x * 4 + 2)
 
 
 def test_every_turn_of_an_unrolled_loop_of_one_statement() -> None:
-    with interpret(watch=["acc"]) as run:
+    with watch(["acc"]) as run:
         run_kernel()
     assert not run.warnings
     x = np.arange(8, dtype=np.float32)
-    sums = [r.values for r in run.watched.select("acc", line=line_of(kernel, "acc += tl.load"))]
+    sums = [r.values for r in run.recording.select("acc", line=line_of(kernel, "acc += tl.load"))]
     np.testing.assert_array_equal(sums, [x, x + x + 1, x + x + 1 + x + 2])
-    products = [r.values for r in run.watched.select("acc", line=line_of(kernel, "acc = acc * 2"))]
+    products = [
+        r.values for r in run.recording.select("acc", line=line_of(kernel, "acc = acc * 2"))
+    ]
     np.testing.assert_array_equal(products, [sums[2] * 2 + x, (sums[2] * 2 + x) * 2 + x])
 
 
 def test_what_cannot_be_told_is_said() -> None:
     wishes = ["chosen", "inside", "u", "v", "folded", "x", "_i"]
-    with interpret(watch=wishes) as run:
+    with watch(wishes) as run:
         doubtful[(1,)](torch.zeros(16), torch.arange(16.0), 3, BLOCK=BLOCK)
     for name, statement in [
         ("chosen", "chosen = other"),
@@ -161,14 +163,14 @@ def test_what_cannot_be_told_is_said() -> None:
     # The last product of a turn cannot be told from the others.
     (partly,) = [text for text in run.warnings if text not in run.unmatched]
     assert f":{line_of(doubtful, 'x = thrice')} in `doubtful`: of a loop that was unr" in partly
-    assert len(run.watched.select("x", line=line_of(doubtful, "x = thrice"))) == 1
+    assert len(run.recording.select("x", line=line_of(doubtful, "x = thrice"))) == 1
 
 
 def test_native_code_and_python_agree() -> None:
-    with interpret(compare="eager") as run:
+    with watch(compare="eager") as run:
         run_kernel()
     assert run.comparison.first is None, run.comparison.first
     assert run.comparison.compared >= 20
-    with interpret(compare="eager") as run:
+    with watch(compare="eager") as run:
         doubtful[(1,)](torch.zeros(16), torch.arange(16.0), 3, BLOCK=BLOCK)
     assert run.comparison.first is None, run.comparison.first

@@ -6,8 +6,10 @@ are compared for.
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, BinaryIO
 
@@ -17,10 +19,11 @@ from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import source_lines
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.frames import is_kernel_frame
-from ttools.interpreter.eager.recorded import listening
-from ttools.interpreter.eager.session import current
+from ttools.interpreter.eager.observation import observing
+from ttools.interpreter.eager.session import Program, current
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.watch.record.eager_source import report_assignments
 from ttools.watch.trace.trace_format import TraceWriter
 
 _Place = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]
@@ -32,14 +35,12 @@ class EagerRecorder:
     Args:
         file: where the trace goes.
         limit: how many bytes are recorded at most.
-
-    Attributes:
-        turns: of the loops around the current statement, see `eager.recorded.Listener`.
     """
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.writer = TraceWriter(file, limit)
-        self.turns: list[int] = []
+        # Programs that wait for each other run in turns, so each has its own.
+        self._iterations: dict[Program, list[int]] = {}
         self._places: dict[tuple[str, _Place], int] = {}
         self._sources: set[str] = set()
         self._launch = 0
@@ -71,17 +72,37 @@ class EagerRecorder:
         self.writer.describe("launch", described)
         self._launch, self._kernel = int(described["index"]), launch.kernel
         self._parameters = {name: n for n, name in enumerate(launch.names)}
-        self.turns.clear()
+        self._iterations.clear()
         before = Snapshot(written)
         try:
-            with listening(self):
+            with observing(self):
                 launch.eagerly(",".join(map(str, programs)))
         finally:
             before.restore()
 
+    # ---- called by the kernel's code, see `eager_source`
+
+    def instrument(self, function: ast.FunctionDef) -> None:
+        """Changes a function of the kernel's so that it calls the methods below."""
+        report_assignments(function)
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Stands around a loop."""
+        around = self._iterations.setdefault(current().program, [])
+        around.append(-1)
+        try:
+            yield
+        finally:
+            around.pop()
+
+    def iteration(self) -> None:
+        """Stands first in a loop's body."""
+        self._iterations[current().program][-1] += 1
+
     def assigned(self, name: str, value: Any, line: int) -> None:
-        """Records the value of a variable of the user's."""
-        frame = sys._getframe(2)
+        """Records the value of a variable of the user's, given to it by the statement at a line."""
+        frame = sys._getframe(1)
         handle = getattr(value, "handle", None)
         if not isinstance(handle, Handle) or not is_kernel_frame(frame):
             return
@@ -93,10 +114,10 @@ class EagerRecorder:
         shape = tuple(int(extent) for extent in handle.data.shape)
         file = frame.f_code.co_filename
         place = self._place((name, file, line, callers, handle.element.text, shape, parameter))
-        turns = np.array(self.turns, "<i8").tobytes()
+        iterations = np.array(self._iterations.get(session.program, ()), "<i8").tobytes()
         data = np.ascontiguousarray(handle.data).tobytes()
         program = px + x * (py + y * pz)
-        self.writer.value(place, self._launch, program, turns, b"", data)
+        self.writer.value(place, self._launch, program, iterations, b"", data)
 
     def _place(self, place: _Place) -> int:
         number = self._places.get((self._kernel, place))

@@ -366,7 +366,7 @@ class Recording(Sequence[Record]):
 
 
 def open_trace(path: str | Path) -> Recording:
-    """Reads a trace that `--trace` or `interpret(trace=...)` has written.
+    """Reads a trace that `--trace` or `watch(trace=...)` has written.
 
     Raises:
         UsageError: the file cannot be read, is no trace, or damaged.

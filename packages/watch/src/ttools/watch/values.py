@@ -1,4 +1,4 @@
-"""A run's watching: where its trace is kept, and how it is read while and after the run.
+"""The values that a run records: where they are kept, and how they are read during and after it.
 
 Owns the trace's file or memory. Must not know what is recorded.
 """
@@ -6,7 +6,6 @@ Owns the trace's file or memory. Must not know what is recorded.
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -23,15 +22,13 @@ from ttools.watch.variables.selectors import EVERYTHING
 DEFAULT_LIMIT = 1 << 28
 #: What to compare with, if it is no trace: the kernels' own source, run as Python.
 EAGER = "eager"
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]?)(?:I?B)?", re.IGNORECASE)
 
 
-class Watching:
+class WatchedValues:
     """What a run records, and where.
 
     Args:
-        watch: names of variables and lines; everything if there are none.
+        names: of variables and lines; everything if there are none.
         trace: a file to keep the trace in; memory by default.
         programs: whose values are recorded.
         seed: of `random:N` in it.
@@ -51,7 +48,7 @@ class Watching:
 
     def __init__(
         self,
-        watch: Iterable[str],
+        names: Iterable[str],
         *,
         trace: str | Path | None = None,
         programs: str | None = None,
@@ -75,8 +72,7 @@ class Watching:
         self._file: BinaryIO
         self._limit = limit
         if limit < 1:
-            raise UsageError(f"trace_limit={limit}: at least one byte is needed")
-        wishes = list(watch) or [EVERYTHING]
+            raise UsageError(f"limit={limit}: at least one byte is needed")
         if self._path is None:
             self._file = io.BytesIO()
         else:
@@ -86,7 +82,7 @@ class Watching:
                 raise UsageError(f"cannot write `{trace}`: {error.strerror}") from None
         self.recorder = Recorder(
             self._file,
-            wishes,
+            list(names) or [EVERYTHING],
             programs=programs,
             seed=seed,
             limit=limit,
@@ -112,7 +108,7 @@ class Watching:
             UsageError: nothing is compared, or there is nothing in common.
         """
         if self._against is None:
-            raise UsageError("nothing is compared: interpret(compare=...) says with what")
+            raise UsageError("nothing is compared: watch(compare=...) says with what")
         other = self._other
         if other is None:
             other = Recording(self._twin_file.getvalue())
@@ -135,16 +131,3 @@ class Watching:
                 "it; watch fewer variables or programs, or raise the limit (--trace-limit)"
             )
         return sentences
-
-
-def read_size(text: str) -> int:
-    """A number of bytes, as in `500M` or `2G`.
-
-    Raises:
-        UsageError: it is none.
-    """
-    found = _SIZE.fullmatch(text.strip())
-    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
-    if size < 1:
-        raise UsageError(f"`{text}` is no size: write 500M or 2G")
-    return size
