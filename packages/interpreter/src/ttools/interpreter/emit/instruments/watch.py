@@ -1,6 +1,6 @@
 """`ttools.watch`: hands the value of a variable, all lanes of it, to whoever watches the program.
 
-No operation of Triton's: `watching.rewrite` inserts it behind a definition. Its operands are the
+No operation of Triton's: an observer's rewrite inserts it behind a definition. Its operands are the
 value and, for a load that leaves lanes undefined, the mask; its attribute `told` is handed on. The
 value is evaluated once more at this place, so that what the kernel itself does stays as it was.
 """
