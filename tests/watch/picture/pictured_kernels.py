@@ -12,8 +12,8 @@ def scale(out_ptr, x_ptr, n, steps, BLOCK: tl.constexpr):
     offs = pid * BLOCK + tl.arange(0, BLOCK)
     inside = offs < n
     x = tl.load(x_ptr + offs, mask=inside)
-    for turn in range(steps):
-        x = x * 2 + turn
+    for iteration in range(steps):
+        x = x * 2 + iteration
     tl.store(out_ptr + offs, x, mask=inside)
 
 

@@ -85,7 +85,7 @@ def test_duplicates_and_atomics() -> None:
     assert drawn["kinds"]["atomic"]["high"] == [1, -1, -1, 0, -1, 1, -1, -1]
 
 
-def test_accesses_out_of_bounds_are_told() -> None:
+def test_accesses_out_of_bounds_are_reported() -> None:
     x = torch.arange(40.0)
     with watch(picture=True) as run:
         scale[(4,)](torch.zeros(64), x[:30], 64, 1, BLOCK=16)

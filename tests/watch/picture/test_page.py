@@ -79,21 +79,22 @@ def test_the_page_asks_the_network_for_nothing(run: WatchedRun) -> None:
     assert "default-src 'none'" in text
 
 
-def test_sliders_move_through_programs_and_turns(ask: Callable[[str], Any]) -> None:
+def test_sliders_move_through_programs_and_iterations(ask: Callable[[str], Any]) -> None:
     found = ask("""
-      const line = Number(chip("turn").dataset.line) + 1;
-      found.first = [text("program-text"), text("turn-text"), chip("turn").textContent];
-      set("turn", 2);
-      found.second = [text("turn-text"), chip("turn").textContent, chip("x", line).textContent];
+      const line = Number(chip("iteration").dataset.line) + 1;
+      found.first = [text("program-text"), text("iteration-text"), chip("iteration").textContent];
+      set("iteration", 2);
+      const held = [chip("iteration"), chip("x", line)].map((each) => each.textContent);
+      found.second = [text("iteration-text"), ...held];
       set("program", 3);
       found.third = [text("program-text"), chip("pid").textContent, chip("offs").textContent];
       found.tail = chip("x", line - 2).textContent;
       found.store = chip("tl.store").textContent;
-      found.max = [$("program").max, $("turn").max];
+      found.max = [$("program").max, $("iteration").max];
       found.code = document.querySelector(".line code").textContent;
     """)
-    assert found["first"] == ["(0, 0, 0)", "0", "turn int32  = 0"]
-    assert found["second"][:2] == ["2", "turn int32  = 2"]
+    assert found["first"] == ["(0, 0, 0)", "0", "iteration int32  = 0"]
+    assert found["second"][:2] == ["2", "iteration int32  = 2"]
     # ((x * 2 + 0) * 2 + 1) * 2 + 2 of 0 to 15.
     assert "min 4  max 124" in found["second"][2]
     assert found["third"] == [
@@ -109,7 +110,7 @@ def test_sliders_move_through_programs_and_turns(ask: Callable[[str], Any]) -> N
 
 def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
     found = ask("""
-      const line = Number(chip("turn").dataset.line) - 1;
+      const line = Number(chip("iteration").dataset.line) - 1;
       set("program", 1);
       chip("x", line).click();
       found.title = text("value-title");
@@ -168,7 +169,7 @@ def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
     found = ask("""
       set("launch", 1, "change");
       found.arguments = text("arguments");
-      found.turns = $("turn-label").hidden;
+      found.iterations = $("iteration-label").hidden;
       found.summary = text("map-summary");
       found.slice = text("slice-text");
       const [width, height] = sizeOf(launchNow().maps[0]);
@@ -184,7 +185,7 @@ def test_launches_slices_and_the_grid(ask: Callable[[str], Any]) -> None:
       found.own = $("map").dataset.own;
     """)
     assert "x_ptrfp32[5, 7], strides 1, 5" in found["arguments"]
-    assert found["turns"]
+    assert found["iterations"]
     start = "out_ptr [2, 3, 5, 7]: 35 elements in this slice; "
     assert found["summary"] == start + "35 stored; 0 never"
     assert found["slice"] == "[0, 0, :, :]"
@@ -209,7 +210,7 @@ def test_keys_do_what_the_mouse_does(ask: Callable[[str], Any]) -> None:
       press("grid", "ArrowLeft", " ");
       found.back = text("program-text");
       set("program", 1);
-      chip("x", Number(chip("turn").dataset.line) - 1).click();
+      chip("x", Number(chip("iteration").dataset.line) - 1).click();
       press("value-cells", ...Array(5).fill("ArrowRight"));
       found.lane = text("value-readout");
       press("value-bins", "ArrowRight");
@@ -240,7 +241,7 @@ def test_a_page_of_much_stays_small(
     page = (tmp_path / "page.html").read_text("utf-8")
     assert len(data_of(page)) <= limit
     data = json.loads(zlib.decompress(base64.b64decode(data_of(page))))
-    assert any("values of later turns are left out" in n for n in data["launches"][0]["notes"])
+    assert any("values of later iterations are left out" in n for n in data["launches"][0]["notes"])
 
 
 @pytest.mark.slow

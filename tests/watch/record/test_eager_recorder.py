@@ -11,7 +11,7 @@ from ttools.watch import watch
 
 @triton.jit
 def back_and_forth(log_ptr, flag_ptr, rounds):
-    """Two programs that wait for each other in turn, inside of their loops."""
+    """Two programs that wait for each other in iteration, inside of their loops."""
     pid = tl.program_id(0)
     for i in range(rounds):
         while tl.atomic_add(flag_ptr, 0) != i * 2 + pid:

@@ -88,10 +88,10 @@ def test_pointers_are_arguments_and_offsets() -> None:
     for program in range(PROGRAMS):
         first, *moved = run.recording.select("ptrs", program=program)
         assert first.iteration == ()
-        for turn, record in [(0, first), *((n + 1, each) for n, each in enumerate(moved))]:
+        for iteration, record in [(0, first), *((n + 1, each) for n, each in enumerate(moved))]:
             names, offsets = record.targets
             assert set(names) == {"x_ptr"}
-            np.testing.assert_array_equal(offsets, (program + turn) * BLOCK + np.arange(BLOCK))
+            np.testing.assert_array_equal(offsets, (program + iteration) * BLOCK + np.arange(BLOCK))
     names, offsets = run.recording.select("x_ptr", program=0)[0].targets
     assert (names, offsets.tolist()) == (["x_ptr"], 0)
 
@@ -148,11 +148,11 @@ def test_products_of_matrices() -> None:
     a, b = torch.randn(16, 64), torch.randn(64, 16)
     with watch(["acc", "a", "k"]) as run:
         product[(1,)](torch.zeros(16, 16), a, b, 64, N=16, BLOCK=16)
-    for turn in range(4):
-        ks = slice(turn * 16, turn * 16 + 16)
-        (record,) = run.recording.select("a", iteration=(turn,))
+    for iteration in range(4):
+        ks = slice(iteration * 16, iteration * 16 + 16)
+        (record,) = run.recording.select("a", iteration=(iteration,))
         np.testing.assert_array_equal(record.values, a[:, ks])
-        (record,) = run.recording.select("acc", iteration=(turn,))
+        (record,) = run.recording.select("acc", iteration=(iteration,))
         so_far = a[:, : ks.stop].double() @ b[: ks.stop].double()
         np.testing.assert_allclose(record.values, so_far, rtol=1e-4, atol=1e-4)
     assert [r.values.item() for r in run.recording["k"]] == [0, 16, 32, 48]

@@ -72,16 +72,16 @@ def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
     with watch(compare=file, rtol=0, atol=0) as run:
         run_fused(X)
     x = X.numpy()
-    acc, turn, lanes = x, 0, np.zeros(0, np.int64)
+    acc, iteration, lanes = x, 0, np.zeros(0, np.int64)
     while not len(lanes):
         twice = acc * x + np.float32(1)
         once = (acc.astype(np.float64) * x + 1).astype(np.float32)
         lanes = np.flatnonzero(once != twice)
-        acc, turn = twice, turn + 1
+        acc, iteration = twice, iteration + 1
     first = run.comparison.first
     assert first is not None
     assert (first.one.name, first.one.place.line) == ("acc", line_of(fused, "acc = acc * x"))
-    assert first.one.iteration == first.other.iteration == (turn - 1,)
+    assert first.one.iteration == first.other.iteration == (iteration - 1,)
     assert first.lane == (lanes[0],)
     assert first.one.values[lanes[0]] == once[lanes[0]]
     assert first.other.values[lanes[0]] == twice[lanes[0]]
@@ -167,13 +167,13 @@ def test_large_grids_are_sampled() -> None:
 
 @given(st.integers(0, 2), st.integers(0, 31), st.sampled_from(["acc", "x"]))
 @settings(max_examples=8)
-def test_a_planted_difference_is_found(turn: int, lane: int, name: str) -> None:
+def test_a_planted_difference_is_found(iteration: int, lane: int, name: str) -> None:
     """One element of one value of a recording is changed: it is the first difference."""
     with watch(["acc", "x"], programs="1") as run:
         accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 64, 3, BLOCK=32)
     one, other = run.recording, run.recording
     line = line_of(accumulate, "acc += scaled") if name == "acc" else None
-    (record,) = other.select(name, iteration=(turn,), line=line)
+    (record,) = other.select(name, iteration=(iteration,), line=line)
     start = record.place.lanes * record.place.masked
     raw = np.frombuffer(record._raw, np.uint8)
     changed = raw.copy()
@@ -181,6 +181,6 @@ def test_a_planted_difference_is_found(turn: int, lane: int, name: str) -> None:
     data = bytes(other._data).replace(raw.tobytes(), changed.tobytes(), 1)
     found = compare(one, type(other)(data))
     assert found.first is not None
-    assert (found.first.one.name, found.first.one.iteration) == (name, (turn,))
+    assert (found.first.one.name, found.first.one.iteration) == (name, (iteration,))
     assert (found.first.lane, found.first.differing) == ((lane,), 1)
     assert found.differing == {name: 1}

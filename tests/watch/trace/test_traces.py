@@ -34,7 +34,7 @@ def describe(writer: TraceWriter, element: str, shape: list[int], masked: bool) 
 
 @st.composite
 def written(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, list[int], bytes, bytes]]]:
-    """A trace and what is in it: program, turns, mask, elements."""
+    """A trace and what is in it: program, iterations, mask, elements."""
     element, masked = draw(st.sampled_from(ELEMENTS)), draw(st.booleans())
     shape = draw(st.lists(st.sampled_from([1, 2, 4]), max_size=2))
     lanes = int(np.prod(shape, dtype=np.int64))
@@ -46,14 +46,14 @@ def written(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, list[int], bytes, b
     values = []
     for _ in range(draw(st.integers(0, 5))):
         program = draw(st.integers(0, 5))
-        turns = draw(st.lists(st.integers(0, 9), max_size=3))
+        iterations = draw(st.lists(st.integers(0, 9), max_size=3))
         mask = bytes(draw(st.lists(st.integers(0, 1), min_size=lanes, max_size=lanes))) * masked
         size = lanes * kind.itemsize
         data = draw(st.binary(min_size=size, max_size=size))
         if element == "i1":
             data = bytes(byte & 1 for byte in data)
-        values.append((program, turns, mask, data))
-        writer.value(0, 0, program, np.array(turns, "<i8").tobytes(), mask, data)
+        values.append((program, iterations, mask, data))
+        writer.value(0, 0, program, np.array(iterations, "<i8").tobytes(), mask, data)
     writer.describe("end", {"refused": 0})
     return file.getvalue(), values
 
@@ -66,17 +66,17 @@ def test_what_is_written_is_read(case: tuple[bytes, list[Any]]) -> None:
     assert recording.complete
     expected = sorted(values, key=lambda value: value[0])  # stable, as programs are
     assert len(recording) == len(expected)
-    for record, (program, turns, mask, elements) in zip(recording, expected, strict=True):
+    for record, (program, iterations, mask, elements) in zip(recording, expected, strict=True):
         assert record.linear_program == program
         assert record.program == (program % 2, program // 2, 0)
-        assert record.iteration == tuple(turns)
+        assert record.iteration == tuple(iterations)
         assert record.values.tobytes() == elements
         assert (b"" if record.mask is None else record.mask.tobytes()) == mask
 
 
 @given(written(), st.data())
 @settings(max_examples=60)
-def test_damage_is_told_or_leaves_a_shorter_trace(
+def test_damage_is_reported_or_leaves_a_shorter_trace(
     case: tuple[bytes, list[Any]], draw: st.DataObject
 ) -> None:
     data, values = case

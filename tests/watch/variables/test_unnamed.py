@@ -101,9 +101,9 @@ def test_values_are_those_of_numpy() -> None:
     d, e = b - 1, b * 3
     acc = x + (x + 1) + (x + 2)
     s = (acc * 2 + x) * 2 + x + d
-    turns = [s]
+    iterations = [s]
     for _ in range(3):
-        turns.append(turns[-1] * np.float32(0.5) + e)
+        iterations.append(iterations[-1] * np.float32(0.5) + e)
     expected: dict[str, list[Any]] = {
         "a": [a],
         "b": [b],
@@ -115,9 +115,9 @@ def test_values_are_those_of_numpy() -> None:
         "p": [x + 1, x * 4 + 2],
         "q": [x + 1, x * 4 + 2],
         "count": [3],
-        "before": turns[:3],
-        "even": [turns[3][0::2]],
-        "odd": [turns[3][1::2]],
+        "before": iterations[:3],
+        "even": [iterations[3][0::2]],
+        "odd": [iterations[3][1::2]],
     }
     for name, wanted in expected.items():
         # Which of two values of a name comes first is the compiler's business.
@@ -144,7 +144,7 @@ def test_every_turn_of_an_unrolled_loop_of_one_statement() -> None:
     np.testing.assert_array_equal(products, [sums[2] * 2 + x, (sums[2] * 2 + x) * 2 + x])
 
 
-def test_what_cannot_be_told_is_said() -> None:
+def test_what_is_unavailable_is_said() -> None:
     wishes = ["chosen", "inside", "u", "v", "folded", "x", "_i"]
     with watch(wishes) as run:
         doubtful[(1,)](torch.zeros(16), torch.arange(16.0), 3, BLOCK=BLOCK)
@@ -160,9 +160,9 @@ def test_what_cannot_be_told_is_said() -> None:
         (sentence,) = [text for text in run.unmatched if where in text]
         assert "the compiled kernel has no value of its own for it" in sentence
         assert "--engine eager --pdb" in sentence
-    # The last product of a turn cannot be told from the others.
+    # The last product of an iteration cannot be distinguished from the others.
     (partly,) = [text for text in run.warnings if text not in run.unmatched]
-    assert f":{line_of(doubtful, 'x = thrice')} in `doubtful`: of a loop that was unr" in partly
+    assert f":{line_of(doubtful, 'x = thrice')} in `doubtful`: unrolled loop: only the" in partly
     assert len(run.recording.select("x", line=line_of(doubtful, "x = thrice"))) == 1
 
 

@@ -23,7 +23,7 @@ def page_data(recording: Recording, book: AccessBook, most_values: int) -> dict[
     Args:
         recording: values; of launches that were drawn.
         book: their accesses.
-        most_values: of a launch; the first turns of each program are kept.
+        most_values: of a launch; the first iterations of each program are kept.
     """
     records: defaultdict[int, list[Record]] = defaultdict(list)
     for record in recording:
@@ -46,16 +46,18 @@ def _launch(
     records: Sequence[Record],
     share: int,
 ) -> dict[str, Any]:
-    kept = _first_turns(records, share)
+    kept = _first_iterations(records, share)
     places = list(dict.fromkeys(record.place for record in kept))
     numbers = {place: n for n, place in enumerate(places)}
     values: defaultdict[str, list[Any]] = defaultdict(list)
     for record in kept:
-        row = {"place": numbers[record.place], "turns": list(record.iteration)}
+        row = {"place": numbers[record.place], "iterations": list(record.iteration)}
         values[str(record.linear_program)].append(row | value_data(record))
     notes = list(accesses.notes)
     if len(kept) < len(records):
-        notes.append(f"{len(records) - len(kept):,} values of later turns are left out of the page")
+        notes.append(
+            f"{len(records) - len(kept):,} values of later iterations are left out of the page"
+        )
     return {
         "index": launch.index,
         "kernel": launch.kernel,
@@ -80,7 +82,7 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
     return statement.startswith(("def ", "@"))
 
 
-def _first_turns(records: Sequence[Record], share: int) -> list[Record]:
+def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
     """As many records as may be, from each program alike."""
     programs: defaultdict[int, list[Record]] = defaultdict(list)
     for record in records:

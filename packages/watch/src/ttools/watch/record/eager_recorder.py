@@ -39,7 +39,7 @@ class EagerRecorder:
 
     def __init__(self, file: BinaryIO, limit: int) -> None:
         self.writer = TraceWriter(file, limit)
-        # Programs that wait for each other run in turns, so each has its own.
+        # Programs that wait for each other alternate, so each has its own.
         self._iterations: dict[Program, list[int]] = {}
         self._places: dict[tuple[str, _Place], int] = {}
         self._sources: set[str] = set()

@@ -34,10 +34,10 @@ from ttools.watch.variables.selectors import (
     Selector,
     choose,
     read_selectors,
+    unavailable_sentence,
     unmatched_sentence,
-    untold_sentence,
 )
-from ttools.watch.variables.unnamed import Found, Untold, find_variables
+from ttools.watch.variables.unnamed import Found, Unavailable, find_variables
 from ttools.watch.variables.variables import Variable
 
 #: Of the rewrite; to be changed with what it does.
@@ -50,7 +50,7 @@ MOST_PICTURED = 16
 
 
 class Recorder:
-    """Runs launches with watches, and writes what those tell.
+    """Runs launches with watches, and writes what those report.
 
     Args:
         file: where the trace goes.
@@ -92,7 +92,7 @@ class Recorder:
         self._sources: set[str] = set()
         self._matched: set[Selector] = set()
         self._known: dict[str, list[tuple[str, str, int]]] = {}
-        self._untold: dict[str, list[Untold]] = {}
+        self._unavailable: dict[str, list[Unavailable]] = {}
         name = f"{_VERSION} {json.dumps(sorted(s.text for s in self._selectors))}"
         self._instruments = Instruments(rewrites=(name,))
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
@@ -158,8 +158,8 @@ class Recorder:
         looked = _watchable(launch.variants.module, launch)
         found = looked.variables
         with self._lock:
-            untold = self._untold.setdefault(launch.kernel, [])
-            untold += [each for each in looked.untold if each not in untold]
+            unavailable = self._unavailable.setdefault(launch.kernel, [])
+            unavailable += [each for each in looked.unavailable if each not in unavailable]
             known = self._known.setdefault(launch.kernel, [])
             rows = [(v.name, v.place.file, v.place.line) for v in found]
             known += [row for row in dict.fromkeys(rows) if row not in known]
@@ -192,20 +192,20 @@ class Recorder:
                 return number
             number = self._places[kernel, site] = len(self._places)
             fields = place_fields(site.location)
-            told = json.loads(site.text)
+            described = json.loads(site.text)
             element, shape, *_ = site.operands[0]
             self.writer.describe(
                 "place",
                 {
                     "number": number,
                     "kernel": kernel,
-                    "name": told["name"],
+                    "name": described["name"],
                     **fields,
                     "element": element,
                     "shape": shape,
                     "masked": len(site.operands) > 1,
-                    "filled": told["filled"],
-                    "parameter": told.get("parameter", -1),
+                    "filled": described["filled"],
+                    "parameter": described.get("parameter", -1),
                 },
             )
             file = str(fields["file"])
@@ -219,17 +219,17 @@ class Recorder:
     # ---- afterwards
 
     def complaints(self) -> list[str]:
-        """A sentence for each wish that nothing answered."""
+        """A sentence for each selector that matched nothing."""
         return [
-            unmatched_sentence(selector, dict(self._known), self._untold)
+            unmatched_sentence(selector, dict(self._known), self._unavailable)
             for selector in self._selectors
             if selector not in self._matched
         ]
 
     def gaps(self) -> list[str]:
-        """A sentence for each wish that was answered in part."""
+        """A sentence for each selector of which some assignments are unavailable."""
         sentences = [
-            untold_sentence(selector, self._untold)
+            unavailable_sentence(selector, self._unavailable)
             for selector in self._selectors
             if selector in self._matched
         ]
@@ -246,7 +246,7 @@ class Recorder:
 def _watchable(module: Module, launch: ObservedLaunch) -> Found:
     found = find_variables(module, launch.names)
     kept = [v for v in found.variables if numpy_type(str(element_of(v.value.type))) is not None]
-    return Found(kept, found.untold)
+    return Found(kept, found.unavailable)
 
 
 class _LaunchWatch:
@@ -272,7 +272,7 @@ class _LaunchWatch:
 
 
 def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
-    """Reads turns, mask and elements of a value from a payload."""
+    """Reads iterations, mask and elements of a value from a payload."""
     element, shape, *_ = site.operands[0]
     kind = numpy_type(element)
     assert kind is not None  # others are not watched
@@ -285,8 +285,8 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
         data = ctypes.string_at(word(payload).value, size)
         mask = ctypes.string_at(word(payload + 8).value, lanes) if masked else b""
         after = payload + 8 * (1 + masked)
-        turns = ctypes.string_at(after + 8, 8 * word(after).value)
-        return turns, mask, data
+        iterations = ctypes.string_at(after + 8, 8 * word(after).value)
+        return iterations, mask, data
 
     return read
 

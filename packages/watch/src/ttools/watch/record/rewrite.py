@@ -35,8 +35,8 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
         else:
             b = rewriter.after(variable.operation)
         operands = [variable.value, *([] if variable.mask is None else [variable.mask])]
-        told = json.dumps(_told(variable, provenance))
-        added.append(b.operation(WATCH, operands, attributes={"told": told}))
+        text = json.dumps(_described(variable, provenance))
+        added.append(b.operation(WATCH, operands, attributes={"text": text}))
         added[-1].location = variable.place
     rewriter.apply()
     for op in added:
@@ -50,14 +50,14 @@ def _hide(op: Operation) -> None:
             value.uses.remove((op, index))
 
 
-def _told(variable: Variable, provenance: Provenance) -> dict[str, object]:
+def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
     """What the recorder has to know beside types and shapes."""
-    told: dict[str, object] = {"name": variable.name, "filled": variable.is_filled}
+    fields: dict[str, object] = {"name": variable.name, "filled": variable.is_filled}
     if isinstance(element_type(variable.value.type), PointerType):
         sources = provenance.of(variable.value)
         (source,) = sources if len(sources) == 1 else (None,)
-        told["parameter"] = -1 if source is None else source
-    return told
+        fields["parameter"] = -1 if source is None else source
+    return fields
 
 
 def place_fields(place: SourceLocation | None) -> dict[str, object]:

@@ -179,10 +179,10 @@ def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | 
 
 
 def _can_match(one: Record, other: Record) -> bool:
-    """Whether turns agree; loops that were unrolled have none."""
+    """Whether iterations agree; loops that were unrolled have none."""
     short, long = sorted((one.iteration, other.iteration), key=len)
     rest = iter(long)
-    return all(turn in rest for turn in short)
+    return all(iteration in rest for iteration in short)
 
 
 def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:

@@ -57,8 +57,8 @@ def launch_text(launch: Launch) -> str:
 
 
 def _row(record: Record) -> tuple[str, str, str, str, str]:
-    turns = ", ".join(map(str, record.iteration))
-    where = f"iteration {turns}" if record.iteration else ""
+    iterations = ", ".join(map(str, record.iteration))
+    where = f"iteration {iterations}" if record.iteration else ""
     return place_text(record.place), record.name, where, record.place.type, value_text(record)
 
 

@@ -124,7 +124,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One value: of a variable, in a program, in one turn of the loops around it.
+    """One value: of a variable, in a program, in one iteration of the loops around it.
 
     Attributes:
         place: the variable and its line.
@@ -308,11 +308,11 @@ class Recording(Sequence[Record]):
         return map(self._record, self._blocks)
 
     def _record(self, block: ValueBlock) -> Record:
-        turns = 8 * block.loops
+        iterations = 8 * block.loops
         raw = self._data[block.start : block.start + block.size]
-        iteration = tuple(np.frombuffer(raw[:turns], "<i8").tolist())
+        iteration = tuple(np.frombuffer(raw[:iterations], "<i8").tolist())
         launch, place = self.launches[block.launch], self.places[block.place]
-        return Record(place, launch, block.program, iteration, raw[turns:])
+        return Record(place, launch, block.program, iteration, raw[iterations:])
 
     @property
     def names(self) -> list[str]:
@@ -343,7 +343,7 @@ class Recording(Sequence[Record]):
             kernel: the kernel's name.
             launch: the launch's number.
             program: linear id, or ids along the grid's dimensions.
-            iteration: turns of the enclosing loops, outermost first.
+            iteration: iterations of the enclosing loops, outermost first.
             line: of the assignment.
 
         Raises:

@@ -1,8 +1,9 @@
 """The bytes of a trace: what is written while kernels run, and how it is read.
 
 A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes
-a launch, a place or the end; a block of kind VALUE holds one value: turns of the enclosing loops,
-a byte per lane of the mask if the place has one, the elements. Nothing in a trace is executed.
+a launch, a place or the end; a block of kind VALUE holds one value: iterations of the enclosing
+loops, a byte per lane of the mask if the place has one, the elements. Nothing in a trace is
+executed.
 Must not know what the descriptions say.
 """
 
@@ -19,7 +20,7 @@ from ttools.core.errors import UsageError
 
 MAGIC = b"ttools trace 1\n"
 JSON, VALUE = 1, 2
-#: Kind, turns, place, launch, program, bytes that follow.
+#: Kind, iterations, place, launch, program, bytes that follow.
 _HEADER = struct.Struct("<BxHIIqQ")
 #: No description is larger.
 _LARGEST_TEXT = 1 << 26
@@ -33,7 +34,7 @@ class ValueBlock:
         place: its place's number.
         launch: its launch's number.
         program: linear id.
-        loops: how many turns come first.
+        loops: how many iterations come first.
         start: offset of the first byte behind the header.
         size: of all.
     """
@@ -72,17 +73,17 @@ class TraceWriter:
             self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
 
     def value(
-        self, place: int, launch: int, program: int, turns: bytes, mask: bytes, data: bytes
+        self, place: int, launch: int, program: int, iterations: bytes, mask: bytes, data: bytes
     ) -> bool:
         """Writes a value; False if it does not fit any more."""
-        size = len(turns) + len(mask) + len(data)
-        header = _HEADER.pack(VALUE, len(turns) // 8, place, launch, program, size)
+        size = len(iterations) + len(mask) + len(data)
+        header = _HEADER.pack(VALUE, len(iterations) // 8, place, launch, program, size)
         with self._lock:
             self._used += _HEADER.size + size
             if self.refused or self._used > self._limit:
                 self.refused += 1
                 return False
-            self._write(header + turns + mask + data)
+            self._write(header + iterations + mask + data)
             return True
 
     def _write(self, data: bytes) -> None:

@@ -1,8 +1,9 @@
-"""Assignments of unrolled loops whose value only the next turn of the same statement uses.
+"""Assignments of unrolled loops whose value only the next iteration of the same statement uses.
 
-In such a loop one turn's value looks as if it were part of the next one's. Operations of one place
-in the source, and of one kind, are told apart from parts of a statement by its syntax tree: where
-only one operator can have made them, each is what the last one is, the whole of an assignment.
+In such a loop one iteration's value looks as if it were part of the next one's. Operations of one
+place in the source, and of one kind, are distinguished from parts of a statement by its syntax
+tree: where only one operator can have made them, each is what the last one is, the whole of an
+assignment.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from ttools.interpreter.ir import Block, Module, Value
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]
-#: Operation, result, type, and all places that led there: equal for the turns of a loop.
+#: Operation, result, type, and all places that led there: equal for the iterations of a loop.
 Kind = tuple[object, ...]
 
 
 def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
-    """What the values of one statement in several turns have in common."""
+    """What the values of one statement in several iterations have in common."""
     op = value.defining_op
     assert op is not None
     places = tuple((place.file, place.line, place.column, place.name) for place in chain)
@@ -29,7 +30,7 @@ def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
 
 
 def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
-    """Whether a statement has one operation of a place and kind per turn.
+    """Whether a statement has one operation of a place and kind per iteration.
 
     Args:
         chain: the place of the operation and those of its callers.

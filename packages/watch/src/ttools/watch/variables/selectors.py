@@ -13,18 +13,18 @@ from pathlib import PurePath
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.ir import PointerType, element_type
-from ttools.watch.variables.unnamed import Untold
+from ttools.watch.variables.unnamed import Unavailable
 from ttools.watch.variables.variables import STORED, Variable
 
 _LINE = re.compile(r"(?P<file>.+):(?P<line>\d+)")
 _NAME = re.compile(r"[\w*?.\[\]!-]+")
 EVERYTHING = "*"
-_MOST_UNTOLD = 4
+_MOST_UNAVAILABLE = 4
 
 
 @dataclass(frozen=True)
 class Selector:
-    """One wish of the user's.
+    """A name or a line that the user asks for.
 
     Attributes:
         text: as it was written.
@@ -44,11 +44,11 @@ class Selector:
             return fnmatchcase(variable.name, self.name)
         return variable.place.line == self.line and _is_file(variable.place.file, self.file)
 
-    def means(self, untold: Untold) -> bool:
-        """Whether an assignment that cannot be told is asked for; `*` asks for none by name."""
+    def means(self, unavailable: Unavailable) -> bool:
+        """Whether an unavailable assignment is asked for; `*` asks for none by name."""
         if self.name:
-            return self.name != EVERYTHING and fnmatchcase(untold.name, self.name)
-        return self.line in untold.lines and _is_file(untold.file, self.file)
+            return self.name != EVERYTHING and fnmatchcase(unavailable.name, self.name)
+        return self.line in unavailable.lines and _is_file(unavailable.file, self.file)
 
 
 def read_selectors(texts: Iterable[str]) -> tuple[Selector, ...]:
@@ -91,22 +91,24 @@ def _tells(variable: Variable) -> bool:
     return not (variable.is_parameter and isinstance(element, PointerType))
 
 
-def untold_sentence(selector: Selector, untold: Mapping[str, Sequence[Untold]]) -> str:
-    """What to say of the assignments that a selector means and that cannot be told.
+def unavailable_sentence(
+    selector: Selector, unavailable: Mapping[str, Sequence[Unavailable]]
+) -> str:
+    """What to say of the unavailable assignments that a selector means.
 
     Args:
         selector: it.
-        untold: per kernel, the assignments that cannot be told.
+        unavailable: per kernel, the unavailable assignments.
     """
     sentences = [
         f"`{each.name}` of {PurePath(each.file).name}:{each.lines.start} in `{kernel}`: {each.why}"
-        for kernel, rows in untold.items()
+        for kernel, rows in unavailable.items()
         for each in rows
         if selector.means(each)
     ]
     if not sentences:
         return ""
-    shown, rest = sentences[:_MOST_UNTOLD], len(sentences) - _MOST_UNTOLD
+    shown, rest = sentences[:_MOST_UNAVAILABLE], len(sentences) - _MOST_UNAVAILABLE
     more = f"; and {rest} more" if rest > 0 else ""
     return f"not shown: {'; '.join(shown)}{more} (--engine eager --pdb shows every variable)"
 
@@ -114,18 +116,18 @@ def untold_sentence(selector: Selector, untold: Mapping[str, Sequence[Untold]]) 
 def unmatched_sentence(
     selector: Selector,
     known: Mapping[str, Sequence[tuple[str, str, int]]],
-    untold: Mapping[str, Sequence[Untold]],
+    unavailable: Mapping[str, Sequence[Unavailable]],
 ) -> str:
     """What to say of a selector that matched nothing.
 
     Args:
         selector: it.
         known: per kernel, name, file and line of all that could be watched.
-        untold: per kernel, the assignments that cannot be told.
+        unavailable: per kernel, the unavailable assignments.
     """
     if not known:
         return f"nothing was watched: no kernel was launched that could hold `{selector.text}`"
-    if sentence := untold_sentence(selector, untold):
+    if sentence := unavailable_sentence(selector, unavailable):
         return sentence
     if selector.line:
         lines = {

@@ -40,7 +40,7 @@ class Binding:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A name that has, where it is read, the value of the turn of a loop before."""
+    """A name that has, where it is read, the value of a loop's previous iteration."""
 
     name: str
     loop: ast.For
@@ -96,8 +96,8 @@ class Function:
         """Where a name that a statement reads has its value from.
 
         Returns:
-            The assignment; `Carried` if it was one of the turn before; the name itself if it is a
-            parameter; None if that depends on branches or cannot be told.
+            The assignment; `Carried` if it was one of the previous iteration; the name itself if it
+            is a parameter; None if that depends on branches or is unknown.
         """
         parent, suite, index = self._places[statement]
         for before in reversed(suite[:index]):

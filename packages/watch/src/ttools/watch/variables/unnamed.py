@@ -1,9 +1,9 @@
-"""Assignments that no name of an operation tells: aliases, and the targets of `a, b = …`.
+"""Assignments that no operation is named after: aliases, and the targets of `a, b = …`.
 
 Triton names operations after the single target of their statement, so `b = a` and `a, b = f(x)`
 leave no trace of their own. The source says where their values come from; the operations at that
 place, and the variables that are known by name, are the values. What depends on branches, or may
-be another value of the same place, is not told.
+be another value of the same place, is unavailable.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _DEEPEST = 16
 
 
 @dataclass(frozen=True)
-class Untold:
-    """An assignment that cannot be told.
+class Unavailable:
+    """An assignment whose value is unavailable.
 
     Attributes:
         name: of the variable.
         file: of the statement.
         lines: of the statement.
-        why: what is not told, and why.
+        why: what is missing, and why.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Found:
     """All that is known of a module's variables.
 
     Attributes:
-        variables: the assignments that can be told.
-        untold: those that cannot.
+        variables: the assignments whose values are available.
+        unavailable: the others.
     """
 
     variables: list[Variable]
-    untold: list[Untold]
+    unavailable: list[Unavailable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class _Search:
 
     def run(self) -> Found:
         """Looks for every name of every function."""
-        found, untold = list(self._named.variables), []
+        found, unavailable = list(self._named.variables), []
         for instance in list(self._instances.values()):
             for binding in instance.function.bindings:
                 if self._known(instance, binding):
@@ -169,12 +169,14 @@ class _Search:
                 ]
                 found += [replace(v, is_parameter=False) for v in made]
                 if not made:
-                    untold.append(_untold(instance, binding))
+                    unavailable.append(_unavailable(instance, binding))
         for variable in self._named.doubtful:
             place = variable.place
-            why = "of a loop that was unrolled, the value of the last turn is told only"
-            untold.append(Untold(variable.name, place.file, range(place.line, place.line + 1), why))
-        return Found(found, list(dict.fromkeys(untold)))
+            why = "unrolled loop: only the last iteration is recorded"
+            unavailable.append(
+                Unavailable(variable.name, place.file, range(place.line, place.line + 1), why)
+            )
+        return Found(found, list(dict.fromkeys(unavailable)))
 
     # ---- where a value comes from
 
@@ -240,7 +242,7 @@ class _Search:
         return [v for v in named if v.is_parameter]
 
     def _carried(self, instance: _Instance, carried: Carried) -> list[Variable]:
-        """What a loop hands from turn to turn under a name."""
+        """What a loop hands from iteration to iteration under a name."""
         named = self._variables.get((instance.file, carried.name, instance.calls), [])
         body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
         found = []
@@ -306,7 +308,7 @@ class _Search:
         return [variable_of("", place, v, block) for v, block in blocks if block is not None]
 
     def _is_repeated(self, roots: Sequence[Operation], inside: Sequence[_At]) -> bool:
-        """Whether operations are one of the source, in the turns of an unrolled loop."""
+        """Whether operations are one of the source, in the iterations of an unrolled loop."""
         (places, *others) = [op.location for op in roots]
         alike = all(op.name == roots[0].name for op in roots) and set(others) <= {places}
         levels = [at.place for at in inside if at.operation is roots[0]]
@@ -326,6 +328,6 @@ def _place_of(instance: _Instance, binding: Binding) -> SourceLocation:
     return SourceLocation(instance.file, line, 0, None, instance.callers)
 
 
-def _untold(instance: _Instance, binding: Binding) -> Untold:
+def _unavailable(instance: _Instance, binding: Binding) -> Unavailable:
     why = "the compiled kernel has no value of its own for it"
-    return Untold(binding.name, instance.file, lines_of(binding.statement), why)
+    return Unavailable(binding.name, instance.file, lines_of(binding.statement), why)

@@ -2,7 +2,8 @@
 
 Triton names every operation of an assignment after its target and keeps, of inlined functions, the
 call sites with names of their own: one value may be `z` of a function and `y` of its caller. Owns
-the judgement which value is the whole of what a statement assigns. Must not know who asks.
+the judgement which value is the whole of what a statement assigns. Must not know what they are
+asked for.
 """
 
 from __future__ import annotations
@@ -64,11 +65,11 @@ class Variable:
 
 @dataclass
 class Named:
-    """What the names in a module's locations tell.
+    """What the names in a module's locations say.
 
     Attributes:
-        variables: all assignments that they tell, in the order of the program.
-        doubtful: of loops that were unrolled, assignments of which the last turn is told only.
+        variables: all assignments that they name, in the order of the program.
+        doubtful: assignments in unrolled loops of which only the last iteration is found.
     """
 
     variables: list[Variable] = field(default_factory=list)
@@ -76,7 +77,7 @@ class Named:
 
 
 def find_named(module: Module, parameters: Sequence[str]) -> Named:
-    """The assignments that the names in a module's locations tell.
+    """The assignments that a module's locations name.
 
     Args:
         module: to look at; calls may have been inlined or not.
@@ -252,7 +253,7 @@ def _is_part(
 
 
 def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
-    """Who uses a value, and from which level of its location on that is told."""
+    """The users of a value, and from which level of its location on each counts as one."""
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0

@@ -1,5 +1,5 @@
 // What is shown follows from what is chosen: one state, redrawn when it changes.
-const state = { launch: 0, program: 0, turn: 0, place: null, tensor: 0, kind: "load", slice: 0, colouring: "program" };
+const state = { launch: 0, program: 0, iteration: 0, place: null, tensor: 0, kind: "load", slice: 0, colouring: "program" };
 let data = null;
 let layout = null;
 const launchNow = () => data.launches[state.launch];
@@ -11,7 +11,7 @@ const followedNow = () => {
 const coordinates = ([x, y], n) => `(${n % x}, ${Math.floor(n / x) % y}, ${Math.floor(n / (x * y))})`;
 function enterLaunch() {
   const launch = launchNow();
-  Object.assign(state, { program: 0, turn: 0, place: null, tensor: 0, slice: 0 });
+  Object.assign(state, { program: 0, iteration: 0, place: null, tensor: 0, slice: 0 });
   const first = followedNow()[0] ?? 0;
   state.place = (launch.values[first] ?? []).find((value) => value.cells)?.place ?? null;
   $("notes").replaceChildren(...launch.notes.map((text) => {
@@ -55,18 +55,18 @@ function redraw() {
   const followed = followedNow();
   state.program = Math.min(state.program, Math.max(0, followed.length - 1));
   const program = followed[state.program] ?? 0;
-  const turns = turnsOf(launch.values[program] ?? []);
-  state.turn = Math.min(state.turn, Math.max(0, turns.length - 1));
+  const iterations = iterationsOf(launch.values[program] ?? []);
+  state.iteration = Math.min(state.iteration, Math.max(0, iterations.length - 1));
   $("program").max = Math.max(0, followed.length - 1);
   $("program").value = state.program;
   $("program").disabled = followed.length < 2;
   $("program-text").textContent = coordinates(launch.grid, program);
-  $("turn").max = Math.max(0, turns.length - 1);
-  $("turn").value = state.turn;
-  $("turn-label").hidden = turns.length < 2;
-  $("turn-text").textContent = (turns[state.turn] ?? []).join(", ");
+  $("iteration").max = Math.max(0, iterations.length - 1);
+  $("iteration").value = state.iteration;
+  $("iteration-label").hidden = iterations.length < 2;
+  $("iteration-text").textContent = (iterations[state.iteration] ?? []).join(", ");
   const choose = (place) => { state.place = place; redraw(); };
-  const held = drawSource(launch, program, turns[state.turn] ?? [], choose, state.place);
+  const held = drawSource(launch, program, iterations[state.iteration] ?? [], choose, state.place);
   drawValue(launch.places[state.place], held.get(state.place));
   layout = drawGrid(launch, followed, program);
   const map = launch.maps[state.tensor];
@@ -76,7 +76,7 @@ function redraw() {
     drawMap(map, state.kind, state.slice, state.colouring, program);
   }
 }
-for (const id of ["program", "turn", "slice"]) {
+for (const id of ["program", "iteration", "slice"]) {
   $(id).addEventListener("input", () => { state[id] = Number($(id).value); redraw(); });
 }
 $("launch").addEventListener("change", () => { state.launch = Number($("launch").value); enterLaunch(); });

@@ -1,24 +1,24 @@
-// The source with what its variables hold in one program and turn, and one value in detail.
-const isPrefix = (short, long) => short.every((turn, n) => turn === long[n]);
-// The turns that a program's values were recorded in, without those that are only their beginning.
-function turnsOf(values) {
+// The source with what its variables hold in one program and iteration, and one value in detail.
+const isPrefix = (short, long) => short.every((iteration, n) => iteration === long[n]);
+// The iterations that a program's values were recorded in, without those that are only their beginning.
+function iterationsOf(values) {
   const found = [];
   for (const value of values) {
-    if (value.turns.length && !found.some((turns) => String(turns) === String(value.turns)))
-      found.push(value.turns);
+    if (value.iterations.length && !found.some((iterations) => String(iterations) === String(value.iterations)))
+      found.push(value.iterations);
   }
-  return found.filter((turns) => !found.some((other) => other.length > turns.length && isPrefix(turns, other)));
+  return found.filter((iterations) => !found.some((other) => other.length > iterations.length && isPrefix(iterations, other)));
 }
-// Of each place, what it held in a turn: the latest value of that turn, or before the loop.
-function heldIn(values, turns) {
+// Of each place, what it held in an iteration: the latest value of that iteration, or before the loop.
+function heldIn(values, iterations) {
   const held = new Map();
-  for (const value of values) if (isPrefix(value.turns, turns)) held.set(value.place, value);
+  for (const value of values) if (isPrefix(value.iterations, iterations)) held.set(value.place, value);
   return held;
 }
-function drawSource(launch, program, turns, choose, chosenPlace) {
+function drawSource(launch, program, iterations, choose, chosenPlace) {
   const values = launch.values[program] ?? [];
-  const held = heldIn(values, turns);
-  const inner = new Set(values.filter((v) => v.turns.length).map((v) => v.place));
+  const held = heldIn(values, iterations);
+  const inner = new Set(values.filter((v) => v.iterations.length).map((v) => v.place));
   const byLine = new Map();
   launch.places.forEach((place, number) => {
     const key = `${place.file}:${place.line}`;
