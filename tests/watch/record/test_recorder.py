@@ -17,7 +17,7 @@ from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.watch import open_trace, watch
 from ttools.watch.report.summary import value_text
-from ttools.watch.trace.recording import Record
+from ttools.watch.trace.record import Record
 
 BLOCK = 32
 N, STEPS, PROGRAMS = 50, 3, 2

@@ -14,7 +14,8 @@ from typing import Any
 from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
 from ttools.watch.picture.value_cells import value_data
 from ttools.watch.report.summary import place_text
-from ttools.watch.trace.recording import Argument, Launch, Place, Record, Recording
+from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.trace.recording import Recording
 
 
 def page_data(recording: Recording, book: AccessBook, most_values: int) -> dict[str, Any]:

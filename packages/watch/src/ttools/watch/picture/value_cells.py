@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ttools.watch.report.summary import value_text
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.recording import Record
+from ttools.watch.trace.record import Record
 
 #: The most cells of a picture, and the bins of a histogram.
 MOST_CELLS = 256

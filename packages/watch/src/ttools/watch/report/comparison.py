@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.recording import Place, Record, Recording
+from ttools.watch.trace.record import Place, Record
+from ttools.watch.trace.recording import Recording
 
 #: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
 _TOLERANCES = {

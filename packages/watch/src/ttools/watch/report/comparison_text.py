@@ -9,7 +9,7 @@ from ttools.core.location import SourceLocation, excerpt
 from ttools.watch.report.comparison import Comparison, Difference
 from ttools.watch.report.summary import launch_text, number_text, target_text
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.recording import Record
+from ttools.watch.trace.record import Record
 
 _NAMED = 8
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.recording import Launch, Place, Record, Recording
+from ttools.watch.trace.record import Launch, Place, Record
+from ttools.watch.trace.recording import Recording
 
 #: Values shown; a trace keeps them all.
 MOST_LINES = 200
