@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from watched_kernels import accumulate, line_of, narrow, product, scaled, unroll
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
 from ttools.watch import open_trace, watch
+from ttools.watch.record import recorder
 from ttools.watch.report.summary import value_text
 from ttools.watch.trace.record import Record
 
@@ -254,3 +256,12 @@ def test_a_trace_ends_at_its_limit(tmp_path: Path) -> None:
     assert len(recording) > 0
     assert recording.refused > 0
     assert sum(record.values.nbytes for record in recording) <= 1000
+
+
+def test_kernels_are_kept_by_the_code_that_watches_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = []
+    for code in ("one", "other"):
+        monkeypatch.setattr(recorder, "fingerprint", lambda package, code=code: f"{package} {code}")
+        observer = recorder.Recorder(BytesIO(), ["acc"], limit=1)
+        names.append(observer.instruments.rewrites)
+    assert names == [('watch ["acc"]', "ttools.watch one"), ('watch ["acc"]', "ttools.watch other")]

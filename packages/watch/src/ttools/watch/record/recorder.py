@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ttools.core.location import source_lines
+from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
 from ttools.interpreter.ir import Module
@@ -40,8 +41,6 @@ from ttools.watch.variables.selectors import (
 from ttools.watch.variables.unnamed import Found, Unavailable, find_variables
 from ttools.watch.variables.variables import Variable
 
-#: Of the rewrite; to be changed with what it does.
-_VERSION = "watch 3"
 _LONGEST_SOURCE = 1 << 20
 #: Python takes milliseconds per program: of larger grids some are compared.
 MOST_COMPARED = 32
@@ -61,6 +60,10 @@ class Recorder:
         twin: runs the same programs as Python before, and records them too.
         book: takes what launches access, and says which are drawn.
         only_pictures: launches that are not drawn are not recorded either.
+
+    Attributes:
+        writer: of the trace.
+        instruments: what launches run with; kernels are kept by the names in it.
 
     Raises:
         UsageError: something cannot be watched.
@@ -93,8 +96,8 @@ class Recorder:
         self._matched: set[Selector] = set()
         self._known: dict[str, list[tuple[str, str, int]]] = {}
         self._unavailable: dict[str, list[Unavailable]] = {}
-        name = f"{_VERSION} {json.dumps(sorted(s.text for s in self._selectors))}"
-        self._instruments = Instruments(rewrites=(name,))
+        names = json.dumps(sorted(s.text for s in self._selectors))
+        self.instruments = Instruments(rewrites=(f"watch {names}", fingerprint("ttools.watch")))
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
 
     # ---- launches
@@ -141,9 +144,9 @@ class Recorder:
 
         watch = _LaunchWatch(self, index, launch.kernel, table)
         if accesses is None:
-            return launch.execute(self._instruments, rewrite=rewrite, watch=watch)
+            return launch.execute(self.instruments, rewrite=rewrite, watch=watch)
         watch.takes_log = accesses.take
-        instruments = replace(accesses.instruments, rewrites=self._instruments.rewrites)
+        instruments = replace(accesses.instruments, rewrites=self.instruments.rewrites)
         report = accesses.launch.execute(
             instruments, regions=accesses.regions, rewrite=rewrite, watch=watch
         )
