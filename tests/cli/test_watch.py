@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.interpreter import open_trace
+from ttools.watch import open_trace
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -143,6 +143,7 @@ def test_wishes_that_nothing_answers(ttools: Run, script: str) -> None:
         (("--watch", "a b"), "cannot watch `a b`: it must be a variable's name or FILE:LINE"),
         (("--trace", "no/such/t"), "there is no folder `no/such`"),
         (("--trace", "t", "--trace-limit", "much"), "`much` is no size"),
+        (("--trace-limit", "5M"), "--trace-limit is for a trace: name a file with --trace"),
         (
             ("--watch", "acc", "--engine", "eager"),
             "look into native code, not into --engine eager",

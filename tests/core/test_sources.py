@@ -37,7 +37,7 @@ def test_a_change_of_the_same_size_shows(package: Path) -> None:
     assert fingerprint.__wrapped__(package.name) != before
 
 
-@pytest.mark.parametrize("name", ["ttools.interpreter", "ttools.sanitizer"])
+@pytest.mark.parametrize("name", ["ttools.interpreter", "ttools.sanitizer", "ttools.watch"])
 def test_what_produces_code_is_covered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rooms of the package, whatever file asks for the fingerprint."""
     (root,) = import_module(name).__path__
@@ -54,5 +54,6 @@ def test_what_produces_code_is_covered(name: str, monkeypatch: pytest.MonkeyPatc
     wanted = {
         "ttools.interpreter": {"emit", "elementwise", "analysis", "schedule", "tiles", "llvm"},
         "ttools.sanitizer": {"passes", "analysis", "hints", "checks"},
+        "ttools.watch": {"variables", "record"},
     }
     assert wanted[name] <= rooms

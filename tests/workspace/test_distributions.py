@@ -17,7 +17,13 @@ else:
 ROOT = Path(__file__).parents[2]
 MEMBERS = sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
 # Layers, lowest first: a member may depend only on those before its own.
-LAYERS = (("core",), ("interpreter",), ("profiler", "sanitizer"), ("tuner", "fuzz"), ("cli",))
+LAYERS = (
+    ("core",),
+    ("interpreter",),
+    ("profiler", "sanitizer", "watch"),
+    ("tuner", "fuzz"),
+    ("cli",),
+)
 
 
 def project(member: str) -> dict[str, Any]:

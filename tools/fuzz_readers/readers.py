@@ -177,8 +177,8 @@ def _lock(path: Path, number: int) -> None:
 
 
 def _trace(path: Path, number: int) -> None:
-    from ttools.interpreter.watching.comparison import compare
-    from ttools.interpreter.watching.recording import Recording
+    from ttools.watch.report.comparison import compare
+    from ttools.watch.trace.recording import Recording
 
     found = Recording(path.read_bytes(), path.name)
     list(found)

@@ -21,7 +21,6 @@ from ttools.core.records.launch_record import (
     TensorArgument,
 )
 from ttools.core.records.writing import write_record
-from ttools.interpreter.watching.trace_format import TraceWriter
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.rules.document import rules_text
 from ttools.tuner.rules.features import Feature
@@ -29,6 +28,7 @@ from ttools.tuner.rules.synthesis import KernelRules, Leaf, Regret, Split
 from ttools.tuner.store.lock import Lock, lock_text
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningStore
+from ttools.watch.trace.trace_format import TraceWriter
 
 TTIR = """\
 #loc = loc("/home/user/kernel.py":7:0)

@@ -32,7 +32,7 @@ _SOURCES = Path(__file__).parents[3] / "packages"
 _ROOMS = ("dialects", "lower", "elementwise")
 #: Files that still do, with the reason.
 _EXCEPTIONS = {
-    "interpreter/watching/unnamed.py": "what Triton's front end makes of Python's operators",
+    "watch/variables/unnamed.py": "what Triton's front end makes of Python's operators",
     "sanitizer/passes/hints.py": "through which indices a hint says something of the result",
     "sanitizer/passes/intervals.py": "the bounds of each operation's result",
     "sanitizer/passes/numeric.py": "where NaNs originate, and what only hands them on",

@@ -26,7 +26,7 @@ from ttools.core import configuration
 Status = Literal["ok", "info", "warning", "error"]
 
 _SUPPORTED_TRITON = ((3, 6), (4, 0))
-_MEMBERS = ("core", "interpreter", "sanitizer", "profiler", "tuner", "fuzz", "cli")
+_MEMBERS = ("core", "interpreter", "watch", "sanitizer", "profiler", "tuner", "fuzz", "cli")
 _VECTOR_FEATURES = (
     "avx2",
     "fma",

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ttools.interpreter.api import interpret
     from ttools.interpreter.eager.program import eager_program
-    from ttools.interpreter.watching.recording import open_trace
 
-__all__ = ["eager_program", "interpret", "open_trace"]
+__all__ = ["eager_program", "interpret"]
 
 _MODULES = {
     "eager_program": "eager.program",
     "interpret": "api",
-    "open_trace": "watching.recording",
 }
 
 

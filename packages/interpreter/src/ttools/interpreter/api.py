@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.abi.module import DotMode
-from ttools.interpreter.picture.picture import Picture
 from ttools.interpreter.run.interpretation import Run, enter, leave
 from ttools.interpreter.run.observation import Observer
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchOptions
-from ttools.interpreter.watching.comparison import Comparison
-from ttools.interpreter.watching.recording import Recording
-from ttools.interpreter.watching.watch import DEFAULT_LIMIT, Watching
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
@@ -38,9 +33,8 @@ class Interpretation:
     entered.
     """
 
-    def __init__(self, run: Run, watching: Watching | None = None) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
-        self._watching = watching
 
     @property
     def stats(self) -> list[KernelStats]:
@@ -51,46 +45,6 @@ class Interpretation:
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
         return self._run.warnings
-
-    @property
-    def watched(self) -> Recording:
-        """The values of watched variables so far, as NumPy arrays.
-
-        Raises:
-            UsageError: nothing is watched.
-        """
-        if self._watching is None:
-            raise UsageError("nothing is watched: interpret(watch=[...]) names what to watch")
-        return self._watching.recording
-
-    @property
-    def comparison(self) -> Comparison:
-        """What comparing the values so far with another run's finds.
-
-        Raises:
-            UsageError: nothing is compared, or the runs have nothing in common.
-        """
-        if self._watching is None:
-            raise UsageError("nothing is compared: interpret(compare=...) says with what")
-        return self._watching.comparison
-
-    def picture(self, target: str = "") -> Picture:
-        """A page of what programs held, loaded and stored so far; a notebook shows it.
-
-        Args:
-            target: what was run, for the title.
-
-        Raises:
-            UsageError: the run was made without `picture=True`.
-        """
-        if self._watching is None or self._watching.book is None:
-            raise UsageError("nothing is drawn: interpret(picture=True) takes what is needed")
-        return Picture(self._watching.recording, self._watching.book, target)
-
-    @property
-    def unmatched(self) -> list[str]:
-        """A sentence for each entry of `watch` that no kernel that ran could answer."""
-        return [] if self._watching is None else self._watching.recorder.complaints()
 
     def __enter__(self) -> Interpretation:
         from ttools.core.triton_versions import take_over_triton_interpret
@@ -113,9 +67,6 @@ class Interpretation:
 
         leave(self._run)
         INTERCEPTION.release()
-        if self._watching is not None:
-            for sentence in self._watching.finish():
-                self._run.warn(sentence)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, during whose calls the run is active."""
@@ -140,13 +91,6 @@ def interpret(
     observer: Observer | None = None,
     tune: Callable[[TunedLaunch], Any] | None = None,
     engine: Literal["native", "eager"] = "native",
-    watch: Sequence[str] | None = None,
-    trace: str | Path | None = None,
-    trace_limit: int | None = None,
-    compare: str | Path | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    picture: bool = False,
     dot: DotMode | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
@@ -167,17 +111,6 @@ def interpret(
             first configuration.
         engine: `native` code, or `eager`: the kernel's own source as Python, for debuggers, in
             this thread; autotuners then take their first configuration.
-        watch: variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded, for
-            the run's `watched`. All programs run then, and `programs` are those that are recorded;
-            autotuners take their first configuration.
-        trace: a file to record in, for `open_trace`; everything, unless `watch` says what.
-        trace_limit: how many bytes of values are recorded at most, 256 MiB by default.
-        compare: compares the values with those of `eager` programs, or of a trace: the run's
-            `comparison`.
-        rtol: relative tolerance of the comparison; by default that of `torch.testing`.
-        atol: absolute tolerance, likewise.
-        picture: takes what is needed for a page, the run's `picture()`: of up to three launches of
-            each kernel the values in up to 16 programs, and all accesses.
         dot: `as-written` computes products of f32 tiles with the `input_precision` of `tl.dot`,
             which is tf32 unless the kernel says otherwise, as a GPU does; `exact` does not round
             their operands; `tensor-core` also sums products of f32, f16 and bf16 as Hopper's
@@ -185,7 +118,7 @@ def interpret(
             variable TTOOLS_DOT says.
 
     Returns:
-        The run: a context manager and a decorator, with `stats`, `warnings` and `watched`.
+        The run: a context manager and a decorator, with `stats` and `warnings`.
 
     Raises:
         UsageError: an argument makes no sense; on entry, if Triton's own interpreter was
@@ -205,26 +138,6 @@ def interpret(
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
         selection.parse(programs)
-    watching = None
-    if picture or not (watch is None and trace is None and compare is None):
-        _check_watching(watch, engine, observer)
-        watching = Watching(
-            watch or (),
-            trace=trace,
-            programs=programs,
-            seed=seed,
-            limit=DEFAULT_LIMIT if trace_limit is None else trace_limit,
-            against=compare,
-            rtol=rtol,
-            atol=atol,
-            picture=picture,
-            only_pictures=watch is None and trace is None and compare is None,
-        )
-        observer, programs = watching.recorder, None
-    elif trace_limit is not None:
-        raise UsageError(
-            "trace_limit is for a trace: name a file with trace= (--trace), or watch something"
-        )
     return Interpretation(
         Run(
             selects=_selector(only),
@@ -232,23 +145,13 @@ def interpret(
                 threads=threads, order=order, seed=seed, programs=programs
             ),
             schedule=schedule,
-            first_config=first_config or engine == "eager" or watching is not None,
+            first_config=first_config or engine == "eager",
             observer=observer,
             tune=tune,
             engine=engine,
             dot=dot,
-        ),
-        watching,
+        )
     )
-
-
-def _check_watching(watch: Sequence[str] | None, engine: str, observer: Observer | None) -> None:
-    if isinstance(watch, str):
-        raise UsageError(f"watch={watch!r}: must be a list of variables, as in watch=[{watch!r}]")
-    if engine == "eager":
-        raise UsageError("engine='eager': only native code is watched; eager kernels can print")
-    if observer is not None:
-        raise UsageError("watch= and observer= exclude each other")
 
 
 def _check(name: str, value: str, choices: Sequence[str]) -> None:

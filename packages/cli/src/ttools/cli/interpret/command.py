@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -83,7 +84,14 @@ def interpret_command(
     if engine is options.Engine.EAGER:
         require_source(work, "--engine eager", "--pdb")
     wanted = watching.Wanted(
-        watch=bool(watch), trace=trace, compare=compare, form=form.value, output=output
+        watch=watch or (),
+        trace=trace,
+        trace_limit=trace_limit,
+        compare=compare,
+        rtol=rtol,
+        atol=atol,
+        form=form.value,
+        output=output,
     )
     if wanted.any and engine is options.Engine.EAGER:
         raise UsageError(
@@ -95,35 +103,31 @@ def interpret_command(
     from ttools.interpreter.api import interpret
 
     chosen = _Chosen(only or ())
-    with interpret(
-        only=chosen if only else None,
-        threads=threads,
-        order=order.value,
-        seed=seed,
-        dot=dot.value if dot else None,
-        programs=programs,
-        first_config=first_config,
-        engine=engine.value,
-        watch=watch or None,
-        trace=trace,
-        trace_limit=watching.limit_of(trace_limit),
-        compare=compare,
-        rtol=rtol,
-        atol=atol,
-        picture=wanted.picture,
-    ) as run:
+    how: dict[str, Any] = {
+        "only": chosen if only else None,
+        "threads": threads,
+        "order": order.value,
+        "seed": seed,
+        "dot": dot.value if dot else None,
+        "programs": programs,
+    }
+    watched = wanted.run(**how) if wanted.any else None
+    run = watched or interpret(first_config=first_config, engine=engine.value, **how)
+    with run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
+    unmatched = watched.unmatched if watched is not None else []
     for warning in run.warnings:
-        if warning not in run.unmatched:
+        if warning not in unmatched:
             say("warning", warning)
     for name in chosen.missing():
         say("warning", f"no kernel `{name}` was launched (--only); launched: {chosen.listed()}")
     if not run.stats and not pdb:
         which = " that --only names" if chosen.launched else ""
         say("note", f"no Triton kernel{which} was launched, so nothing was interpreted")
-    if wanted.any and run.stats:
-        differs = watching.report(run, wanted, str(work))
-        watching.refuse_unmatched(run)
+    if watched is not None and run.stats:
+        differs = watching.report(watched, wanted, str(work))
+        if unmatched:
+            raise UsageError("\n".join(unmatched))
         status = status or exit_codes.FINDINGS * differs
     if stats or (not wanted.any and (output or form is watch_options.InterpretFormat.JSON)):
         name = str(work)

@@ -16,7 +16,7 @@ from ttools.core.errors import KernelError, UnsupportedError
 from ttools.core.triton_versions import static_assertion_failure
 from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.loop_checks import carrying, refuse_return
-from ttools.interpreter.eager.recorded import assigned, loop, turn
+from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import (
     EagerConstexpr,
@@ -28,7 +28,7 @@ from ttools.interpreter.eager.values import (
     unwrapped,
 )
 
-__all__ = ["assigned", "carrying", "loop", "refuse_return", "tensor_of", "turn"]
+__all__ = ["carrying", "observer", "refuse_return", "tensor_of"]
 
 
 def annotated(annotation: Any, value: Any) -> Any:

@@ -17,7 +17,7 @@ from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
 from ttools.interpreter.eager.debugger import breakpoint_function
 from ttools.interpreter.eager.frames import MARK, location
-from ttools.interpreter.eager.recorded import listener, tell_assignments
+from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.rewrite import rewrite
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
@@ -39,7 +39,7 @@ class EagerFunction:
         self._globals: dict[str, Any] = {}
         self._seen: dict[str, Any] = {}
         self._launch = -1
-        self._python: dict[bool, FunctionType] = {}
+        self._python: dict[type | None, FunctionType] = {}
         self.__name__ = function.fn.__name__
         self.__doc__ = function.fn.__doc__
 
@@ -68,10 +68,10 @@ class EagerFunction:
         if self._launch != _launches[0]:
             self._refresh()
             self._launch = _launches[0]
-        tells = listener() is not None
-        if tells not in self._python:
-            self._python[tells] = self._compile(tells)
-        return self._python[tells]
+        kind = None if observer() is None else type(observer())
+        if kind not in self._python:
+            self._python[kind] = self._compile()
+        return self._python[kind]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -99,7 +99,7 @@ class EagerFunction:
                 self._globals[name] = value if name.startswith("__") else language.wrap(value)
         self._globals["__builtins__"] = language.python_builtins(breakpoint_function())
 
-    def _compile(self, tells: bool) -> FunctionType:
+    def _compile(self) -> FunctionType:
         function = self.jit_function
         lines = "".join(function.raw_src).splitlines()
         start = next((i for i, line in enumerate(lines) if _DEF.match(line)), 0)
@@ -109,8 +109,9 @@ class EagerFunction:
         if not isinstance(definition, ast.FunctionDef):
             raise UsageError(f"`{function.fn.__name__}` is no function definition")
         _move(definition, function.starting_line_number + start - 1, indent)
-        if tells:
-            tell_assignments(definition)
+        observed_by = observer()
+        if observed_by is not None:
+            observed_by.instrument(definition)
         name = source_file(function)
         code = compile(rewrite(definition), name, "exec", dont_inherit=True)
         # Not executed: a debugger would stop in the definition.

@@ -18,7 +18,6 @@ from typing import Any
 
 from ttools.core import interruptible
 from ttools.interpreter.eager.frames import from_the_kernel_on
-from ttools.interpreter.eager.recorded import listener
 from ttools.interpreter.eager.session import Program, Session
 
 #: So many programs wait at once; then no further one is begun before one of them goes on.
@@ -113,8 +112,6 @@ class Turns:
         if ready is None and not may_begin:
             return False
         me = _Parked(self._session.program, address, seen)
-        told = listener()
-        turns = list(told.turns) if told is not None else []
         self._parked.append(me)
         if ready is not None:
             self._resume(ready)
@@ -124,8 +121,6 @@ class Turns:
         if self._error is not None:
             raise _AbandonedError
         self._session.program = me.program
-        if told is not None:
-            told.turns[:] = turns
         return True
 
     # ---- threads
@@ -133,9 +128,6 @@ class Turns:
     def _work(self) -> None:
         while self._rest and self._error is None:
             self._session.program = self._rest.popleft()
-            told = listener()
-            if told is not None:
-                told.turns.clear()
             self._run()
 
     def _begin_thread(self) -> None:

@@ -27,7 +27,7 @@ from ttools.interpreter.llvm.builder import Builder, vector_type
 
 #: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
 SHADOW = "ttools.shadow"
-#: The operation that tells what a variable holds, see `lower_watch`.
+#: The operation that tells what a variable holds, see `instruments.watch`.
 WATCH = "ttools.watch"
 
 

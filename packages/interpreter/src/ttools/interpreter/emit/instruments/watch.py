@@ -1,7 +1,7 @@
 """`ttools.watch`: hands the value of a variable, all lanes of it, to whoever watches the program.
 
-No operation of Triton's: `watching.rewrite` inserts it behind a definition. Its operands are the
-value and, for a load that leaves lanes undefined, the mask; its attribute `told` is handed on. The
+No operation of Triton's: an observer's rewrite inserts it behind a definition. Its operands are the
+value and, for a load that leaves lanes undefined, the mask; its attribute `text` is handed on. The
 value is evaluated once more at this place, so that what the kernel itself does stays as it was.
 """
 
@@ -49,7 +49,7 @@ def _hand_over(e: Emitter, op: Operation) -> None:
         (str(element_type(operand.type)), shape_of(operand.type), False, True)
         for operand in op.operands
     )
-    site = e.add_site(Site(CallbackKind.WATCH, op.location, str(op.attributes["told"]), described))
+    site = e.add_site(Site(CallbackKind.WATCH, op.location, str(op.attributes["text"]), described))
     call_back(
         e,
         CallbackKind.WATCH,

@@ -1,0 +1,41 @@
+"""Observers of kernels that run as Python: one changes a kernel's source, and its code calls it.
+
+Owns the variable that says who observes here. Must not know what is observed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class EagerObserver(Protocol):
+    """Observes eager programs by calls that it puts into their source.
+
+    The code that it adds finds it by calling `observer` of the module that the name `frames.MARK`
+    stands for in a kernel's globals.
+    """
+
+    def instrument(self, function: ast.FunctionDef) -> None:
+        """Changes a function in place, alike for all observers of the same class."""
+
+
+_observer: ContextVar[EagerObserver | None] = ContextVar("ttools_eager_observer", default=None)
+
+
+def observer() -> EagerObserver | None:
+    """The observer of the programs that run here."""
+    return _observer.get()
+
+
+@contextmanager
+def observing(one: EagerObserver) -> Iterator[None]:
+    """Makes one the observer of the programs that run meanwhile."""
+    token = _observer.set(one)
+    try:
+        yield
+    finally:
+        _observer.reset(token)

@@ -1,1 +1,0 @@
-"""Watching: what named variables hold, recorded while a kernel runs as native code."""

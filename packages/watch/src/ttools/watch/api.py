@@ -1,0 +1,185 @@
+"""`watch()`: runs Triton kernels natively and records what their variables hold.
+
+The public face of watching. Owns what the arguments may be and what a run offers its user;
+recording is the recorder's business, keeping the values that of `values`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, ParamSpec, TypeVar
+
+from ttools.core.errors import UsageError
+from ttools.interpreter.abi.module import DotMode
+from ttools.interpreter.api import Interpretation, KernelStats, interpret
+from ttools.interpreter.runtime import selection
+from ttools.watch.picture.picture import Picture
+from ttools.watch.report.comparison import Comparison
+from ttools.watch.trace.recording import Recording
+from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
+
+__all__ = ["WatchedRun", "watch"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class WatchedRun:
+    """A run of the engine that records, as a context manager and as a decorator; made by `watch`.
+
+    It may be entered several times; what it records adds up.
+    """
+
+    def __init__(self, interpretation: Interpretation, values: WatchedValues) -> None:
+        self._interpretation = interpretation
+        self._values = values
+        self._notes: dict[str, None] = {}
+
+    @property
+    def stats(self) -> list[KernelStats]:
+        """Launches, programs and times of each kernel, in the order they were first seen."""
+        return self._interpretation.stats
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of launches that completed."""
+        return [*self._interpretation.warnings, *self._notes]
+
+    @property
+    def recording(self) -> Recording:
+        """The values so far, as NumPy arrays."""
+        return self._values.recording
+
+    @property
+    def comparison(self) -> Comparison:
+        """What comparing the values so far with another run's finds.
+
+        Raises:
+            UsageError: nothing is compared, or the runs have nothing in common.
+        """
+        return self._values.comparison
+
+    def picture(self, target: str = "") -> Picture:
+        """A page of what programs held, loaded and stored so far; a notebook shows it.
+
+        Args:
+            target: what was run, for the title.
+
+        Raises:
+            UsageError: the run was made without `picture=True`.
+        """
+        if self._values.book is None:
+            raise UsageError("nothing is drawn: watch(picture=True) records what is needed")
+        return Picture(self.recording, self._values.book, target)
+
+    @property
+    def unmatched(self) -> list[str]:
+        """A sentence for each entry of `names` that no kernel that ran could answer."""
+        return self._values.recorder.complaints()
+
+    def __enter__(self) -> WatchedRun:
+        self._interpretation.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._interpretation.__exit__(kind, error, traceback)
+        self._notes |= dict.fromkeys(self._values.finish())
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorates a function, during whose calls the run is active."""
+
+        @functools.wraps(function)
+        def watched(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return watched
+
+
+def watch(
+    names: Sequence[str] | None = None,
+    *,
+    trace: str | Path | None = None,
+    limit: int = DEFAULT_LIMIT,
+    compare: str | Path | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    picture: bool = False,
+    programs: str | None = None,
+    only: Sequence[str] | Callable[[str], bool] | None = None,
+    threads: int | None = None,
+    order: Literal["natural", "reverse", "random"] = "natural",
+    seed: int = 0,
+    schedule: Literal["fused", "materialised"] = "fused",
+    dot: DotMode | None = None,
+) -> WatchedRun:
+    """Runs Triton kernels on the CPU while the returned context is active, and records values.
+
+    The kernels run as native code, and what they compute does not change. All programs run.
+    Autotuners take their first configuration.
+
+    Args:
+        names: variables (`acc`, `*_ptrs`) and lines (`kernel.py:31`) whose values are recorded;
+            all by default.
+        trace: a file to record in, for `open_trace`; memory by default.
+        limit: how many bytes of values are recorded at most.
+        compare: compares the values with those of `eager` programs, or of a trace: the run's
+            `comparison`.
+        rtol: relative tolerance of the comparison; by default that of `torch.testing`.
+        atol: absolute tolerance, likewise.
+        picture: records what is needed for a page, the run's `picture()`: of up to three launches
+            of each kernel the values in up to 16 programs, and all accesses.
+        programs: which programs are recorded, as in `0,5:8,last,random:64`; all by default.
+        only: names of kernels, or a predicate on names, see `interpret`.
+        threads: how many threads run the programs of a launch, see `interpret`.
+        order: in which order programs start.
+        seed: of the random order and of `random:N` in `programs`.
+        schedule: how kernels are compiled, see `interpret`.
+        dot: how products of f32 tiles are computed, see `interpret`.
+
+    Returns:
+        The run: a context manager and a decorator.
+
+    Raises:
+        UsageError: an argument makes no sense, something cannot be watched, or the file not be
+            written.
+
+    Example:
+        >>> with watch(["acc"]) as run:
+        ...     softmax(x)
+        >>> run.recording.select("acc", program=2)
+    """
+    if isinstance(names, str):
+        raise UsageError(f"names={names!r}: must be a list of variables, as in watch([{names!r}])")
+    if programs is not None:
+        selection.parse(programs)
+    values = WatchedValues(
+        names or (),
+        trace=trace,
+        programs=programs,
+        seed=seed,
+        limit=limit,
+        against=compare,
+        rtol=rtol,
+        atol=atol,
+        picture=picture,
+        only_pictures=picture and names is None and trace is None and compare is None,
+    )
+    interpretation = interpret(
+        only=only,
+        threads=threads,
+        order=order,
+        seed=seed,
+        schedule=schedule,
+        observer=values.recorder,
+        dot=dot,
+    )
+    return WatchedRun(interpretation, values)

@@ -1,0 +1,154 @@
+"""What a page shows, as data: launches, their source, values, accesses.
+
+Owns what is left out to keep a page small. Must not know how it is drawn.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
+from ttools.watch.picture.value_cells import value_data
+from ttools.watch.report.summary import place_text
+from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.trace.recording import Recording
+
+
+def page_data(recording: Recording, book: AccessBook, most_values: int) -> dict[str, Any]:
+    """The data of a page.
+
+    Args:
+        recording: values; of launches that were drawn.
+        book: their accesses.
+        most_values: of a launch; the first iterations of each program are kept.
+    """
+    records: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in recording:
+        if record.launch.index in book.launches and not _is_parameter(recording, record):
+            records[record.launch.index].append(record)
+    share = max(1, most_values // max(1, len(book.launches)))
+    return {
+        "launches": [
+            _launch(recording, recording.launches[index], accesses, records[index], share)
+            for index, accesses in book.launches.items()
+        ],
+        "left_out": dict(book.left_out),
+    }
+
+
+def _launch(
+    recording: Recording,
+    launch: Launch,
+    accesses: LaunchAccesses,
+    records: Sequence[Record],
+    share: int,
+) -> dict[str, Any]:
+    kept = _first_iterations(records, share)
+    places = list(dict.fromkeys(record.place for record in kept))
+    numbers = {place: n for n, place in enumerate(places)}
+    values: defaultdict[str, list[Any]] = defaultdict(list)
+    for record in kept:
+        row = {"place": numbers[record.place], "iterations": list(record.iteration)}
+        values[str(record.linear_program)].append(row | value_data(record))
+    notes = list(accesses.notes)
+    if len(kept) < len(records):
+        notes.append(
+            f"{len(records) - len(kept):,} values of later iterations are left out of the page"
+        )
+    return {
+        "index": launch.index,
+        "kernel": launch.kernel,
+        "grid": list(launch.grid),
+        "arguments": [_argument(argument) for argument in launch.arguments],
+        "maps": [
+            {"name": launch.arguments[n].name, **drawn.data()} for n, drawn in accesses.maps.items()
+        ],
+        "notes": notes,
+        "places": [_place(place) for place in places],
+        "functions": functions(recording, places),
+        "values": dict(values),
+    }
+
+
+def _is_parameter(recording: Recording, record: Record) -> bool:
+    """Whether a value is an argument, which is listed anyway."""
+    if all(argument.name != record.name for argument in record.launch.arguments):
+        return False
+    lines = recording.source_lines(record.place.file)
+    statement = "".join(lines[record.place.line - 1 : record.place.line]).lstrip()
+    return statement.startswith(("def ", "@"))
+
+
+def _first_iterations(records: Sequence[Record], share: int) -> list[Record]:
+    """As many records as may be, from each program alike."""
+    programs: defaultdict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        programs[record.linear_program].append(record)
+    each = max(1, share // max(1, len(programs)))
+    return [record for own in programs.values() for record in own[:each]]
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    if argument.value is not None:
+        return {"name": argument.name, "text": f"{argument.type} {argument.value}"}
+    shape = ", ".join(map(str, argument.shape))
+    text = f"{argument.type.removeprefix('*')}[{shape}]"
+    contiguous = 1
+    for extent, stride in zip(reversed(argument.shape), reversed(argument.strides), strict=True):
+        if extent > 1 and stride != contiguous:
+            text += f", strides {', '.join(map(str, argument.strides))}"
+            break
+        contiguous *= extent
+    return {"name": argument.name, "text": text}
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "file": place.file,
+        "line": place.line,
+        "where": place_text(place),
+        "type": place.type,
+    }
+
+
+# ---- source
+
+
+def functions(recording: Recording, places: Sequence[Place]) -> list[dict[str, Any]]:
+    """The functions that the places are in, each as its lines."""
+    wanted: defaultdict[str, set[int]] = defaultdict(set)
+    for place in places:
+        wanted[place.file].add(place.line)
+        for file, line in place.callers:
+            wanted[file].add(line)
+    found = []
+    for file, lines in wanted.items():
+        text = recording.source_lines(file)
+        for first, last in _spans("\n".join(text), lines):
+            shown = text[first - 1 : last]
+            name = PurePath(file).name
+            found.append({"file": file, "name": name, "first": first, "lines": shown})
+    return found
+
+
+def _spans(source: str, lines: set[int]) -> list[tuple[int, int]]:
+    """First and last line of each function around some lines, in their order."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [(min(lines), max(lines))] if source else []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            last = node.end_lineno or node.lineno
+            if any(first <= line <= last for line in lines):
+                found.add((first, last))
+    # A kernel inside a function is shown alone.
+    outer = {a for a in found for b in found if a != b and a[0] <= b[0] and b[1] <= a[1]}
+    return sorted(found - outer)

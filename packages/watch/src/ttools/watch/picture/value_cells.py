@@ -1,0 +1,118 @@
+"""A value of a variable, small enough to draw: cells of a picture, and a histogram."""
+
+from __future__ import annotations
+
+from math import isqrt, prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.watch.report.summary import value_text
+from ttools.watch.trace.elements import is_pointer
+from ttools.watch.trace.record import Record
+
+#: The most cells of a picture, and the bins of a histogram.
+MOST_CELLS = 256
+BINS = 24
+#: Cells that hold no number.
+NAN, INFINITE, MASKED = "nan", "inf", "masked"
+
+
+def value_data(record: Record) -> dict[str, Any]:
+    """A value as data for JSON: text, rows and columns of cells, histogram."""
+    data: dict[str, Any] = {"text": value_text(record)}
+    if not record.place.shape:
+        return data
+    values, mask = record.values, record.mask
+    if is_pointer(record.place.element):
+        names, values = record.targets
+        if len(set(names)) > 1:
+            return data
+    wide = values.astype(np.float64)
+    rows, columns, cells = fold(wide, mask)
+    data |= {"rows": rows, "columns": columns, "cells": cells, "shape": list(record.place.shape)}
+    defined = (wide.reshape(-1) if mask is None else wide[mask]).reshape(-1)
+    finite = defined[np.isfinite(defined)]
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        counts = [finite.size] if low == high else _histogram(finite, low, high)
+        data |= {"bins": counts, "low": _short(low), "high": _short(high)}
+    return data
+
+
+def _histogram(finite: NDArray[np.float64], low: float, high: float) -> list[int]:
+    # Scaled first: the span of two floats need not be one.
+    scale = max(abs(low), abs(high))
+    a, b = low / scale, high / scale
+    position = (finite / scale - a) / (b - a) if b > a else np.zeros(finite.size)
+    counts = np.bincount(np.minimum((position * BINS).astype(np.int64), BINS - 1), minlength=BINS)
+    return [int(n) for n in counts]
+
+
+def fold(
+    values: NDArray[np.float64], mask: NDArray[np.bool_] | None
+) -> tuple[int, int, list[float | str]]:
+    """Rows, columns and cells, row by row: the mean of what is finite and defined in each.
+
+    Args:
+        values: of any shape but a scalar's; the last axis goes from left to right.
+        mask: which are defined; None if all are.
+    """
+    grid, shown = _as_matrix(values, mask)
+    extents = grid.shape
+    most = _split_cells(*extents)
+    rows, columns = (min(n, m) for n, m in zip(extents, most, strict=True))
+    row = np.arange(extents[0]) * rows // extents[0]
+    column = np.arange(extents[1]) * columns // extents[1]
+    cell = (row[:, None] * columns + column[None, :]).reshape(-1)
+    flat, defined = grid.reshape(-1), shown.reshape(-1)
+    finite = defined & np.isfinite(flat)
+    size = rows * columns
+    sums = np.bincount(cell[finite], flat[finite], size)
+    numbers = np.bincount(cell[finite], minlength=size)
+    nans = np.bincount(cell[defined & np.isnan(flat)], minlength=size)
+    infinite = np.bincount(cell[defined & np.isinf(flat)], minlength=size)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        means = sums / numbers
+    return (
+        rows,
+        columns,
+        [
+            NAN if bad else INFINITE if far else _short(mean) if count else MASKED
+            for bad, far, count, mean in zip(nans, infinite, numbers, means, strict=True)
+        ],
+    )
+
+
+def _as_matrix(
+    values: NDArray[np.float64], mask: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    shown = np.ones(values.shape, np.bool_) if mask is None else mask
+    if values.ndim > 1:
+        shape = (prod(values.shape[:-1]), values.shape[-1])
+        return values.reshape(shape), shown.reshape(shape)
+    # A vector is cut into rows; extents are powers of two, so that they divide.
+    columns = min(values.size, max(32, 1 << (isqrt(values.size).bit_length())))
+    shape = (-(-values.size // columns), columns)
+    missing = prod(shape) - values.size
+    return (
+        np.pad(values, (0, missing)).reshape(shape),
+        np.pad(shown, (0, missing)).reshape(shape),
+    )
+
+
+def _split_cells(rows: int, columns: int) -> tuple[int, int]:
+    """How many cells there may be along each axis."""
+    along = isqrt(MOST_CELLS)
+    if rows < along:
+        return rows, MOST_CELLS // rows
+    return (MOST_CELLS // columns, columns) if columns < along else (along, along)
+
+
+def _short(value: float) -> float:
+    """Four digits; the largest numbers as they are, since rounding could make them infinite."""
+    largest = np.finfo(np.float64).max
+    value = min(max(float(value), -largest), largest)
+    rounded = float(f"{value:.4g}")
+    return rounded if np.isfinite(rounded) else value

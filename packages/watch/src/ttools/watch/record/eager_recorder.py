@@ -1,0 +1,150 @@
+"""Records what the variables of eager kernels hold, as a trace like that of native code.
+
+Owns the run of a launch's programs as Python beside its native run. Must not know what the two
+are compared for.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ttools.core.errors import UnsupportedError, UsageError
+from ttools.core.location import source_lines
+from ttools.interpreter.eager.elements import Handle
+from ttools.interpreter.eager.frames import is_kernel_frame
+from ttools.interpreter.eager.observation import observing
+from ttools.interpreter.eager.session import Program, current
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.watch.record.eager_source import report_assignments
+from ttools.watch.trace.trace_format import TraceWriter
+
+_Place = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]
+
+
+class EagerRecorder:
+    """Runs chosen programs of launches as Python, and writes what their variables hold.
+
+    Args:
+        file: where the trace goes.
+        limit: how many bytes are recorded at most.
+    """
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        self.writer = TraceWriter(file, limit)
+        # Programs that wait for each other alternate, so each has its own.
+        self._iterations: dict[Program, list[int]] = {}
+        self._places: dict[tuple[str, _Place], int] = {}
+        self._sources: set[str] = set()
+        self._launch = 0
+        self._kernel = ""
+        self._parameters: dict[str, int] = {}
+
+    def run(
+        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
+    ) -> None:
+        """Runs programs of a launch; memory is afterwards as before.
+
+        Args:
+            launch: which has not run.
+            described: the launch as data.
+            programs: linear ids.
+
+        Raises:
+            TtoolsError: the programs fail, or cannot run as Python.
+        """
+        if launch.eagerly is None:
+            raise UsageError(
+                f"kernel `{launch.kernel}` has no Python source to run: compare with a trace"
+            )
+        written = launch.written_storages
+        if written is None:
+            raise UnsupportedError(
+                f"comparing kernel `{launch.kernel}`, which stores through pointers from memory"
+            )
+        self.writer.describe("launch", described)
+        self._launch, self._kernel = int(described["index"]), launch.kernel
+        self._parameters = {name: n for n, name in enumerate(launch.names)}
+        self._iterations.clear()
+        before = Snapshot(written)
+        try:
+            with observing(self):
+                launch.eagerly(",".join(map(str, programs)))
+        finally:
+            before.restore()
+
+    # ---- called by the kernel's code, see `eager_source`
+
+    def instrument(self, function: ast.FunctionDef) -> None:
+        """Changes a function of the kernel's so that it calls the methods below."""
+        report_assignments(function)
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Stands around a loop."""
+        around = self._iterations.setdefault(current().program, [])
+        around.append(-1)
+        try:
+            yield
+        finally:
+            around.pop()
+
+    def iteration(self) -> None:
+        """Stands first in a loop's body."""
+        self._iterations[current().program][-1] += 1
+
+    def assigned(self, name: str, value: Any, line: int) -> None:
+        """Records the value of a variable of the user's, given to it by the statement at a line."""
+        frame = sys._getframe(1)
+        handle = getattr(value, "handle", None)
+        if not isinstance(handle, Handle) or not is_kernel_frame(frame):
+            return
+        session = current()
+        x, y, _ = session.grid
+        px, py, pz = session.program
+        callers = _callers(frame.f_back)
+        parameter = self._parameters.get(handle.origin or "", -1)
+        shape = tuple(int(extent) for extent in handle.data.shape)
+        file = frame.f_code.co_filename
+        place = self._place((name, file, line, callers, handle.element.text, shape, parameter))
+        iterations = np.array(self._iterations.get(session.program, ()), "<i8").tobytes()
+        data = np.ascontiguousarray(handle.data).tobytes()
+        program = px + x * (py + y * pz)
+        self.writer.value(place, self._launch, program, iterations, b"", data)
+
+    def _place(self, place: _Place) -> int:
+        number = self._places.get((self._kernel, place))
+        if number is not None:
+            return number
+        number = self._places[self._kernel, place] = len(self._places)
+        names = ("name", "file", "line", "callers", "element", "shape", "parameter")
+        fields = dict(zip(names, place, strict=True))
+        described = {"number": number, "kernel": self._kernel, "masked": False, "filled": False}
+        self.writer.describe("place", {**described, **fields})
+        file = place[1]
+        if file not in self._sources:
+            self._sources.add(file)
+            self.writer.describe("source", {"file": file, "text": "".join(source_lines(file))})
+        return number
+
+    def finish(self) -> None:
+        """Marks the trace as complete."""
+        self.writer.describe("end", {"refused": self.writer.refused})
+        self.writer.flush()
+
+
+def _callers(frame: FrameType | None) -> tuple[tuple[str, int], ...]:
+    """The calls in the user's kernels that led to a function."""
+    found = []
+    while frame is not None:
+        if is_kernel_frame(frame):
+            found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)

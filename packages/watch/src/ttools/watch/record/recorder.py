@@ -1,0 +1,318 @@
+"""Records variables of launches: the observer that runs watched kernels and writes the trace.
+
+Must not know how the trace is read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, BinaryIO
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ttools.core.location import source_lines
+from ttools.core.sources import fingerprint
+from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.abi.module import Instruments, Site
+from ttools.interpreter.ir import Module
+from ttools.interpreter.ir import element_type as element_of
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.selection import Grid, arrange
+from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
+from ttools.watch.record.eager_recorder import EagerRecorder
+from ttools.watch.record.rewrite import insert_watches, place_fields
+from ttools.watch.trace.elements import numpy_type
+from ttools.watch.trace.trace_format import TraceWriter
+from ttools.watch.variables.selectors import (
+    Selector,
+    choose,
+    read_selectors,
+    unavailable_sentence,
+    unmatched_sentence,
+)
+from ttools.watch.variables.unnamed import Found, Unavailable, find_variables
+from ttools.watch.variables.variables import Variable
+
+_LONGEST_SOURCE = 1 << 20
+#: Python takes milliseconds per program: of larger grids some are compared.
+MOST_COMPARED = 32
+#: A page is to stay small.
+MOST_PICTURED = 16
+
+
+class Recorder:
+    """Runs launches with watches, and writes what those report.
+
+    Args:
+        file: where the trace goes.
+        watch: names of variables and lines, as the user writes them.
+        programs: whose values are recorded, in the language of `selection`; all by default.
+        seed: of `random:N` in it.
+        limit: how many bytes are recorded at most.
+        twin: runs the same programs as Python before, and records them too.
+        book: takes what launches access, and says which are drawn.
+        only_pictures: launches that are not drawn are not recorded either.
+
+    Attributes:
+        writer: of the trace.
+        instruments: what launches run with; kernels are kept by the names in it.
+
+    Raises:
+        UsageError: something cannot be watched.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        watch: Iterable[str],
+        *,
+        programs: str | None = None,
+        seed: int = 0,
+        limit: int,
+        twin: EagerRecorder | None = None,
+        book: AccessBook | None = None,
+        only_pictures: bool = False,
+    ) -> None:
+        self.writer = TraceWriter(file, limit)
+        self._twin, self._book, self._only_pictures = twin, book, only_pictures
+        self._most = MOST_COMPARED if twin is not None else None
+        if book is not None and twin is None:
+            self._most = MOST_PICTURED
+        self._selectors = read_selectors(watch)
+        self._programs = programs
+        self._seed = seed
+        self._lock = threading.Lock()
+        self._launches = 0
+        self._places: dict[tuple[str, Site], int] = {}
+        self._sources: set[str] = set()
+        self._matched: set[Selector] = set()
+        self._known: dict[str, list[tuple[str, str, int]]] = {}
+        self._unavailable: dict[str, list[Unavailable]] = {}
+        names = json.dumps(sorted(s.text for s in self._selectors))
+        self.instruments = Instruments(rewrites=(f"watch {names}", fingerprint("ttools.watch")))
+        self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
+
+    # ---- launches
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch with watches.
+
+        Raises:
+            TtoolsError: as a launch that is not watched.
+        """
+        x, y, z = (*map(int, launch.grid), 1, 1, 1)[:3]
+        variables = self._look(launch)
+        pictured = self._book is not None and x * y * z > 0 and self._book.wants(launch)
+        if not x * y * z or not (variables or pictured) or (self._only_pictures and not pictured):
+            return launch.execute(Instruments())
+        chosen = self._chosen((x, y, z))
+        table = np.zeros(x * y * z, np.uint8)
+        table[slice(None) if chosen is None else chosen] = 1
+        programs = range(x * y * z) if chosen is None else chosen.tolist()
+        described = self._describe(launch, (x, y, z))
+        if self._twin is not None:
+            self._run_twin(launch, described, programs)
+        accesses = None
+        if self._book is not None and pictured:
+            accesses = self._book.begin(launch, int(described["index"]), programs)
+        return self._execute(launch, int(described["index"]), table, accesses)
+
+    def _run_twin(
+        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
+    ) -> None:
+        assert self._twin is not None
+        if launch.variants.synchronises:
+            launch.run.warn(
+                f"programs of `{launch.kernel}` learn of each other through memory: their "
+                "order may be why values differ from those of Python"
+            )
+        self._twin.run(launch, described, programs)
+
+    def _execute(
+        self, launch: ObservedLaunch, index: int, table: Any, accesses: LaunchAccesses | None
+    ) -> LaunchReport:
+        def rewrite(module: Module) -> None:
+            insert_watches(module, choose(_watchable(module, launch).variables, self._selectors))
+
+        watch = _LaunchWatch(self, index, launch.kernel, table)
+        if accesses is None:
+            return launch.execute(self.instruments, rewrite=rewrite, watch=watch)
+        watch.takes_log = accesses.take
+        instruments = replace(accesses.instruments, rewrites=self.instruments.rewrites)
+        report = accesses.launch.execute(
+            instruments, regions=accesses.regions, rewrite=rewrite, watch=watch
+        )
+        accesses.finish()
+        return report
+
+    def _look(self, launch: ObservedLaunch) -> list[Variable]:
+        """The variables of a kernel that are watched; takes note of those there are."""
+        known_already = self._variables.get(launch.variants)
+        if known_already is not None:
+            return known_already
+        looked = _watchable(launch.variants.module, launch)
+        found = looked.variables
+        with self._lock:
+            unavailable = self._unavailable.setdefault(launch.kernel, [])
+            unavailable += [each for each in looked.unavailable if each not in unavailable]
+            known = self._known.setdefault(launch.kernel, [])
+            rows = [(v.name, v.place.file, v.place.line) for v in found]
+            known += [row for row in dict.fromkeys(rows) if row not in known]
+            for selector in self._selectors:
+                if any(map(selector.matches, found)):
+                    self._matched.add(selector)
+        chosen = self._variables[launch.variants] = choose(found, self._selectors)
+        return chosen
+
+    def _chosen(self, grid: Grid) -> Any:
+        """The linear ids of the programs that are recorded; None if all are."""
+        programs = self._programs
+        if programs is None and self._most is not None and prod(grid) > self._most:
+            programs = f"0,last,random:{self._most - 2}"
+        return arrange(grid, "natural", self._seed, programs)
+
+    def _describe(self, launch: ObservedLaunch, grid: Grid) -> dict[str, Any]:
+        with self._lock:
+            index = self._launches
+            self._launches += 1
+        described = launch_fields(launch, index, grid)
+        self.writer.describe("launch", described)
+        return described
+
+    def place_of(self, kernel: str, site: Site) -> int:
+        """The number of a watched place; it is described when it is first asked for."""
+        with self._lock:
+            number = self._places.get((kernel, site))
+            if number is not None:
+                return number
+            number = self._places[kernel, site] = len(self._places)
+            fields = place_fields(site.location)
+            described = json.loads(site.text)
+            element, shape, *_ = site.operands[0]
+            self.writer.describe(
+                "place",
+                {
+                    "number": number,
+                    "kernel": kernel,
+                    "name": described["name"],
+                    **fields,
+                    "element": element,
+                    "shape": shape,
+                    "masked": len(site.operands) > 1,
+                    "filled": described["filled"],
+                    "parameter": described.get("parameter", -1),
+                },
+            )
+            file = str(fields["file"])
+            if file not in self._sources:
+                self._sources.add(file)
+                text = "".join(source_lines(file))
+                if text and len(text) < _LONGEST_SOURCE:
+                    self.writer.describe("source", {"file": file, "text": text})
+            return number
+
+    # ---- afterwards
+
+    def complaints(self) -> list[str]:
+        """A sentence for each selector that matched nothing."""
+        return [
+            unmatched_sentence(selector, dict(self._known), self._unavailable)
+            for selector in self._selectors
+            if selector not in self._matched
+        ]
+
+    def gaps(self) -> list[str]:
+        """A sentence for each selector of which some assignments are unavailable."""
+        sentences = [
+            unavailable_sentence(selector, self._unavailable)
+            for selector in self._selectors
+            if selector in self._matched
+        ]
+        return [sentence for sentence in sentences if sentence]
+
+    def finish(self) -> None:
+        """Marks the trace as complete."""
+        self.writer.describe("end", {"refused": self.writer.refused})
+        self.writer.flush()
+        if self._twin is not None:
+            self._twin.finish()
+
+
+def _watchable(module: Module, launch: ObservedLaunch) -> Found:
+    found = find_variables(module, launch.names)
+    kept = [v for v in found.variables if numpy_type(str(element_of(v.value.type))) is not None]
+    return Found(kept, found.unavailable)
+
+
+class _LaunchWatch:
+    """Takes the values of one launch, see `monitor.Watch`."""
+
+    def __init__(self, recorder: Recorder, launch: int, kernel: str, table: Any) -> None:
+        self._recorder = recorder
+        self._launch = launch
+        self._kernel = kernel
+        self._table = table
+        self.table_address = int(table.ctypes.data)
+        self.takes_log: Callable[[Any], None] | None = None
+        self._places: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
+
+    def take(self, program: int, site: Site, payload: int) -> None:
+        known = self._places.get(id(site))
+        if known is None:
+            number = self._recorder.place_of(self._kernel, site)
+            known = self._places[id(site)] = number, _reader(site)
+        place, read = known
+        if not self._recorder.writer.value(place, self._launch, program, *read(payload)):
+            self._table[:] = 0  # nothing more fits
+
+
+def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
+    """Reads iterations, mask and elements of a value from a payload."""
+    element, shape, *_ = site.operands[0]
+    kind = numpy_type(element)
+    assert kind is not None  # others are not watched
+    lanes = prod(shape)
+    size = lanes * kind.itemsize
+    masked = len(site.operands) > 1
+    word = ctypes.c_uint64.from_address
+
+    def read(payload: int) -> tuple[bytes, bytes, bytes]:
+        data = ctypes.string_at(word(payload).value, size)
+        mask = ctypes.string_at(word(payload + 8).value, lanes) if masked else b""
+        after = payload + 8 * (1 + masked)
+        iterations = ctypes.string_at(after + 8, 8 * word(after).value)
+        return iterations, mask, data
+
+    return read
+
+
+def launch_fields(launch: ObservedLaunch, index: int, grid: Grid) -> dict[str, Any]:
+    """A launch as data."""
+    pointers = launch.plan.pointers
+    arguments = []
+    rows = zip(launch.names, launch.plan.types, launch.values, strict=True)
+    for n, (name, type, value) in enumerate(rows):
+        described: dict[str, Any] = {"name": name, "type": type, "value": None}
+        described |= {"shape": (), "strides": (), "address": 0, "storage": (0, 0)}
+        if n in pointers:
+            described |= _tensor_fields(launch.arguments[n], value, launch.raw_parameters[n])
+        else:
+            described["value"] = value if isinstance(value, (int, float)) else float(value)
+        arguments.append(described)
+    return {"index": index, "kernel": launch.kernel, "grid": grid, "arguments": arguments}
+
+
+def _tensor_fields(argument: Any, value: Any, address: int) -> dict[str, Any]:
+    tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
+    shape = tuple(int(n) for n in getattr(tensor, "shape", ()))
+    strides = tuple(int(tensor.stride(n)) for n in range(len(shape))) if shape else ()
+    storage = storage_extent(value) or (address, address)
+    return {"shape": shape, "strides": strides, "address": address, "storage": storage}

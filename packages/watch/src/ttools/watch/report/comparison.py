@@ -1,0 +1,261 @@
+"""The first value in which two recordings differ.
+
+Owns which values belong together and when two of them differ. Compilers move and drop what they
+need not compute where it is written: values without a certain partner are left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.core.errors import UsageError
+from ttools.watch.trace.elements import is_pointer
+from ttools.watch.trace.record import Place, Record
+from ttools.watch.trace.recording import Recording
+
+#: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
+_TOLERANCES = {
+    "float64": (1e-7, 1e-7),
+    "float32": (1.3e-6, 1e-5),
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float8_e4m3fn": (0.125, 1e-5),
+    "float8_e4m3fnuz": (0.125, 1e-5),
+    "float8_e5m2": (0.25, 1e-5),
+    "float8_e5m2fnuz": (0.25, 1e-5),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two values of a variable that differ.
+
+    Attributes:
+        one: the value of the first recording.
+        other: of the second.
+        lane: index of the first lane that differs.
+        differing: how many do.
+        compared: how many were compared.
+        tolerance: relative and absolute.
+    """
+
+    one: Record
+    other: Record
+    lane: tuple[int, ...]
+    differing: int
+    compared: int
+    tolerance: tuple[float, float]
+
+
+@dataclass
+class Comparison:
+    """What a comparison of two recordings found.
+
+    Attributes:
+        names: what the two are called.
+        first: the first difference, in the order of launches, programs and statements.
+        differing: how many values differ, by variable.
+        compared: how many values were compared.
+        alone: variables of the first recording that had no certain partner, and how often.
+        launches: how many launches both have.
+    """
+
+    names: tuple[str, str]
+    first: Difference | None = None
+    differing: dict[str, int] = field(default_factory=dict)
+    compared: int = 0
+    alone: dict[str, int] = field(default_factory=dict)
+    launches: int = 0
+
+
+def compare(
+    one: Recording,
+    other: Recording,
+    *,
+    names: tuple[str, str] = ("one", "other"),
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Comparison:
+    """Compares two recordings of the same launches.
+
+    Args:
+        one: whose order decides what comes first.
+        other: with some of the same programs.
+        names: what to call them.
+        rtol: relative tolerance; by default that of `torch.testing` for the type.
+        atol: absolute tolerance, likewise.
+
+    Raises:
+        UsageError: the launches are others, or no value has a partner.
+    """
+    found = Comparison(names)
+    _same_launches(one, other, found)
+    known = set(other.names)
+    for record, partner in _pairs(one, other):
+        tolerance = (0.0, 0.0) if partner is None else _tolerance(record, partner, rtol, atol)
+        wrong = None if partner is None else _wrong_lanes(record, partner, *tolerance)
+        if partner is None or wrong is None:
+            if record.name in known or not _is_implied(record):
+                found.alone[record.name] = found.alone.get(record.name, 0) + 1
+            continue
+        found.compared += 1
+        difference = _difference(record, partner, wrong, tolerance)
+        if difference is not None:
+            found.differing[record.name] = found.differing.get(record.name, 0) + 1
+            found.first = found.first or difference
+    if not found.compared:
+        raise UsageError(
+            f"nothing to compare: {names[0]} and {names[1]} have no value of a variable in common"
+        )
+    return found
+
+
+def _is_implied(record: Record) -> bool:
+    """Whether a value is one that Python does not record: an argument, what is stored."""
+    arguments = {argument.name for argument in record.launch.arguments}
+    return record.name.startswith("tl.") or record.name in arguments
+
+
+def _same_launches(one: Recording, other: Recording, found: Comparison) -> None:
+    common = sorted(set(one.launches) & set(other.launches))
+    for index in common:
+        a, b = one.launches[index], other.launches[index]
+        if (a.kernel, a.grid) != (b.kernel, b.grid):
+            raise UsageError(
+                f"launch {index} is `{a.kernel}` with grid {a.grid} in {found.names[0]}, but "
+                f"`{b.kernel}` with grid {b.grid} in {found.names[1]}: only runs that launch the "
+                "same can be compared"
+            )
+    found.launches = len(common)
+
+
+# ---- what belongs together
+
+_Key = tuple[int, int, str, str, str]
+
+
+def _pairs(one: Recording, other: Recording) -> Iterator[tuple[Record, Record | None]]:
+    """The records of one, in order, each with its partner."""
+    first, second = _grouped(one), _grouped(other)
+    partners: dict[int, Record | None] = {}
+    for key, indices in first.items():
+        ours = [one[n] for n in indices]
+        theirs = [other[n] for n in second.get(key, ())]
+        partners.update(zip(indices, _matched(ours, theirs), strict=True))
+    for index, record in enumerate(one):
+        yield record, partners[index]
+
+
+def _grouped(recording: Recording) -> dict[_Key, list[int]]:
+    groups: defaultdict[_Key, list[int]] = defaultdict(list)
+    texts: dict[Place, str] = {}
+    for index, record in enumerate(recording):
+        place = record.place
+        if place not in texts:
+            texts[place] = _statement(recording, place)
+        file = PurePath(place.file).name
+        key = (record.launch.index, record.linear_program, record.name, file, texts[place])
+        groups[key].append(index)
+    return groups
+
+
+def _statement(recording: Recording, place: Place) -> str:
+    """The source of a place: it stays when other lines come and go."""
+    lines = recording.source_lines(place.file)
+    return lines[place.line - 1].strip() if 1 <= place.line <= len(lines) else str(place.line)
+
+
+def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | None]:
+    """The partner of each record among those of the same statement and program."""
+    if len(ours) == len(theirs) and all(map(_can_match, ours, theirs)):
+        return list(theirs)
+    return [_only_match(record, theirs) for record in ours]
+
+
+def _can_match(one: Record, other: Record) -> bool:
+    """Whether iterations agree; loops that were unrolled have none."""
+    short, long = sorted((one.iteration, other.iteration), key=len)
+    rest = iter(long)
+    return all(iteration in rest for iteration in short)
+
+
+def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
+    """The partner of a record that may have been moved out of loops; None if in doubt."""
+    calls = [line for _, line in record.place.callers]
+    same = [c for c in candidates if [line for _, line in c.place.callers] == calls]
+    exact = [c for c in same if c.iteration == record.iteration]
+    if len(exact) == 1:
+        return exact[0]
+    depth = len(record.iteration)
+    inside = [c for c in same if c.iteration[:depth] == record.iteration]
+    if inside and all(np.array_equal(inside[0].values, c.values) for c in inside[1:]):
+        return inside[0]
+    return None
+
+
+# ---- when values differ
+
+
+def _wrong_lanes(one: Record, other: Record, rtol: float, atol: float) -> NDArray[np.bool_] | None:
+    """Which lanes differ, defined or not; None if the values cannot be compared."""
+    pointers = [is_pointer(record.place.element) for record in (one, other)]
+    if all(pointers):
+        return _other_targets(one, other)
+    return None if any(pointers) else _other_numbers(one.values, other.values, rtol, atol)
+
+
+def _difference(
+    one: Record, other: Record, wrong: NDArray[np.bool_], tolerance: tuple[float, float]
+) -> Difference | None:
+    defined = np.ones(wrong.shape, np.bool_)
+    for record in (one, other):
+        if record.defined is not None and record.defined.shape == wrong.shape:
+            defined &= record.defined
+    wrong = wrong & defined
+    if not wrong.any():
+        return None
+    lane = tuple(int(n) for n in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    counts = int(wrong.sum()), int(defined.sum())
+    return Difference(one, other, lane, *counts, tolerance)
+
+
+def _tolerance(
+    one: Record, other: Record, rtol: float | None, atol: float | None
+) -> tuple[float, float]:
+    types = [str(record.values.dtype) for record in (one, other)]
+    usual = [_TOLERANCES.get(type, (0.0, 0.0)) for type in types]
+    return (
+        max(r for r, _ in usual) if rtol is None else rtol,
+        max(a for _, a in usual) if atol is None else atol,
+    )
+
+
+def _other_numbers(
+    one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float
+) -> NDArray[np.bool_] | None:
+    """Where two values differ; one may be a number that the other repeats."""
+    try:
+        one, other = np.broadcast_arrays(one, other)
+    except ValueError:
+        return None
+    if one.dtype.kind in "biu" and other.dtype.kind in "biu" and not (rtol or atol):
+        return np.asarray(one != other)
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        close = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= atol + rtol * np.abs(b))
+    return np.asarray(~close)
+
+
+def _other_targets(one: Record, other: Record) -> NDArray[np.bool_] | None:
+    (names, offsets), (other_names, other_offsets) = one.targets, other.targets
+    if offsets.shape != other_offsets.shape:
+        return None
+    same = np.array([a == b for a, b in zip(names, other_names, strict=True)], np.bool_)
+    return np.asarray(~same.reshape(offsets.shape) | (offsets != other_offsets))

@@ -1,0 +1,194 @@
+"""Recorded values in words: one line per value, by launch and program.
+
+Owns the wording. Must not know where it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ttools.watch.trace.elements import is_pointer
+from ttools.watch.trace.record import Launch, Place, Record
+from ttools.watch.trace.recording import Recording
+
+#: Values shown; a trace keeps them all.
+MOST_LINES = 200
+_FIRST = 6
+SCHEMA = "ttools.watched/1"
+
+
+def text_lines(recording: Recording, most: int = MOST_LINES) -> Iterator[str]:
+    """The values as text.
+
+    Args:
+        recording: what was recorded.
+        most: how many of them are shown.
+    """
+    shown = [recording[n] for n in range(min(most, len(recording)))]
+    last: tuple[int, int] | None = None
+    rows = [_row(record) for record in shown]
+    widths = [max((len(row[n]) for row in rows), default=0) for n in range(4)]
+    for record, row in zip(shown, rows, strict=True):
+        launch = record.launch
+        if last is None or last[0] != launch.index:
+            yield f"{'' if last is None else chr(10)}{launch_text(launch)}"
+        if last != (launch.index, record.linear_program):
+            yield f"  program {record.program}"
+        last = launch.index, record.linear_program
+        *columns, values = row
+        padded = "  ".join(text.ljust(width) for text, width in zip(columns, widths, strict=True))
+        yield f"    {padded}  {values}".rstrip()
+    if len(recording) > most:
+        rest = len(recording) - most
+        yield (
+            f"and {rest:,} more values: choose with --programs and --only, or keep all of them "
+            "with --trace FILE"
+        )
+
+
+def launch_text(launch: Launch) -> str:
+    """A launch in a line."""
+    return f"{launch.kernel}, launch {launch.index}, grid {launch.grid}"
+
+
+def _row(record: Record) -> tuple[str, str, str, str, str]:
+    iterations = ", ".join(map(str, record.iteration))
+    where = f"iteration {iterations}" if record.iteration else ""
+    return place_text(record.place), record.name, where, record.place.type, value_text(record)
+
+
+def place_text(place: Place) -> str:
+    """File and line of a place, and the calls that led there."""
+    inner = f"{PurePath(place.file).name}:{place.line}"
+    calls = "".join(
+        f" < {line}" if file == place.file else f" < {PurePath(file).name}:{line}"
+        for file, line in place.callers
+    )
+    return inner + calls
+
+
+def value_text(record: Record) -> str:
+    """A value in a line: figures and the first elements."""
+    values, mask = record.values, record.mask
+    if is_pointer(record.place.element):
+        return _pointer_text(record)
+    if not record.place.shape:
+        return f"= {number_text(values.reshape(-1)[0])}"
+    parts = []
+    sums = record.figures
+    if values.dtype == np.bool_:
+        parts.append(f"true {round((sums.mean or 0) * sums.count)} of {sums.count}")
+    elif sums.low is not None and sums.high is not None:
+        parts.append(f"min {number_text(sums.low)}  max {number_text(sums.high)}")
+        if sums.mean is not None:
+            parts.append(f"mean {number_text(sums.mean)}")
+    if sums.nans:
+        parts.append(f"nan {sums.nans} of {sums.count}")
+    if sums.infinities:
+        parts.append(f"inf {sums.infinities} of {sums.count}")
+    if mask is not None and not mask.all():
+        parts.append(f"masked off {values.size - int(mask.sum())} of {values.size}")
+    parts.append(first_elements(values, record.defined))
+    return "  ".join(parts)
+
+
+def first_elements(values: NDArray[Any], mask: NDArray[np.bool_] | None) -> str:
+    """The first elements in row-major order, `-` where there is none."""
+    flat = values.reshape(-1)[:_FIRST]
+    defined = np.ones(len(flat), np.bool_) if mask is None else mask.reshape(-1)[:_FIRST]
+    texts = [number_text(v) if d else "-" for v, d in zip(flat, defined, strict=True)]
+    return f"[{' '.join(texts)}{' …' if values.size > len(flat) else ''}]"
+
+
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number with so many digits, if it is no integer."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return f"{float(value):.{digits}g}"
+
+
+def _pointer_text(record: Record) -> str:
+    names, offsets = record.targets
+    flat = offsets.reshape(-1)
+    if not record.place.shape:
+        return f"= {target_text(names[0], int(flat[0]))}"
+    parts = []
+    keys = [name or "address" for name in names]
+    for name, group in groupby(sorted(range(len(keys)), key=keys.__getitem__), keys.__getitem__):
+        own = flat[list(group)]
+        ends = target_text("" if name == "address" else name, int(own.min()))
+        last = int(own.max())
+        parts.append(f"{ends} to {last if name != 'address' else hex(last)}")
+    first = [target_text(n, int(o)) for n, o in list(zip(names, flat, strict=True))[:3]]
+    more = " …" if len(names) > len(first) else ""
+    return f"{'; '.join(parts)}  [{', '.join(first)}{more}]"
+
+
+def target_text(name: str, offset: int) -> str:
+    """Where a pointer leads: an argument and an element, or an address."""
+    if not name:
+        return hex(offset & (2**64 - 1))
+    return f"{name} - {-offset}" if offset < 0 else f"{name} + {offset}"
+
+
+def as_data(recording: Recording, most: int | None = None) -> dict[str, Any]:
+    """The values as data for JSON; all figures, and the first elements."""
+    records: Iterable[Record] = recording if most is None else recording[:most]
+    return {
+        "schema": SCHEMA,
+        "launches": [
+            {"index": launch.index, "kernel": launch.kernel, "grid": list(launch.grid)}
+            for launch in recording.launches.values()
+        ],
+        "values": [_record_data(record) for record in records],
+        "complete": recording.complete and not recording.refused,
+    }
+
+
+def _record_data(record: Record) -> dict[str, Any]:
+    place, sums = record.place, record.figures
+    data: dict[str, Any] = {
+        "launch": record.launch.index,
+        "program": list(record.program),
+        "name": place.name,
+        "file": place.file,
+        "line": place.line,
+        "callers": [{"file": file, "line": line} for file, line in place.callers],
+        "iteration": list(record.iteration),
+        "type": place.type,
+    }
+    if is_pointer(place.element):
+        names, offsets = record.targets
+        rows = zip(names[:_FIRST], offsets.reshape(-1)[:_FIRST].tolist(), strict=True)
+        return data | {"first": [{"argument": name, "offset": at} for name, at in rows]}
+    first = record.values.reshape(-1)[:_FIRST]
+    defined = np.ones(len(first), np.bool_)
+    if record.defined is not None:
+        defined = record.defined.reshape(-1)[:_FIRST]
+    return data | {
+        "min": _plain(sums.low),
+        "max": _plain(sums.high),
+        "mean": _plain(sums.mean),
+        "defined": sums.count,
+        "nan": sums.nans,
+        "inf": sums.infinities,
+        "first": [_plain(v) if d else None for v, d in zip(first, defined, strict=True)],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A number that JSON can hold; what it cannot hold as text."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    number = float(value)
+    return number if np.isfinite(number) else str(number)

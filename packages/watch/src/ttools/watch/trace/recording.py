@@ -1,0 +1,223 @@
+"""What was recorded of watched variables, as NumPy arrays.
+
+Owns the reading of traces, in memory or in files, and the ways to ask for values. Must not know how
+they were recorded.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ttools.core.errors import UsageError
+from ttools.watch.trace.elements import numpy_type
+from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.trace.trace_format import ValueBlock, read_blocks
+
+
+class Recording(Sequence[Record]):
+    """Values of watched variables, in the order in which each program had them.
+
+    Args:
+        data: of a trace.
+        name: of it, for messages.
+
+    Attributes:
+        launches: by number.
+        places: by number.
+        sources: text of the files, as they were.
+        complete: whether the trace was finished.
+        refused: how many values did not fit.
+
+    Raises:
+        UsageError: the data is no trace, or damaged.
+    """
+
+    def __init__(self, data: Any, name: str = "the recording") -> None:
+        self._data = memoryview(data)
+        self._name = name
+        self.launches: dict[int, Launch] = {}
+        self.places: dict[int, Place] = {}
+        self.sources: dict[str, str] = {}
+        self.complete = False
+        self.refused = 0
+        self._lines: dict[str, list[str]] = {}
+        self._blocks: list[ValueBlock] = []
+        for block in read_blocks(data, name):
+            if isinstance(block, ValueBlock):
+                self._check(block)
+                self._blocks.append(block)
+            else:
+                self._describe(block)
+        self._blocks.sort(key=lambda block: (block.launch, block.program))
+
+    # ---- reading
+
+    def _describe(self, block: Mapping[str, Any]) -> None:
+        try:
+            for kind, data in block.items():
+                _DESCRIPTIONS[kind](self, data)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UsageError(f"`{self._name}` is damaged: a description makes no sense") from None
+
+    def _launch(self, data: Mapping[str, Any]) -> None:
+        x, y, z = map(int, data["grid"])
+        if min(x, y, z) < 1:
+            raise ValueError(data["grid"])
+        arguments = tuple(map(_argument, data["arguments"]))
+        index = int(data["index"])
+        self.launches[index] = Launch(index, str(data["kernel"]), (x, y, z), arguments)
+
+    def _place(self, data: Mapping[str, Any]) -> None:
+        place = Place(
+            kernel=str(data["kernel"]),
+            name=str(data["name"]),
+            file=str(data["file"]),
+            line=int(data["line"]),
+            callers=tuple((str(file), int(line)) for file, line in data["callers"]),
+            element=str(data["element"]),
+            shape=tuple(int(extent) for extent in data["shape"]),
+            masked=bool(data["masked"]),
+            filled=bool(data["filled"]),
+            parameter=int(data["parameter"]),
+        )
+        if numpy_type(place.element) is None or any(extent < 1 for extent in place.shape):
+            raise ValueError(place)
+        self.places[int(data["number"])] = place
+
+    def _source(self, data: Mapping[str, Any]) -> None:
+        self.sources[str(data["file"])] = str(data["text"])
+
+    def _end(self, data: Mapping[str, Any]) -> None:
+        self.complete = True
+        self.refused = int(data["refused"])
+
+    def _check(self, block: ValueBlock) -> None:
+        place, launch = self.places.get(block.place), self.launches.get(block.launch)
+        kind = None if place is None else numpy_type(place.element)
+        if place is None or launch is None or kind is None:
+            raise UsageError(f"`{self._name}` is damaged: a value of nothing that was described")
+        expected = 8 * block.loops + place.lanes * (kind.itemsize + place.masked)
+        pointers = [a for a in launch.arguments[place.parameter :][:1] if a.value is None]
+        ok = place.parameter < 0 or bool(pointers)
+        if block.size != expected or not 0 <= block.program < prod(launch.grid) or not ok:
+            raise UsageError(f"`{self._name}` is damaged: a value does not fit its description")
+
+    # ---- asking
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def __getitem__(self, index: Any) -> Any:
+        """A record by number, several by a slice, those of a variable by its name."""
+        if isinstance(index, str):
+            return self.select(index)
+        if isinstance(index, slice):
+            return [self._record(block) for block in self._blocks[index]]
+        return self._record(self._blocks[index])
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self._record, self._blocks)
+
+    def _record(self, block: ValueBlock) -> Record:
+        iterations = 8 * block.loops
+        raw = self._data[block.start : block.start + block.size]
+        iteration = tuple(np.frombuffer(raw[:iterations], "<i8").tolist())
+        launch, place = self.launches[block.launch], self.places[block.place]
+        return Record(place, launch, block.program, iteration, raw[iterations:])
+
+    @property
+    def names(self) -> list[str]:
+        """The variables of which there are values."""
+        numbers = dict.fromkeys(block.place for block in self._blocks)
+        return list(dict.fromkeys(self.places[n].name for n in numbers))
+
+    def source_lines(self, file: str) -> list[str]:
+        """The lines of a file as it was when the kernel ran; none if it could not be read."""
+        if file not in self._lines:
+            self._lines[file] = self.sources.get(file, "").splitlines()
+        return self._lines[file]
+
+    def select(
+        self,
+        name: str | None = None,
+        *,
+        kernel: str | None = None,
+        launch: int | None = None,
+        program: int | Sequence[int] | None = None,
+        iteration: Sequence[int] | None = None,
+        line: int | None = None,
+    ) -> list[Record]:
+        """The records that answer a description; what is None is not asked for.
+
+        Args:
+            name: of the variable.
+            kernel: the kernel's name.
+            launch: the launch's number.
+            program: linear id, or ids along the grid's dimensions.
+            iteration: iterations of the enclosing loops, outermost first.
+            line: of the assignment.
+
+        Raises:
+            UsageError: nothing of that name was recorded.
+        """
+        if name is not None and name not in self.names:
+            raise UsageError(
+                f"nothing named `{name}` was recorded; there are {', '.join(self.names) or 'none'}"
+            )
+        return [
+            self._record(block)
+            for block in self._blocks
+            if _is(self.places[block.place].name, name)
+            and _is(self.places[block.place].line, line)
+            and _is(self.launches[block.launch].kernel, kernel)
+            and _is(block.launch, launch)
+            and (program is None or block.program == self.launches[block.launch].linear(program))
+            and (iteration is None or self._record(block).iteration == tuple(iteration))
+        ]
+
+
+def open_trace(path: str | Path) -> Recording:
+    """Reads a trace that `--trace` or `watch(trace=...)` has written.
+
+    Raises:
+        UsageError: the file cannot be read, is no trace, or damaged.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            size = file.seek(0, 2)
+            data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read the trace `{path}`: {reason}") from None
+    return Recording(data, str(path))
+
+
+def _is(held: object, wanted: object) -> bool:
+    return wanted is None or held == wanted
+
+
+def _argument(data: Mapping[str, Any]) -> Argument:
+    low, high = map(int, data["storage"])
+    return Argument(
+        name=str(data["name"]),
+        type=str(data["type"]),
+        value=data["value"] if isinstance(data["value"], (int, float)) else None,
+        shape=tuple(map(int, data["shape"])),
+        strides=tuple(map(int, data["strides"])),
+        address=int(data["address"]),
+        storage=(low, high),
+    )
+
+
+_DESCRIPTIONS: dict[str, Any] = {
+    "launch": Recording._launch,
+    "place": Recording._place,
+    "source": Recording._source,
+    "end": Recording._end,
+}

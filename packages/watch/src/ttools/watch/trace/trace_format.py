@@ -1,0 +1,134 @@
+"""The bytes of a trace: what is written while kernels run, and how it is read.
+
+A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes
+a launch, a place or the end; a block of kind VALUE holds one value: iterations of the enclosing
+loops, a byte per lane of the mask if the place has one, the elements. Nothing in a trace is
+executed.
+Must not know what the descriptions say.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from ttools.core.errors import UsageError
+
+MAGIC = b"ttools trace 1\n"
+JSON, VALUE = 1, 2
+#: Kind, iterations, place, launch, program, bytes that follow.
+_HEADER = struct.Struct("<BxHIIqQ")
+#: No description is larger.
+_LARGEST_TEXT = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBlock:
+    """Where a value lies in a trace.
+
+    Attributes:
+        place: its place's number.
+        launch: its launch's number.
+        program: linear id.
+        loops: how many iterations come first.
+        start: offset of the first byte behind the header.
+        size: of all.
+    """
+
+    place: int
+    launch: int
+    program: int
+    loops: int
+    start: int
+    size: int
+
+
+class TraceWriter:
+    """Writes a trace; any thread may.
+
+    Args:
+        file: to write to.
+        limit: how many bytes of values there may be.
+
+    Attributes:
+        refused: how many values came after the limit was reached.
+    """
+
+    def __init__(self, file: BinaryIO, limit: int) -> None:
+        self._file = file
+        self._limit = limit
+        self._used = 0
+        self._lock = threading.Lock()
+        self.refused = 0
+        file.write(MAGIC)
+
+    def describe(self, kind: str, data: dict[str, Any]) -> None:
+        """Writes a description."""
+        text = json.dumps({kind: data}, separators=(",", ":")).encode()
+        with self._lock:
+            self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
+
+    def value(
+        self, place: int, launch: int, program: int, iterations: bytes, mask: bytes, data: bytes
+    ) -> bool:
+        """Writes a value; False if it does not fit any more."""
+        size = len(iterations) + len(mask) + len(data)
+        header = _HEADER.pack(VALUE, len(iterations) // 8, place, launch, program, size)
+        with self._lock:
+            self._used += _HEADER.size + size
+            if self.refused or self._used > self._limit:
+                self.refused += 1
+                return False
+            self._write(header + iterations + mask + data)
+            return True
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise UsageError(f"cannot write the trace: {error.strerror}") from error
+
+    def flush(self) -> None:
+        """Lets others see what was written."""
+        with self._lock:
+            try:
+                self._file.flush()
+            except OSError as error:
+                raise UsageError(f"cannot write the trace: {error.strerror}") from error
+
+
+def read_blocks(data: Any, name: str) -> Iterator[dict[str, Any] | ValueBlock]:
+    """The blocks of a trace; it may end early, where its writer was interrupted.
+
+    Args:
+        data: bytes, or a map of a file.
+        name: for messages.
+
+    Raises:
+        UsageError: it is no trace, or damaged.
+    """
+    if bytes(data[: len(MAGIC)]) != MAGIC:
+        raise UsageError(f"`{name}` is no trace of ttools")
+    at, end = len(MAGIC), len(data)
+    while at + _HEADER.size <= end:
+        kind, loops, place, launch, program, size = _HEADER.unpack_from(data, at)
+        start = at + _HEADER.size
+        if kind not in (JSON, VALUE) or (kind == JSON and size > _LARGEST_TEXT):
+            raise UsageError(f"`{name}` is damaged at byte {at:,}")
+        if start + size > end:
+            return
+        if kind == VALUE:
+            yield ValueBlock(place, launch, program, loops, start, size)
+        else:
+            try:
+                described = json.loads(bytes(data[start : start + size]))
+            except ValueError:
+                raise UsageError(f"`{name}` is damaged at byte {at:,}") from None
+            if not isinstance(described, dict):
+                raise UsageError(f"`{name}` is damaged at byte {at:,}")
+            yield described
+        at = start + size

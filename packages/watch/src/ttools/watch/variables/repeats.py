@@ -1,0 +1,78 @@
+"""Assignments of unrolled loops whose value only the next iteration of the same statement uses.
+
+In such a loop one iteration's value looks as if it were part of the next one's. Operations of one
+place in the source, and of one kind, are distinguished from parts of a statement by its syntax
+tree: where only one operator can have made them, each is what the last one is, the whole of an
+assignment.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ttools.core.location import SourceLocation
+from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.ir import Block, Module, Value
+from ttools.watch.variables.source_names import Function, names_of_file
+
+Chain = list[SourceLocation]
+#: Operation, result, type, and all places that led there: equal for the iterations of a loop.
+Kind = tuple[object, ...]
+
+
+def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
+    """What the values of one statement in several iterations have in common."""
+    op = value.defining_op
+    assert op is not None
+    places = tuple((place.file, place.line, place.column, place.name) for place in chain)
+    return op.name, index, str(value.type), places, level
+
+
+def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
+    """Whether a statement has one operation of a place and kind per iteration.
+
+    Args:
+        chain: the place of the operation and those of its callers.
+        level: of the statement in question.
+        by_last: how places are written, see `SourceNames`.
+    """
+    place = chain[0]
+    if not names_of_file(place.file, by_last).is_single(place.line, place.column):
+        return False
+    return not any(_loops(inner) for inner in chain[:level])
+
+
+def is_unrolled(chain: Iterable[SourceLocation]) -> bool:
+    """Whether a place, or a call that led there, stands in a loop that is unrolled."""
+    return any(map(_unrolls, (loop for place in chain for loop in _loops(place))))
+
+
+def _loops(place: SourceLocation) -> list[ast.For | ast.While]:
+    function: Function | None = names_of_file(place.file, False).function_at(place.line)
+    return [] if function is None else function.loops_around(place.line)
+
+
+def _unrolls(loop: ast.For | ast.While) -> bool:
+    if not isinstance(loop, ast.For):
+        return False
+    if not isinstance(loop.iter, ast.Call):
+        return True  # over the items of a tuple
+    named = any(word.arg == "loop_unroll_factor" for word in loop.iter.keywords)
+    return named or ast.unparse(loop.iter.func).rpartition(".")[2] == "static_range"
+
+
+def all_blocks(module: Module) -> Iterator[Block]:
+    """Every block of a module that variables are looked for in."""
+    for function in module.functions.values():
+        for block in function.regions[0].blocks:
+            yield from _nested(block)
+
+
+def _nested(block: Block) -> Iterator[Block]:
+    yield block
+    for op in block.operations:
+        if op.has(STRUCTURED):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _nested(inner)

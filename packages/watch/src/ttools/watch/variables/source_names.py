@@ -1,0 +1,267 @@
+"""What the Python source says of its names: who is given a value where, and by which expression.
+
+Owns the reading of a file's syntax tree. Must not know what a compiler made of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttools.core.location import source_lines
+
+Suite = Sequence[ast.stmt]
+_COMPOUND = (ast.For, ast.While, ast.If, ast.With, ast.Try)
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """A name that a statement gives a value.
+
+    Attributes:
+        name: it.
+        statement: that gives the value.
+        source: the expression of the value; None if the value is none of an expression's alone.
+        item: which item of that expression's value, and of how many; None if it is all of it.
+    """
+
+    name: str
+    statement: ast.stmt
+    source: ast.expr | None = None
+    item: tuple[int, int] | None = None
+
+    @property
+    def lines(self) -> range:
+        """Of the statement; of a loop, where it begins."""
+        return lines_of(self.statement)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A name that has, where it is read, the value of a loop's previous iteration."""
+
+    name: str
+    loop: ast.For
+
+
+def lines_of(statement: ast.stmt) -> range:
+    """The lines of a statement without those of its suites."""
+    last = statement.end_lineno or statement.lineno
+    if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
+        last = statement.body[0].lineno - 1
+    return range(statement.lineno, max(last, statement.lineno) + 1)
+
+
+class Function:
+    """The names of a function.
+
+    Args:
+        tree: its definition.
+    """
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self.tree = tree
+        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
+        self.parameters = frozenset(argument.arg for argument in arguments)
+        self._places: dict[ast.stmt, tuple[ast.stmt | None, Suite, int]] = {}
+        self.statements = list(self._enter(tree.body, None))
+        self.bindings = [b for statement in self.statements for b in _bindings(statement)]
+
+    def _enter(self, suite: Suite, parent: ast.stmt | None) -> Iterator[ast.stmt]:
+        for index, statement in enumerate(suite):
+            self._places[statement] = parent, suite, index
+            yield statement
+            for inner in _suites(statement):
+                yield from self._enter(inner, statement)
+
+    def loops_around(self, line: int) -> list[ast.For | ast.While]:
+        """The loops that the innermost statement at a line stands in."""
+        at = [s for s in self.statements if line in lines_of(s)]
+        found: list[ast.For | ast.While] = []
+        parent = self._places[at[-1]][0] if at else None
+        while parent is not None:
+            if isinstance(parent, (ast.For, ast.While)):
+                found.append(parent)
+            parent = self._places[parent][0]
+        return found
+
+    def returned(self) -> ast.Return | None:
+        """The function's only way out, if it has one, at its end."""
+        ways = [s for s in self.statements if isinstance(s, ast.Return)]
+        return ways[0] if len(ways) == 1 and ways[0] is self.tree.body[-1] else None
+
+    def reaching(self, statement: ast.stmt, name: str) -> Binding | Carried | str | None:
+        """Where a name that a statement reads has its value from.
+
+        Returns:
+            The assignment; `Carried` if it was one of the previous iteration; the name itself if it
+            is a parameter; None if that depends on branches or is unknown.
+        """
+        parent, suite, index = self._places[statement]
+        for before in reversed(suite[:index]):
+            own = [b for b in _bindings(before) if b.name == name]
+            if own and not isinstance(before, _COMPOUND):
+                return own[0] if len(own) == 1 else None
+            if any(b.name == name for b in _all_bindings(before)):
+                return None
+        if parent is None:
+            return name if name in self.parameters else None
+        if not isinstance(parent, ast.For):
+            return None  # whether the statement is reached is not said by where the value is
+        if isinstance(parent.target, ast.Name) and parent.target.id == name:
+            return Binding(name, parent)
+        if any(b.name == name for inner in parent.body for b in _all_bindings(inner)):
+            return Carried(name, parent)
+        return self.reaching(parent, name)
+
+
+def _suites(statement: ast.stmt) -> list[Suite]:
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        return []
+    suites = [getattr(statement, field, None) for field in ("body", "orelse", "finalbody")]
+    return [suite for suite in suites if isinstance(suite, list)]
+
+
+def _all_bindings(statement: ast.stmt) -> Iterator[Binding]:
+    yield from _bindings(statement)
+    for suite in _suites(statement):
+        for inner in suite:
+            yield from _all_bindings(inner)
+
+
+def _bindings(statement: ast.stmt) -> Iterator[Binding]:
+    """What a statement itself gives values, without those of its suites."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from _targets(target, statement, statement.value)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield from _targets(statement.target, statement, statement.value)
+    elif isinstance(statement, (ast.AugAssign, ast.For)):
+        yield from _targets(statement.target, statement, None)
+
+
+def _targets(target: ast.expr, statement: ast.stmt, source: ast.expr | None) -> Iterator[Binding]:
+    if isinstance(target, ast.Name):
+        yield Binding(target.id, statement, source)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        several = len(target.elts)
+        starred = any(isinstance(element, ast.Starred) for element in target.elts)
+        own = source.elts if isinstance(source, (ast.Tuple, ast.List)) else None
+        for index, element in enumerate(target.elts):
+            if not isinstance(element, ast.Name):
+                yield from _targets(element, statement, None)
+            elif starred or source is None or (own is not None and len(own) != several):
+                yield Binding(element.id, statement)
+            elif own is not None:
+                yield Binding(element.id, statement, own[index])
+            else:
+                yield Binding(element.id, statement, source, (index, several))
+    elif isinstance(target, ast.Starred):
+        yield from _targets(target.value, statement, None)
+
+
+class SourceNames:
+    """The functions of a file and what is at its places.
+
+    Triton 3.8 and later locate an operation where its expression begins; earlier ones where the
+    last of the expressions begins that it is made of, counting columns from the function's.
+
+    Args:
+        source: its text.
+        by_last: whether locations are of those earlier versions.
+    """
+
+    def __init__(self, source: str, by_last: bool = False) -> None:
+        self._by_last = by_last
+        try:
+            tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = ast.Module([], [])
+        definitions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        self._trees = sorted(definitions, key=lambda node: node.lineno)
+        self._functions: dict[int, Function] = {}
+        self._starting: dict[tuple[int, int], list[ast.AST]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.expr, ast.AugAssign)):
+                self._starting.setdefault(self.place_of(node), []).append(node)
+
+    def function_at(self, line: int) -> Function | None:
+        """The innermost function around a line."""
+        around = [t for t in self._trees if t.lineno <= line <= (t.end_lineno or t.lineno)]
+        if not around:
+            return None
+        made = self._functions.get(around[-1].lineno)
+        if made is None:
+            made = self._functions[around[-1].lineno] = Function(around[-1])
+        return made
+
+    def is_single(self, line: int, column: int) -> bool:
+        """Whether no two operators of one kind, and no two calls, begin at a place.
+
+        Args:
+            line: from 1.
+            column: from 1, as in locations.
+        """
+        kinds = [
+            kind
+            for node in self._starting.get((line, column), [])
+            if (kind := _kind(node)) is not None
+        ]
+        return bool(kinds) and len(kinds) == len(set(kinds))
+
+    def place_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
+        """Line and column that operations of an expression have."""
+        at = _last_operand(node) if self._by_last else node
+        return at.lineno, at.col_offset + 1 - self._indent(at.lineno)
+
+    def is_within(self, node: ast.expr, line: int, column: int) -> bool:
+        """Whether a place is one of an expression, or of a part of it."""
+        indent = self._indent(line)
+        start = node.lineno, node.col_offset
+        end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+        return start <= (line, column - 1 + indent) < end
+
+    def _indent(self, line: int) -> int:
+        if not self._by_last:
+            return 0
+        around = [t for t in self._trees if t.lineno <= line <= (t.end_lineno or t.lineno)]
+        return around[-1].col_offset if around else 0
+
+
+def _last_operand(node: ast.expr | ast.AugAssign) -> ast.expr | ast.keyword | ast.AugAssign:
+    """The expression that the compiler looks at last before it makes an operation."""
+    if isinstance(node, ast.BinOp):
+        return node.right
+    if isinstance(node, ast.AugAssign):
+        return node.value
+    if isinstance(node, ast.Compare):
+        return node.comparators[0]
+    if isinstance(node, ast.UnaryOp):
+        return node.operand
+    if isinstance(node, ast.BoolOp):
+        return node.values[-1]
+    if isinstance(node, ast.Call):
+        parts: list[ast.expr | ast.keyword] = [node.func, *node.keywords, *node.args]
+        return parts[-1].value if isinstance(parts[-1], ast.Starred) else parts[-1]
+    return node
+
+
+def _kind(node: ast.AST) -> str | None:
+    if isinstance(node, (ast.BinOp, ast.AugAssign, ast.UnaryOp, ast.BoolOp)):
+        return type(node.op).__name__
+    return type(node).__name__ if isinstance(node, (ast.Call, ast.Compare)) else None
+
+
+_names = lru_cache(maxsize=64)(SourceNames)
+
+
+def names_of_file(file: str, by_last: bool) -> SourceNames:
+    """The names of a file; none if it cannot be read.
+
+    Args:
+        file: its path.
+        by_last: see `SourceNames`.
+    """
+    return _names("".join(source_lines(file)), by_last)

@@ -1,0 +1,333 @@
+"""Assignments that no operation is named after: aliases, and the targets of `a, b = …`.
+
+Triton names operations after the single target of their statement, so `b = a` and `a, b = f(x)`
+leave no trace of their own. The source says where their values come from; the operations at that
+place, and the variables that are known by name, are the values. What depends on branches, or may
+be another value of the same place, is unavailable.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ttools.core.location import SourceLocation, chain_of, is_library
+from ttools.interpreter.ir import Module, Operation
+from ttools.watch.variables.repeats import all_blocks, is_unrolled
+from ttools.watch.variables.source_names import (
+    Binding,
+    Carried,
+    Function,
+    SourceNames,
+    lines_of,
+    names_of_file,
+)
+from ttools.watch.variables.variables import (
+    Named,
+    Variable,
+    find_named,
+    is_plain,
+    variable_of,
+)
+
+_Calls = tuple[tuple[str, int, int], ...]
+#: What the operators of Python become; others are not looked for.
+_OPERATIONS: dict[type, set[str]] = {
+    ast.Add: {"arith.addf", "arith.addi", "tt.addptr"},
+    ast.Sub: {"arith.subf", "arith.subi"},
+    ast.Mult: {"arith.mulf", "arith.muli"},
+    ast.Div: {"arith.divf"},
+    ast.FloorDiv: {"arith.divsi", "arith.divui"},
+    ast.Mod: {"arith.remsi", "arith.remui"},
+    ast.BitAnd: {"arith.andi"},
+    ast.BitOr: {"arith.ori"},
+    ast.BitXor: {"arith.xori"},
+    ast.LShift: {"arith.shli"},
+    ast.RShift: {"arith.shrsi", "arith.shrui"},
+}
+_DEEPEST = 16
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """An assignment whose value is unavailable.
+
+    Attributes:
+        name: of the variable.
+        file: of the statement.
+        lines: of the statement.
+        why: what is missing, and why.
+    """
+
+    name: str
+    file: str
+    lines: range
+    why: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is known of a module's variables.
+
+    Attributes:
+        variables: the assignments whose values are available.
+        unavailable: the others.
+    """
+
+    variables: list[Variable]
+    unavailable: list[Unavailable]
+
+
+@dataclass(frozen=True, eq=False)
+class _Instance:
+    """A function that was called from certain places, all the way up."""
+
+    file: str
+    function: Function
+    callers: tuple[SourceLocation, ...]
+
+    @property
+    def calls(self) -> _Calls:
+        return tuple((place.file, place.line, place.column) for place in self.callers)
+
+
+@dataclass(frozen=True)
+class _At:
+    """A level of the location of an operation."""
+
+    operation: Operation
+    place: SourceLocation
+    inner: SourceLocation | None
+
+
+def find_variables(module: Module, parameters: Sequence[str]) -> Found:
+    """All assignments of a module's kernel and of the functions it calls.
+
+    Args:
+        module: to look at; calls may have been inlined or not.
+        parameters: names of the kernel's.
+    """
+    return _Search(module, find_named(module, parameters)).run()
+
+
+class _Search:
+    def __init__(self, module: Module, named: Named) -> None:
+        self._named = named
+        self._by_last = module.first_column == 0
+        self._variables: defaultdict[tuple[str, str, _Calls], list[Variable]] = defaultdict(list)
+        for variable in named.variables:
+            place = variable.place
+            self._variables[place.file, variable.name, _calls(place)].append(variable)
+        self._at: defaultdict[tuple[str, _Calls], list[_At]] = defaultdict(list)
+        self._instances: dict[tuple[str, int, _Calls], _Instance] = {}
+        self._known_lines: dict[tuple[str, int, _Calls], _Instance | None] = {}
+        kernel = module.kernel.location
+        if kernel is not None:
+            self._instance(kernel)
+        for block in all_blocks(module):
+            for op in block.operations:
+                if op.location is not None:
+                    self._place(op, chain_of(op.location))
+
+    def _place(self, op: Operation, chain: Sequence[SourceLocation]) -> None:
+        for level, place in enumerate(chain):
+            if place.line and not is_library(place.file):
+                inner = chain[level - 1] if level else None
+                self._at[place.file, _calls(place)].append(_At(op, place, inner))
+                self._instance(place)
+
+    def _instance(self, place: SourceLocation) -> _Instance | None:
+        line = place.file, place.line, _calls(place)
+        if line not in self._known_lines:
+            function = self._names(place.file).function_at(place.line)
+            made = None
+            if function is not None:
+                made = _Instance(place.file, function, place.callers)
+                key = place.file, function.tree.lineno, made.calls
+                made = self._instances.setdefault(key, made)
+            self._known_lines[line] = made
+        return self._known_lines[line]
+
+    def _names(self, file: str) -> SourceNames:
+        return names_of_file(file, self._by_last)
+
+    def _begins(self, source: ast.expr, place: SourceLocation) -> bool:
+        return (place.line, place.column) == self._names(place.file).place_of(source)
+
+    def run(self) -> Found:
+        """Looks for every name of every function."""
+        found, unavailable = list(self._named.variables), []
+        for instance in list(self._instances.values()):
+            for binding in instance.function.bindings:
+                if self._known(instance, binding):
+                    continue
+                made = [
+                    replace(v, name=binding.name, place=_place_of(instance, binding))
+                    for v in self._of_source(instance, binding, 0)
+                ]
+                found += [replace(v, is_parameter=False) for v in made]
+                if not made:
+                    unavailable.append(_unavailable(instance, binding))
+        for variable in self._named.doubtful:
+            place = variable.place
+            why = "unrolled loop: only the last iteration is recorded"
+            unavailable.append(
+                Unavailable(variable.name, place.file, range(place.line, place.line + 1), why)
+            )
+        return Found(found, list(dict.fromkeys(unavailable)))
+
+    # ---- where a value comes from
+
+    def _known(self, instance: _Instance, binding: Binding) -> list[Variable]:
+        named = self._variables.get((instance.file, binding.name, instance.calls), [])
+        return [v for v in named if v.place.line in binding.lines and not v.is_parameter]
+
+    def _held(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
+        """The values that a statement gave a name."""
+        return self._known(instance, binding) or self._of_source(instance, binding, depth)
+
+    def _of_source(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
+        if binding.source is None:
+            return []
+        return self._of(instance, binding.statement, binding.source, binding.item, depth)
+
+    def _of(
+        self,
+        instance: _Instance,
+        statement: ast.stmt,
+        source: ast.expr,
+        item: tuple[int, int] | None,
+        depth: int,
+    ) -> list[Variable]:
+        """The values of an expression, or of one item of it."""
+        if depth > _DEEPEST:
+            return []
+        if isinstance(source, (ast.Tuple, ast.List)) and item is not None:
+            if len(source.elts) != item[1]:
+                return []
+            return self._of(instance, statement, source.elts[item[0]], None, depth + 1)
+        if isinstance(source, ast.Name):
+            return self._of_name(instance, statement, source.id, item, depth + 1)
+        if isinstance(source, ast.Call):
+            called = self._called(instance, source)
+            if called is not None:
+                way = called.function.returned()
+                if way is None or way.value is None:
+                    return []
+                return self._of(called, way, way.value, item, depth + 1)
+        return self._roots(instance, source, item)
+
+    def _of_name(
+        self,
+        instance: _Instance,
+        statement: ast.stmt,
+        name: str,
+        item: tuple[int, int] | None,
+        depth: int,
+    ) -> list[Variable]:
+        origin = instance.function.reaching(statement, name)
+        if isinstance(origin, Binding):
+            if item is None:
+                return self._held(instance, origin, depth)
+            if origin.source is None or origin.item is not None:
+                return []
+            return self._of(instance, origin.statement, origin.source, item, depth)
+        if item is not None or origin is None:
+            return []
+        if isinstance(origin, Carried):
+            return self._carried(instance, origin)
+        named = self._variables.get((instance.file, name, instance.calls), [])
+        return [v for v in named if v.is_parameter]
+
+    def _carried(self, instance: _Instance, carried: Carried) -> list[Variable]:
+        """What a loop hands from iteration to iteration under a name."""
+        named = self._variables.get((instance.file, carried.name, instance.calls), [])
+        body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
+        found = []
+        for variable in named:
+            loop = variable.block.parent.parent if variable.block.parent is not None else None
+            if loop is None or loop.name != "scf.for" or variable.place.line not in body:
+                continue
+            handed = [n for user, n in variable.value.uses if user.name == "scf.yield"]
+            if len(handed) == 1:
+                value = variable.block.arguments[1 + handed[0]]
+                found.append(Variable(variable.name, variable.place, value, variable.block, None))
+        return found if len(found) == 1 else []
+
+    def _called(self, instance: _Instance, call: ast.Call) -> _Instance | None:
+        """The user's function that a call ran."""
+        inner = {
+            id(found): found
+            for at in self._at.get((instance.file, instance.calls), [])
+            if self._begins(call, at.place)
+            and at.inner is not None
+            and not is_library(at.inner.file)
+            and (found := self._instance(at.inner)) is not None
+        }
+        return next(iter(inner.values())) if len(inner) == 1 else None
+
+    def _roots(
+        self, instance: _Instance, source: ast.expr, item: tuple[int, int] | None
+    ) -> list[Variable]:
+        """The results of the operation that is an expression's own."""
+        names: set[str] | None = None
+        source_names = self._names(instance.file)
+        if isinstance(source, ast.BinOp):
+            names = _OPERATIONS.get(type(source.op), set())
+            if not source_names.is_single(*source_names.place_of(source)):
+                return []
+        elif not isinstance(source, ast.Call):
+            return []
+        inside = [
+            at
+            for at in self._at.get((instance.file, instance.calls), [])
+            if source_names.is_within(source, at.place.line, at.place.column)
+        ]
+        operations = {at.operation for at in inside}
+        roots = [
+            at.operation
+            for at in inside
+            if self._begins(source, at.place)
+            and at.operation.results
+            and at.operation.name != "arith.constant"
+            and (names is None or at.operation.name in names)
+            and not any(u in operations for r in at.operation.results for u, _ in r.uses)
+        ]
+        index, several = item or (0, 1)
+        if not roots or any(len(op.results) != several for op in roots):
+            return []
+        if len(roots) > 1 and not self._is_repeated(roots, inside):
+            return []
+        values = [op.results[index] for op in roots]
+        if not all(map(is_plain, values)):
+            return []
+        place = SourceLocation(instance.file, source.lineno, 0, None, instance.callers)
+        blocks = [(value, op.parent) for value, op in zip(values, roots, strict=True)]
+        return [variable_of("", place, v, block) for v, block in blocks if block is not None]
+
+    def _is_repeated(self, roots: Sequence[Operation], inside: Sequence[_At]) -> bool:
+        """Whether operations are one of the source, in the iterations of an unrolled loop."""
+        (places, *others) = [op.location for op in roots]
+        alike = all(op.name == roots[0].name for op in roots) and set(others) <= {places}
+        levels = [at.place for at in inside if at.operation is roots[0]]
+        return alike and all(is_unrolled(chain_of(place)) for place in levels)
+
+
+# ---- places
+
+
+def _calls(place: SourceLocation) -> _Calls:
+    return tuple((caller.file, caller.line, caller.column) for caller in place.callers)
+
+
+def _place_of(instance: _Instance, binding: Binding) -> SourceLocation:
+    value = getattr(binding.statement, "value", None)  # where operations of it are, too
+    line = (value or binding.statement).lineno
+    return SourceLocation(instance.file, line, 0, None, instance.callers)
+
+
+def _unavailable(instance: _Instance, binding: Binding) -> Unavailable:
+    why = "the compiled kernel has no value of its own for it"
+    return Unavailable(binding.name, instance.file, lines_of(binding.statement), why)

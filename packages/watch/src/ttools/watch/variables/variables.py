@@ -1,0 +1,293 @@
+"""Which of the user's variables the values of a module are, and where they are assigned.
+
+Triton names every operation of an assignment after its target and keeps, of inlined functions, the
+call sites with names of their own: one value may be `z` of a function and `y` of its caller. Owns
+the judgement which value is the whole of what a statement assigns. Must not know what they are
+asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ttools.core.location import (
+    SourceLocation,
+    chain_of,
+    is_library,
+    source_lines,
+    users_place,
+)
+from ttools.interpreter.dialects.traits import ATOMIC, STRUCTURED, WRITES
+from ttools.interpreter.ir import (
+    Block,
+    FloatType,
+    IntegerType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    element_type,
+)
+from ttools.interpreter.ir.rewriting import BOOLEAN
+from ttools.watch.variables.repeats import Kind, is_certain, is_unrolled, kind_of
+
+#: How `stored_by` calls what is stored.
+STORED = ("tl.store", "tl.atomic")
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One assignment of a variable.
+
+    Attributes:
+        name: of the variable; for what is stored, of the function that stores it.
+        place: file and line, and the calls that led there.
+        value: what is assigned.
+        block: in which it is known.
+        operation: after (before, if it stores) which it is known; from the block's start if None.
+        mask: of the lanes that are defined, or take part; None if all are.
+        is_parameter: it is the kernel's.
+        is_filled: a load gives the other lanes a value of their own.
+    """
+
+    name: str
+    place: SourceLocation
+    value: Value
+    block: Block
+    operation: Operation | None
+    mask: Value | None = None
+    is_parameter: bool = False
+    is_filled: bool = False
+
+
+@dataclass
+class Named:
+    """What the names in a module's locations say.
+
+    Attributes:
+        variables: all assignments that they name, in the order of the program.
+        doubtful: assignments in unrolled loops of which only the last iteration is found.
+    """
+
+    variables: list[Variable] = field(default_factory=list)
+    doubtful: list[Variable] = field(default_factory=list)
+
+
+def find_named(module: Module, parameters: Sequence[str]) -> Named:
+    """The assignments that a module's locations name.
+
+    Args:
+        module: to look at; calls may have been inlined or not.
+        parameters: names of the kernel's.
+    """
+    found = Named()
+    parts: list[_Assigned] = []
+    wholes: set[Kind] = set()
+    for function in module.functions.values():
+        if function is module.kernel:
+            found.variables += _parameters(function, parameters)
+        for block in function.regions[0].blocks:
+            found.variables += _in_block(block, wholes, parts)
+    _separate(found, wholes, parts, by_last=module.first_column == 0)
+    return found
+
+
+def _separate(found: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
+    """Takes for whole what is, of a loop that was unrolled, of the kind of a whole."""
+    for part in parts:
+        if part.kind not in wholes or not is_unrolled(chain_of(part.variable.place)):
+            continue
+        certain = is_certain(part.chain, part.level, by_last)
+        (found.variables if certain else found.doubtful).append(part.variable)
+
+
+def stored_by(op: Operation) -> str | None:
+    """The function of Triton's language by which an operation stores; None if it does not.
+
+    What a statement stores has no name in the source, so this is how it is called.
+    """
+    if op.has(ATOMIC):
+        return "tl.atomic"
+    return "tl.store" if op.has(WRITES) else None
+
+
+def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
+    block = kernel.regions[0].entry
+    for name, value in zip(names, block.arguments, strict=False):
+        place = value.location or kernel.location
+        if place is not None and is_plain(value):
+            yield Variable(name, place, value, block, None, is_parameter=True)
+
+
+def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterator[Variable]:
+    positions = {op: n for n, op in enumerate(block.operations)}
+    for op in block.operations:
+        if stored_by(op) is not None:
+            yield from _stored(op, block)
+        for assigned in _assigned(op, block, positions):
+            if assigned.is_part:
+                parts.append(assigned)
+            else:
+                wholes.add(assigned.kind)
+                yield assigned.variable
+        if op.name == "scf.for":
+            yield from _counter(op)
+        if op.has(STRUCTURED):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _in_block(inner, wholes, parts)
+
+
+def _stored(op: Operation, block: Block) -> Iterator[Variable]:
+    place, name, mask = users_place(op.location), stored_by(op), op.mask
+    if place is None or name is None:
+        return
+    if not op.has(ATOMIC) or mask is None or element_type(mask.type) == BOOLEAN:
+        value = op.operand("val") or op.operands[1]
+        yield Variable(name, place, value, block, op, mask)
+
+
+def _counter(loop: Operation) -> Iterator[Variable]:
+    body = loop.regions[0].entry
+    place = users_place(loop.location)
+    name = _loop_variable(place.file, place.line) if place is not None else None
+    if place is not None and name is not None:
+        yield Variable(name, place, body.arguments[0], body, None)
+
+
+@lru_cache(maxsize=64)
+def _loop_variables(file: str, source: str) -> dict[int, str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For))
+    return {node.lineno: node.target.id for node in loops if isinstance(node.target, ast.Name)}
+
+
+def _loop_variable(file: str, line: int) -> str | None:
+    """The variable of the `for` at a line; Triton's locations name another one."""
+    return _loop_variables(file, "".join(source_lines(file))).get(line)
+
+
+# ---- what is assigned
+
+
+@dataclass(frozen=True)
+class _Assigned:
+    """A value of a statement.
+
+    Attributes:
+        variable: that the statement assigns.
+        kind: of the value, see `repeats`.
+        is_part: whether a value of the same statement is made of it.
+        chain: the place of the value and those of its callers.
+        level: of the statement in it.
+    """
+
+    variable: Variable
+    kind: Kind
+    is_part: bool
+    chain: list[SourceLocation]
+    level: int
+
+
+def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> Iterator[_Assigned]:
+    for index, value in enumerate(op.results):
+        if not is_plain(value) or value.location is None:
+            continue
+        chain = chain_of(value.location)
+        # The location of a loop or branch names any of its results; its callers' are right.
+        first = 1 if op.has(STRUCTURED) else 0
+        if first and not value.uses:
+            continue
+        for level in range(first, len(chain)):
+            place = chain[level]
+            if not place.name or is_library(place.file):
+                continue
+            where = SourceLocation(place.file, place.line, place.column, None, place.callers)
+            yield _Assigned(
+                variable_of(place.name, where, value, block),
+                kind_of(value, index, chain, level),
+                _is_part(value, chain[level:], positions),
+                chain,
+                level,
+            )
+
+
+def variable_of(name: str, place: SourceLocation, value: Value, block: Block) -> Variable:
+    """An assignment of the result of an operation."""
+    op = value.defining_op
+    assert op is not None
+    return Variable(name, place, value, block, op, _load_mask(op), is_filled=_is_filled(op))
+
+
+def is_plain(value: Value) -> bool:
+    """Whether a value is of numbers or of plain pointers."""
+    element = element_type(value.type)
+    if isinstance(element, PointerType):
+        return isinstance(element.pointee, (IntegerType, FloatType, PointerType))
+    return isinstance(element, (IntegerType, FloatType))
+
+
+def _is_part(
+    value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
+) -> bool:
+    """Whether a value is only part of what the statement at `chain[0]` assigns."""
+    place = chain[0]
+    for user, first in _consumers(value):
+        if user.location is None:
+            continue
+        for whole in chain_of(user.location)[first:]:
+            same = (whole.file, whole.name, whole.callers) == (
+                place.file,
+                place.name,
+                place.callers,
+            )
+            if same and whole.line <= place.line and not _apart(value, user, place, positions):
+                return True
+    return False
+
+
+def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
+    """The users of a value, and from which level of its location on each counts as one."""
+    for user, _ in value.uses:
+        if user.name not in ("scf.yield", "scf.condition"):
+            yield user, 0
+            continue
+        region = user.parent.parent if user.parent is not None else None
+        if region is not None and region.parent is not None:
+            yield region.parent, 1
+
+
+def _apart(
+    value: Value, user: Operation, place: SourceLocation, positions: dict[Operation, int]
+) -> bool:
+    """Whether another statement stands between them: then this is a loop that was unrolled."""
+    op = value.defining_op
+    if op is None or op.parent is None or op.name == "arith.constant":
+        return False  # constants come first whatever they are part of
+    if op not in positions or user not in positions:
+        return False
+    for between in op.parent.operations[positions[op] + 1 : positions[user]]:
+        if between.location is None:
+            continue
+        for other in chain_of(between.location):
+            inside = (other.file, other.callers) == (place.file, place.callers)
+            if inside and other.name != place.name and other.line != place.line:
+                return True
+    return False
+
+
+def _load_mask(op: Operation) -> Value | None:
+    if op.name != "tt.load" or len(op.operands) < 2:
+        return None
+    mask = op.operands[1]
+    return mask if element_type(mask.type) == BOOLEAN else None
+
+
+def _is_filled(op: Operation) -> bool:
+    return op.name == "tt.load" and len(op.operands) > 2

@@ -1,0 +1,26 @@
+"""Random kernels, watched as a whole: they compute as before, and Python agrees value by value."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import hypothesis
+
+from ttools.watch import watch
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "interpreter" / "differential"))
+
+from random_kernels import RandomKernel, check, random_kernels
+
+
+@hypothesis.settings(
+    max_examples=6, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck)
+)
+@hypothesis.given(kernel=random_kernels())
+def test_python_agrees_with_watched_native_code(kernel: RandomKernel) -> None:
+    with watch(compare="eager", rtol=0, atol=0) as run:
+        check(kernel)
+    found = run.comparison
+    assert found.first is None, found.first
+    assert found.compared > 0

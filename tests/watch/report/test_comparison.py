@@ -1,0 +1,186 @@
+"""Comparisons of recordings: planted differences are found at their place, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from watched_kernels import accumulate, line_of, narrow, product, unrolled
+
+from ttools.core.errors import UsageError
+from ttools.interpreter import interpret
+from ttools.watch import watch
+from ttools.watch.report.comparison import compare
+from ttools.watch.report.comparison_text import as_data, text_lines
+
+
+@triton.jit
+def fused(out_ptr, x_ptr, steps, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs)
+    acc = x
+    for _ in range(steps):
+        acc = acc * x + 1.0
+    tl.store(out_ptr + offs, acc)
+
+
+def run_fused(x: torch.Tensor, steps: int = 3, **options: Any) -> torch.Tensor:
+    out = torch.zeros(LANES)
+    fused[(1,)](out, x, steps, BLOCK=LANES, **options)
+    return out
+
+
+LANES = 32
+X = torch.linspace(0.1, 3.3, LANES)
+
+
+def test_python_agrees_with_native_code() -> None:
+    with watch(compare="eager") as run:
+        accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 50, 3, BLOCK=32)
+        narrow[(1,)](torch.zeros(LANES), X * 10, BLOCK=LANES)
+        unrolled[(1,)](torch.zeros(8), torch.arange(16.0), BLOCK=8)
+        product[(1,)](
+            torch.zeros(16, 16), torch.ones(16, 32), torch.ones(32, 16), 32, N=16, BLOCK=16
+        )
+    found = run.comparison
+    assert found.first is None
+    assert not found.differing
+    assert found.launches == 4
+    assert found.compared > 70
+
+
+def test_the_launch_leaves_what_native_code_leaves() -> None:
+    with interpret():
+        expected = run_fused(X)
+    with watch(compare="eager"):
+        assert torch.equal(run_fused(X), expected)
+
+
+def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
+    """A product and a sum that are fused are rounded once, else twice."""
+    file = tmp_path / "earlier.trace"
+    with watch(trace=file):
+        run_fused(X, enable_fp_fusion=False)
+    with watch(compare=file, rtol=0, atol=0) as run:
+        run_fused(X)
+    x = X.numpy()
+    acc, iteration, lanes = x, 0, np.zeros(0, np.int64)
+    while not len(lanes):
+        twice = acc * x + np.float32(1)
+        once = (acc.astype(np.float64) * x + 1).astype(np.float32)
+        lanes = np.flatnonzero(once != twice)
+        acc, iteration = twice, iteration + 1
+    first = run.comparison.first
+    assert first is not None
+    assert (first.one.name, first.one.place.line) == ("acc", line_of(fused, "acc = acc * x"))
+    assert first.one.iteration == first.other.iteration == (iteration - 1,)
+    assert first.lane == (lanes[0],)
+    assert first.one.values[lanes[0]] == once[lanes[0]]
+    assert first.other.values[lanes[0]] == twice[lanes[0]]
+    assert first.differing == len(lanes)
+
+
+def test_a_tolerance_forgives() -> None:
+    with watch(compare="eager", rtol=1e-6, atol=0) as run:
+        run_fused(X)
+    assert run.comparison.first is None
+
+
+def test_against_an_earlier_trace(tmp_path: Path) -> None:
+    file = tmp_path / "earlier.trace"
+    with watch(trace=file):
+        run_fused(X)
+    changed = X.clone()
+    changed[3] = float("nan")
+    with watch(compare=file) as run:
+        run_fused(X)
+    assert run.comparison.first is None
+    with watch(compare=file) as run:
+        run_fused(changed)
+    first = run.comparison.first
+    assert first is not None
+    assert (first.one.name, first.lane, first.differing) == ("x", (3,), 1)
+    text = "\n".join(text_lines(run.comparison))
+    assert re.search(r"test_comparison.py:\d+: `x` differs first\n +\d+ \| +x = tl.load", text)
+    assert "fused, launch 0, grid (1, 1, 1), program (0, 0, 0), lane [3] of [32]" in text
+    assert "native code" in text
+    assert "nan" in text
+    assert "1 of 32 lanes differ" in text
+    assert as_data(run.comparison)["first"]["values"] == ["nan", f"{float(X[3]):.9g}"]
+
+
+def test_pointers_are_compared_by_what_they_lead_to(tmp_path: Path) -> None:
+    def run_once(first: int) -> None:
+        accumulate[(1,)](torch.zeros(32), torch.arange(160.0)[first:], 32, 2, BLOCK=32)
+
+    file = tmp_path / "earlier.trace"
+    with watch(["ptrs"], trace=file):
+        run_once(0)
+    with watch(["ptrs"], compare=file) as run:
+        run_once(5)  # other addresses, the same elements
+    assert run.comparison.first is None
+    assert run.comparison.compared == 3
+
+
+def test_runs_that_launch_something_else(tmp_path: Path) -> None:
+    file = tmp_path / "earlier.trace"
+    with watch(trace=file):
+        run_fused(X)
+    with watch(compare=file) as run:
+        narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
+    with pytest.raises(UsageError, match=r"launch 0 is `narrow` .* but `fused`"):
+        _ = run.comparison
+    with watch(["nothing"], compare=file) as run:
+        run_fused(X)
+    with pytest.raises(UsageError, match="nothing to compare"):
+        _ = run.comparison
+    with pytest.raises(UsageError, match="cannot read the trace"):
+        watch(compare=tmp_path / "missing")
+    with pytest.raises(UsageError, match="nothing is compared"):
+        _ = watch(["x"]).comparison
+
+
+def test_large_grids_are_sampled() -> None:
+    @triton.jit
+    def square(x_ptr):
+        i = tl.program_id(0)
+        squared = i * i
+        tl.store(x_ptr + i, squared)
+
+    x = torch.zeros(1000, dtype=torch.int32)
+    with watch(compare="eager") as run:
+        square[(1000,)](x)
+    assert torch.equal(x, torch.arange(1000, dtype=torch.int32) ** 2)
+    programs = {record.program[0] for record in run.recording}
+    assert {0, 999} <= programs
+    assert len(programs) <= 32
+    assert run.comparison.first is None
+
+
+@given(st.integers(0, 2), st.integers(0, 31), st.sampled_from(["acc", "x"]))
+@settings(max_examples=8)
+def test_a_planted_difference_is_found(iteration: int, lane: int, name: str) -> None:
+    """One element of one value of a recording is changed: it is the first difference."""
+    with watch(["acc", "x"], programs="1") as run:
+        accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 64, 3, BLOCK=32)
+    one, other = run.recording, run.recording
+    line = line_of(accumulate, "acc += scaled") if name == "acc" else None
+    (record,) = other.select(name, iteration=(iteration,), line=line)
+    start = record.place.lanes * record.place.masked
+    raw = np.frombuffer(record._raw, np.uint8)
+    changed = raw.copy()
+    changed[start:].view(np.float32)[lane] += 1
+    data = bytes(other._data).replace(raw.tobytes(), changed.tobytes(), 1)
+    found = compare(one, type(other)(data))
+    assert found.first is not None
+    assert (found.first.one.name, found.first.one.iteration) == (name, (iteration,))
+    assert (found.first.lane, found.first.differing) == ((lane,), 1)
+    assert found.differing == {name: 1}

@@ -1,0 +1,48 @@
+"""`watch()` as a run: entered again, as a decorator, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from watched_kernels import accumulate
+
+from ttools.core.errors import UsageError
+from ttools.watch import watch
+
+
+def run_accumulate() -> None:
+    accumulate[(1,)](torch.zeros(32), torch.ones(64), 32, 2, BLOCK=32)
+
+
+def test_what_is_recorded_adds_up() -> None:
+    run = watch(["total", "nothing"])
+    run(run_accumulate)()
+    with run:
+        run_accumulate()
+    assert [record.launch.index for record in run.recording["total"]] == [0, 1]
+    (stats,) = run.stats
+    assert (stats.kernel, stats.launches) == ("accumulate", 2)
+    assert run.unmatched == run.warnings != []
+
+
+def test_everything_is_recorded_by_default() -> None:
+    with watch() as run:
+        run_accumulate()
+    assert set(run.recording.names) >= {"n", "pid", "offs", "inside", "acc", "ptrs", "x", "total"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"names": "acc"}, r"must be a list of variables, as in watch\(\['acc'\]\)"),
+        ({"programs": "first"}, "first"),
+        ({"order": "other"}, "must be one of natural"),
+        ({"limit": 0}, "limit=0: at least one byte is needed"),
+        ({"trace": "no/such/file"}, "cannot write `no/such/file`"),
+    ],
+)
+def test_misuse(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        watch(**arguments)
