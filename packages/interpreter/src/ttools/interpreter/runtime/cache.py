@@ -14,12 +14,12 @@ import os
 import sys
 import time
 import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
@@ -28,9 +28,6 @@ from ttools.interpreter.abi.module import (
     EmitOptions,
     EmittedModule,
     Facts,
-    ProbeSite,
-    Shown,
-    Site,
 )
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.line_table import line_table
@@ -108,7 +105,7 @@ def get_or_compile(
     loaded = time.perf_counter()
     phases["load"] = loaded - start
     if key and store is not None:
-        store.write(key, _to_json(emitted), object_code)
+        store.write(key, _packed(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
     return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
 
@@ -122,13 +119,21 @@ def _restore(
 ) -> Kernel | None:
     start = time.perf_counter()
     try:
-        emitted, native = _from_json(entry.metadata), jit.load(entry.object_code)
+        emitted, native = _unpacked(entry.metadata), jit.load(entry.object_code)
         kernel = _kernel(emitted, native, entry.object_code, defined)
     except Exception:  # noqa: BLE001 - whole, but not what we write: as good as absent
         store.discard(key)
         return None
     phases["load"] = time.perf_counter() - start
     return kernel
+
+
+def _packed(emitted: EmittedModule) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(emitted), level=1)
+
+
+def _unpacked(metadata: bytes) -> EmittedModule:
+    return msgspec.msgpack.decode(zlib.decompress(metadata), type=EmittedModule)
 
 
 def _kernel(
@@ -187,54 +192,3 @@ def _own_sources() -> str:
         found = path.stat()
         digest.update(f"{path.relative_to(root)} {found.st_size} {found.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-# ---- the stored form of an emitted module
-
-
-def _to_json(emitted: EmittedModule) -> dict[str, Any]:
-    compressed = zlib.compress(emitted.llvm_ir.encode(), level=1)
-    return {**asdict(emitted), "llvm_ir": b64encode(compressed).decode()}
-
-
-def _from_json(data: dict[str, Any]) -> EmittedModule:
-    return EmittedModule(
-        **{
-            **data,
-            "llvm_ir": zlib.decompress(b64decode(data["llvm_ir"])).decode(),
-            "parameters": tuple(data["parameters"]),
-            "sites": tuple(map(_site, data["sites"])),
-            "probes": tuple(map(_probe, data["probes"])),
-            "places": tuple(filter(None, map(_location, data["places"]))),
-        }
-    )
-
-
-def _site(data: dict[str, Any]) -> Site:
-    operands = tuple(
-        (element, tuple(shape), as_hex, signed)
-        for element, shape, as_hex, signed in data["operands"]
-    )
-    return Site(**{**data, "location": _location(data["location"]), "operands": operands})
-
-
-def _probe(data: dict[str, Any]) -> ProbeSite:
-    return ProbeSite(
-        **{
-            **data,
-            "shape": tuple(data["shape"]),
-            "order": tuple(data["order"]),
-            "location": _location(data["location"]),
-            "lanes": tuple(map(tuple, data["lanes"])),
-            "shown": tuple(Shown(**shown) for shown in data["shown"]),
-            "attributes": tuple(map(tuple, data["attributes"])),
-            "choices": tuple(data["choices"]),
-        }
-    )
-
-
-def _location(data: dict[str, Any] | None) -> SourceLocation | None:
-    if data is None:
-        return None
-    callers = tuple(found for caller in data["callers"] if (found := _location(caller)))
-    return SourceLocation(**{**data, "callers": callers})
