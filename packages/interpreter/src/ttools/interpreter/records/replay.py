@@ -22,9 +22,10 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
+from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 
 if TYPE_CHECKING:

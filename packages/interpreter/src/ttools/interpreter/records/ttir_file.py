@@ -19,9 +19,10 @@ from ttools.interpreter.frontend.front import kernel_name, names_kernel
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
+from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime import launch
 
 if TYPE_CHECKING:
