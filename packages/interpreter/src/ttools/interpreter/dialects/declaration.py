@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from ttools.interpreter.dialects.integer_ranges import RangeRule
 from ttools.interpreter.dialects.traits import Trait
 
 #: Not `kind($name)`, which is an attribute or a type.
@@ -57,6 +58,9 @@ class Op:
         unit: What computes it on a GPU, as far as profilers count by the lane: `arithmetic` are
             sums and products; empty for what is not counted so.
         each: Operations of that unit for each lane: a fused multiply-add is two.
+        noun: What reports call it: an access by what it does, a computation that may lose bits by
+            its result.
+        range: What its exact result may be; None where nothing is known, or no integer results.
     """
 
     format: str | None = None
@@ -67,6 +71,8 @@ class Op:
     traits: frozenset[Trait] = frozenset()
     unit: Unit = ""
     each: int = 1
+    noun: str = ""
+    range: RangeRule | None = None
 
     @cached_property
     def operand_names(self) -> tuple[str, ...]:
