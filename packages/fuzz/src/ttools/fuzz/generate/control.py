@@ -7,8 +7,8 @@ from ttools.fuzz.elements import I1, I32, INTEGERS, Element
 from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
+from ttools.fuzz.generate.addresses import address, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.generate.places import address, offsets, whole_span
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import number, parameter, var
 from ttools.fuzz.program import (
