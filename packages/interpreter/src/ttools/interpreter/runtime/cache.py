@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import sys
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -89,7 +88,8 @@ def get_or_compile(
     key = ""
     if store is not None and store.refusal is None:
         start = time.perf_counter()
-        key = object_key("kernel", ttir, _facts_text(facts), json.dumps(asdict(options)), opt=opt)
+        decided = msgspec.json.encode((facts, options), order="deterministic")
+        key = object_key("kernel", ttir, decided.decode(), opt=opt)
         found = store.read(key)
         phases["lookup"] = time.perf_counter() - start
         kernel = None if found is None else _restore(found, store, key, phases, defined)
@@ -158,10 +158,6 @@ def object_key(*parts: str, opt: int) -> str:
         data = part.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()
-
-
-def _facts_text(facts: Facts) -> str:
-    return json.dumps(asdict(facts), default=sorted)  # sets in a fixed order
 
 
 @lru_cache(maxsize=1)
