@@ -82,7 +82,7 @@ class Baseline:
 
 
 def write_baseline(findings: Iterable[Finding], path: Path) -> int:
-    """Writes the sites of findings that are graver than notes; returns how many there are.
+    """Writes the sites of findings more severe than notes; returns how many there are.
 
     Raises:
         UsageError: the file cannot be written.

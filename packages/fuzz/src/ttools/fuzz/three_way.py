@@ -40,7 +40,7 @@ def examine_three_ways(
         program: the kernel.
         folder: where its source goes.
         device: of the tensors, for torch.
-        announce: told of each side before it runs.
+        announce: called with each side before it runs.
         reference: runs the kernel in the GPU's place.
     """
     start = time.process_time()

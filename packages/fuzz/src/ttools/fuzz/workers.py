@@ -169,7 +169,7 @@ class _Worker:
         self._since = time.monotonic()
         if isinstance(said, Verdict):
             if any(failure.kind == "crash" for failure in said.failures):
-                self.end(kill=True)  # it has lost its GPU and tells so
+                self.end(kill=True)  # it has lost its GPU and reports that
             return said
         self._variant = said
         self._ran.append(said)

@@ -53,7 +53,7 @@ class Op:
         parts: Names of the entries of attributes that hold several, as attributes of their own.
         operands: The names of the operands in the order of the operation's definition, where the
             format has another order or more than one variable part; the attribute
-            `operandSegmentSizes` then tells how many values each of them has.
+            `operandSegmentSizes` then says how many values each of them has.
         traits: What it does, see `traits`.
         unit: What computes it on a GPU, as far as profilers count by the lane: `arithmetic` are
             sums and products; empty for what is not counted so.

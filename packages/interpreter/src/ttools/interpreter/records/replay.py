@@ -152,11 +152,11 @@ def _make(
 def _files(variants: Variants) -> set[str]:
     """The files that a kernel's locations name."""
     return {
-        place.file
+        location.file
         for function in variants.module.functions.values()
         for op in function.walk()
         if op.location is not None
-        for place in (op.location, *op.location.callers)
+        for location in (op.location, *op.location.callers)
     }
 
 
@@ -211,6 +211,6 @@ def _run(path: Path, observed: ObservedLaunch, run: Run) -> LaunchReport:
     if refused:
         run.warn(
             f"kernel `{observed.kernel}`: {refused:,} accesses outside its tensors were not made; "
-            f"`ttools sanitize {path}` tells which"
+            f"`ttools sanitize {path}` reports them"
         )
     return report

@@ -41,7 +41,7 @@ class Parameter:
         name: as in the file, without `%`.
         element: MLIR text of its type, or of what it points to.
         is_pointer: whether it takes a tensor.
-        divisor: what the file promises to divide its value.
+        divisor: what divides its value, as the file declares.
     """
 
     name: str
@@ -207,6 +207,6 @@ def _value(parameter: Parameter, text: str) -> Any:
     if isinstance(number, int) and number % parameter.divisor:
         raise UsageError(
             f"argument `{name}`: {number} is not divisible by {parameter.divisor}, as the file "
-            "promises (tt.divisibility); it was specialised for such values"
+            "declares (tt.divisibility); it was specialised for such values"
         )
     return number
