@@ -101,9 +101,9 @@ def classify(
 
     engine_wrong = differ(expected, engine, 0)
     gpu_wrong = differ(expected, gpu, SLACK)
-    apart = differ(gpu, engine, SLACK)
+    sides_differ = differ(gpu, engine, SLACK)
     if engine_wrong and gpu_wrong:
-        kind: Kind = "all differ" if apart else "oracle only"
+        kind: Kind = "all differ" if sides_differ else "oracle only"
         shown = engine_wrong
     elif engine_wrong:
         kind, shown = "engine only", engine_wrong

@@ -49,7 +49,7 @@ __all__ = ["LaunchRecorder", "record"]
 
 #: Set while a launch is looked at, which goes through the same functions as the launch itself.
 _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
-#: Set while an autotuner tries configurations, which nobody wants recorded.
+#: Set while an autotuner tries configurations, which are not to be recorded.
 _trying: ContextVar[bool] = ContextVar("ttools_recorder_tries", default=False)
 
 
