@@ -160,6 +160,9 @@ def test_a_damaged_store_is_refused_and_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "where"),
     [
+        ("ALTER TABLE trial RENAME COLUMN samples TO other", "it has no column 'samples'"),
+        ("ALTER TABLE trial RENAME COLUMN named TO other", "it has no column 'named'"),
+        ("ALTER TABLE problem DROP COLUMN complete", "it has no column 'complete'"),
         ("UPDATE trial SET samples = '[1,'", ""),
         (
             "UPDATE trial SET samples = '[1, \"2\"]'",

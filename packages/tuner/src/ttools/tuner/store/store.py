@@ -170,6 +170,8 @@ class TuningStore:
             yield
         except (sqlite3.Error, OverflowError, ValueError, TypeError) as error:
             raise UsageError(_unusable(self.path, error)) from error
+        except KeyError as error:
+            raise UsageError(_unusable(self.path, f"it has no column {error}")) from error
 
     def entry(self, problem: Problem) -> TuningEntry:
         """What is known of a problem; empty if nothing is.
@@ -180,7 +182,7 @@ class TuningStore:
         with self._reading():
             row = self._base.execute(f"SELECT * FROM problem WHERE {_SAME}", astuple(problem))
             found = row.fetchone()
-            return TuningEntry(problem=problem) if found is None else self._entry(found)
+            return TuningEntry(problem=problem) if found is None else self._entry(dict(found))
 
     def entries(self, kernel: str | None = None) -> list[TuningEntry]:
         """All problems, or those of a kernel, in the order they were first tuned.
@@ -193,16 +195,17 @@ class TuningStore:
                 "SELECT * FROM problem WHERE :kernel IS NULL OR kernel = :kernel ORDER BY id",
                 {"kernel": kernel},
             ).fetchall()
-            return [self._entry(row) for row in rows]
+            return [self._entry(dict(row)) for row in rows]
 
-    def _entry(self, row: sqlite3.Row) -> TuningEntry:
-        rows = self._base.execute(
+    def _entry(self, row: dict[str, Any]) -> TuningEntry:
+        found = self._base.execute(
             "SELECT * FROM trial WHERE problem = ? ORDER BY rowid", (row["id"],)
         ).fetchall()
+        rows = [dict(each) for each in found]
         latest = set({each["config"]: number for number, each in enumerate(rows)}.values())
         stored = {
-            **dict(row),
-            "problem": dict(row),
+            **row,
+            "problem": row,
             "trials": [_trial(each) for n, each in enumerate(rows) if n in latest],
             "earlier": [_trial(each) for n, each in enumerate(rows) if n not in latest],
             "final": parse_json(row["final"] or "{}"),
@@ -284,8 +287,8 @@ class TuningStore:
 _SAME = "kernel = ? AND source = ? AND key = ? AND device = ? AND versions = ?"
 
 
-def _trial(row: sqlite3.Row) -> dict[str, Any]:
-    stored = {**dict(row), "values": row["named"]}
+def _trial(row: dict[str, Any]) -> dict[str, Any]:
+    stored = {**row, "values": row["named"]}
     for name in ("values", "samples", "resources", "conditions"):
         stored[name] = None if stored[name] is None else parse_json(stored[name])
     return stored
@@ -295,7 +298,7 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _unusable(path: Path, error: Exception) -> str:
+def _unusable(path: Path, error: object) -> str:
     return (
         f"`{path}` cannot be used as a store: {error}; nothing was changed: move it away to begin "
         "a new one, or name another store"
