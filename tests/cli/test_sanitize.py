@@ -215,7 +215,7 @@ def test_failure_of_ttools_keeps_what_was_found(ttools: Run, tmp_path: Path) -> 
         (("--check", "Lint", "buggy.py"), "there is no check `Lint`; choose from memcheck"),
         (("--format", "pdf", "buggy.py"), "pdf"),
         (("--suppressions", "none.toml", "buggy.py"), "cannot read `none.toml`"),
-        (("--baseline", "none.json", "buggy.py"), "cannot read `none.json`"),
+        (("--baseline", "none.json", "buggy.py"), "cannot read the baseline `none.json`"),
         (("--update-baseline", "buggy.py"), "--update-baseline needs --baseline FILE"),
         (("--output", "none/x.json", "buggy.py"), "there is no folder `none`"),
         (("--grid", "4", "buggy.py"), "--grid is for .ttir files"),

@@ -56,7 +56,10 @@ def test_one_finding_for_each_site(found: list[Finding]) -> None:
     for alone, each in zip(merge_in_launch(found), merged, strict=True):
         copies = [o for o in found if (o.site, o.message) == (each.site, each.message)]
         programs, count = max(o.programs for o in copies), sum(o.count for o in copies)
-        assert alone == replace(each, programs=programs, count=count)
+        # The order of configurations is that of the messages.
+        assert sorted(map(str, alone.configs)) == sorted(map(str, each.configs))
+        alike = replace(alone, config=each.config, other_configs=each.other_configs)
+        assert alike == replace(each, programs=programs, count=count)
 
 
 def test_messages_tell_findings_without_a_place_apart() -> None:

@@ -291,19 +291,22 @@ def test_baseline_is_a_multiset_of_sites(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "Expecting value"),
-        ("[]", "its schema is not"),
-        ("{}", "its schema is not"),
-        ('{"schema": "x", "findings": []}', "its schema is not"),
-        ('"x"', "its schema is not"),
-        (json.dumps({"schema": SCHEMA}), "findings is missing"),
-        (json.dumps({"schema": SCHEMA, "findings": [1]}), "findings\\[0\\] must be an object"),
+        ("", "is no baseline: Expecting value"),
+        ("[]", "has schema None, not "),
+        ("{}", "has schema None, not "),
+        ('{"schema": "x", "findings": []}', "has schema 'x', not 'ttools.baseline/1'"),
+        ('"x"', "has schema None, not "),
+        (json.dumps({"schema": SCHEMA}), "damaged baseline: .* required field `findings`"),
+        (
+            json.dumps({"schema": SCHEMA, "findings": [1]}),
+            r"damaged baseline: Expected `object`, got `int` - at `\$.findings\[0\]`",
+        ),
     ],
 )
 def test_wrong_baseline_is_told(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match=f"is not a baseline of ttools: {why}"):
+    with pytest.raises(UsageError, match=why):
         Baseline(path)
 
 

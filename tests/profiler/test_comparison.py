@@ -83,7 +83,10 @@ def test_kernels_that_cannot_be_compared() -> None:
         ("{", "is no profile"),
         ("[]", "has schema None"),
         ('{"schema": "other/1"}', "has schema 'other/1', not 'ttools.profile/1'"),
-        ('{"schema": "ttools.profile/1", "kernels": [{"kernel": "k"}]}', "config is missing"),
+        (
+            '{"schema": "ttools.profile/1", "kernels": [{"kernel": "k"}]}',
+            "required field `config`",
+        ),
     ],
 )
 def test_files_that_are_no_profile(tmp_path: Path, text: str, sentence: str) -> None:

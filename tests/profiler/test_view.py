@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ttools.core.errors import UsageError
 from ttools.profiler.view.file import ProtonProfile, read
-from ttools.profiler.view.message_pack import unpack
 from ttools.profiler.view.metrics import available, columns
 from ttools.profiler.view.rows import Selection, rows
 
@@ -194,54 +193,29 @@ def test_several_files_stand_beside_each_other(tmp_path: Path) -> None:
 # --- MessagePack ----------------------------------------------------------------------------------
 
 
-def pack(value: Any, wide: bool) -> bytes:
-    """As the specification has it, in the shortest or in the widest form."""
-    if value is None or isinstance(value, bool):
-        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
-    if isinstance(value, int):
-        if not wide and -32 <= value < 128:
-            return struct.pack("b", value)
-        return b"\xd3" + struct.pack(">q", value)
-    if isinstance(value, float):
-        return b"\xcb" + struct.pack(">d", value)
-    if isinstance(value, str):
-        raw = value.encode()
-        if not wide and len(raw) < 32:
-            return bytes([0xA0 | len(raw)]) + raw
-        return b"\xdb" + struct.pack(">I", len(raw)) + raw
-    items = list(value)
-    short, long = (0x80, b"\xdf") if isinstance(value, dict) else (0x90, b"\xdd")
-    small = not wide and len(items) < 16
-    head = bytes([short | len(items)]) if small else long + struct.pack(">I", len(items))
-    if isinstance(value, dict):
-        return head + b"".join(pack(k, wide) + pack(v, wide) for k, v in value.items())
-    return head + b"".join(pack(each, wide) for each in items)
-
-
-plain = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=40)
-nested = st.recursive(
-    plain | st.floats(allow_nan=False),
-    lambda each: (
-        st.lists(each, max_size=4) | st.dictionaries(st.text(max_size=5), each, max_size=4)
-    ),
-    max_leaves=12,
-)
-
-
-@given(value=nested, wide=st.booleans())
-def test_message_pack(value: Any, wide: bool) -> None:
-    assert unpack(pack(value, wide)) == value
-
-
 @given(data=st.binary(max_size=30))
-def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
+def test_any_bytes_are_a_profile_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.hatchet_msgpack"
+    path.write_bytes(data)
     try:
-        unpack(data)
-    except ValueError as error:
-        assert "no MessagePack" in str(error)  # noqa: PT017
+        read(path)
+    except UsageError as error:
+        assert "neither" in str(error)  # noqa: PT017
 
 
 def test_a_tree_in_message_pack(tmp_path: Path) -> None:
     path = tmp_path / "p.hatchet_msgpack"
-    path.write_bytes(pack([node("ROOT", kernel("a", 1000))], wide=False))
+    path.write_bytes(msgspec.msgpack.encode([node("ROOT", kernel("a", 1000))]))
     assert values(read(path), "time/us")["a"] == (1.0,)
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(UsageError, match=r"neither JSON nor MessagePack: .* trailing characters"):
+        read(path)
+
+
+def test_message_pack_that_nests_too_deeply(tmp_path: Path) -> None:
+    path = tmp_path / "p.hatchet_msgpack"
+    path.write_bytes(b"\x91" * 1_000_000 + b"\xc0")
+    with pytest.raises(UsageError, match="nested too deeply"):
+        read(path)

@@ -165,7 +165,7 @@ def test_suppressions_and_baseline(tmp_path: Path) -> None:
         ({"max_findings": 0}, "max_findings=0: must be a positive integer"),
         ({"all_configs": True, "first_config": True}, "exclude each other"),
         ({"suppressions": "none.toml"}, "cannot read `none.toml`"),
-        ({"baseline": "none.json"}, "cannot read `none.json`"),
+        ({"baseline": "none.json"}, "cannot read the baseline `none.json`"),
     ],
 )
 def test_wrong_arguments_are_told_before_the_run(arguments: dict, sentence: str) -> None:

@@ -61,7 +61,7 @@ def shadowing_message(origin: str, stranger: str | None) -> str:
 
 def main() -> None:
     """Runs the command line, or exits with 3 and a sentence when the namespace is shadowed."""
-    # PathFinder, not find_spec: an already imported stranger must be judged by its file too.
+    # PathFinder, not find_spec: an already imported stranger must be recognised by its file too.
     origin = shadowing_origin(PathFinder.find_spec(NAMESPACE))
     if origin is not None:
         print(shadowing_message(origin, owner(origin)), file=sys.stderr)

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ttools.core.compilation.access_layouts import access_layouts
 from ttools.core.compilation.kernel_source import source_of_signature
-from ttools.core.compilation.launched import launched, sources_of
+from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.compilation.stages import compile_for
 from ttools.core.compilation.targets import read_target
 
@@ -55,7 +55,8 @@ def test_what_was_launched_whoever_compiled_it() -> None:
         for _ in range(2):
             launch(x, table, out, 16, ROWS=16, WIDTH=64)
     launch(x, table, out, 16, ROWS=8, WIDTH=64)
-    (source,) = sources_of(kernels)
+    source, *others = source_by_kernel(kernels).values()
+    assert all(other is source for other in others)
     assert source.function is rotate_kernel
     assert source.parameters()["n"] == "i32, divisible by 16"
     assert source.parameters()["ROWS"] == "constant 16"

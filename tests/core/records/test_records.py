@@ -253,19 +253,36 @@ def change(*keys: Any, to: object) -> Callable[[Any], None]:
         (change("version", to=2), "the record has version 2, and this ttools reads up to 1"),
         (change("format", to="other"), "it is no record of launches"),
         (change("storages", 0, "size", to=31), "is no array of 31 bytes"),
-        (change("storages", 0, "size", to=1 << 40), "storages[0].size must be a whole number"),
+        (
+            change("storages", 0, "size", to=1 << 40),
+            "Expected `int` <= 8589934592 - at `$.storages[0].size`",
+        ),
         (change("storages", 0, "data", to="../../etc/passwd"), "its part `../../etc/passwd` is"),
         (
             change("launches", 0, "parameters", 0, "value", "shape", to=[4, 2]),
-            "launches[0].parameters[0].value reaches out of its storage",
+            "a tensor in one of the storages - at `$.launches[0].parameters[0].value`",
         ),
         (
             change("launches", 0, "parameters", 1, "type", to="*i32"),
-            "launches[0].parameters[1].value does not fit the type *i32",
+            "Expected a value of type *i32 - at `$.launches[0].parameters[1]`",
         ),
-        (change("launches", 0, "kernel", to="a\x1b[31m"), "launches[0].kernel must be a line"),
-        (change("launches", 0, "grid", to=[1, 1]), "launches[0].grid must be three numbers"),
-        (change("launches", to=None), "launches must be a list"),
+        (
+            change("launches", 0, "kernel", to="a\x1b[31m"),
+            "Expected a line of text in `kernel` - at `$.launches[0]`",
+        ),
+        (
+            change("launches", 0, "grid", to=[1, 1]),
+            "Expected `array` of length 3, got 2 - at `$.launches[0].grid`",
+        ),
+        (change("launches", to=None), "Expected `array`, got `null` - at `$.launches`"),
+        (
+            change("storages", 1, "filling", "first", to="one"),
+            "Expected a number in hexadecimal - at `$.storages[1].filling`",
+        ),
+        (
+            change("launches", 0, "parameters", 1, "value", "number", to=1 << 64),
+            "Expected an integer of 64 bits - at `$.launches[0].parameters[1].value`",
+        ),
     ],
 )
 def test_sentences(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter import interpret
-from ttools.interpreter.analysis.unused_loads import commented_places, unused_loads, with_comment
+from ttools.interpreter.analysis.unused_loads import commented_locations, unused_loads, with_comment
 
 
 @triton.jit
@@ -110,10 +110,10 @@ def test_unused_loads_are_found_and_no_others(
         kernel = functions[0].warmup(
             torch.float32, torch.float32, 100, grid=(1,), debug=True, **constants
         )
-    places = commented_places(kernel.asm["cputtir"].decode())
-    assert {place.line for place in places} == marked(*functions)
-    assert {place.file for place in places} == {__file__}
-    inlined = [place for place in places if place.line in marked(both)]
+    locations = commented_locations(kernel.asm["cputtir"].decode())
+    assert {place.line for place in locations} == marked(*functions)
+    assert {place.file for place in locations} == {__file__}
+    inlined = [place for place in locations if place.line in marked(both)]
     assert [len(place.callers) for place in inlined] == [1] * len(inlined)
 
 
@@ -123,11 +123,11 @@ def test_what_the_parser_does_not_know_is_no_finding() -> None:
     assert unused_loads(load, load) == []
 
 
-places = st.builds(SourceLocation, st.text(max_size=8), st.integers(1, 99), st.integers(0, 99))
+locations = st.builds(SourceLocation, st.text(max_size=8), st.integers(1, 99), st.integers(0, 99))
 chains = st.builds(
     lambda place, callers: SourceLocation(place.file, place.line, place.column, None, callers),
-    places,
-    st.lists(places, max_size=3).map(tuple),
+    locations,
+    st.lists(locations, max_size=3).map(tuple),
 )
 
 
@@ -135,5 +135,5 @@ chains = st.builds(
 def test_comment_keeps_the_places(chains: list[SourceLocation]) -> None:
     text = with_comment("module {\n}\n", chains)
     assert text.startswith("module {\n}\n")
-    assert commented_places(text) == tuple(chains)
+    assert commented_locations(text) == tuple(chains)
     assert all(line.startswith("//") for line in text.split("\n")[2:] if line)

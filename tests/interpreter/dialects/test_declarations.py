@@ -33,12 +33,6 @@ _ROOMS = ("dialects", "lower", "elementwise")
 #: Files that still do, with the reason.
 _EXCEPTIONS = {
     "watch/variables/unnamed.py": "what Triton's front end makes of Python's operators",
-    "sanitizer/passes/hints.py": "through which indices a hint says something of the result",
-    "sanitizer/passes/intervals.py": "the bounds of each operation's result",
-    "sanitizer/passes/numeric.py": "where NaNs originate, and what only hands them on",
-    "sanitizer/passes/overflow.py": "what the result of each is called in a report",
-    "sanitizer/passes/twins.py": "of which operations the wide twin is the same one",
-    "sanitizer/passes/witnesses.py": "through which values a report looks for names",
 }
 
 

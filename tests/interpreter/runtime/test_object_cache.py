@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import subprocess
@@ -12,11 +11,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from handmade_kernels import COUNT, HERE, Counters, module
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.abi.module import EmitOptions, EmittedModule, Facts, Site
+from ttools.interpreter.abi.module import EmitOptions, Facts, Site
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.object_store import ObjectStore, object_store
 from ttools.interpreter.runtime import cache
@@ -138,10 +138,10 @@ def test_a_damaged_entry_is_compiled_again(directory: Path, damage: object) -> N
 
 @pytest.mark.parametrize(
     ("metadata", "object_code"),
-    [({}, b""), ({"name": "x"}, b"no object"), ({"unknown": 1}, b"")],
+    [(b"", b""), (b"{}", b"no object"), (cache._packed(MODULE), b"")],
 )
 def test_a_whole_entry_of_something_else_is_compiled_again(
-    directory: Path, metadata: dict[str, object], object_code: bytes
+    directory: Path, metadata: bytes, object_code: bytes
 ) -> None:
     compiled()
     (entry,) = entries(directory)
@@ -157,7 +157,7 @@ def test_a_directory_that_others_can_write_is_refused(directory: Path) -> None:
     store = ObjectStore(directory)
     assert store.refusal is not None
     assert "can be written by other users" in store.refusal
-    store.write("key", {}, b"object")
+    store.write("key", b"", b"object")
     assert store.read("key") is None
     assert counts_right(compiled())
     assert not compiled().hit
@@ -204,11 +204,11 @@ def test_a_place_that_is_no_directory(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_least_recently_used_go_first(directory: Path) -> None:
     store = ObjectStore(directory, limit_bytes=10_000)
     for n in range(9):
-        store.write(f"key{n}", {}, bytes(1000))
+        store.write(f"key{n}", b"", bytes(1000))
         os.utime(directory / f"key{n}.ttobj", (n, n))
     assert store.read("key0") is not None  # a use makes it the youngest
     for n in range(9, 12):
-        store.write(f"key{n}", {}, bytes(1000))
+        store.write(f"key{n}", b"", bytes(1000))
     store.shrink()
     kept = {path.stem for path in entries(directory)}
     assert store.size()[1] <= 10_000
@@ -218,12 +218,12 @@ def test_the_least_recently_used_go_first(directory: Path) -> None:
 
 
 def test_short_processes_measure_the_directory_now_and_then(directory: Path) -> None:
-    ObjectStore(directory).write("first", {}, bytes(1000))
-    ObjectStore(directory, limit_bytes=1500).write("second", {}, bytes(1000))
+    ObjectStore(directory).write("first", b"", bytes(1000))
+    ObjectStore(directory, limit_bytes=1500).write("second", b"", bytes(1000))
     assert len(entries(directory)) == 2, "somebody measured a moment ago"
     long_ago = time.time() - 7200
     os.utime(directory / "measured", (long_ago, long_ago))
-    ObjectStore(directory, limit_bytes=1500).write("third", {}, bytes(1000))
+    ObjectStore(directory, limit_bytes=1500).write("third", b"", bytes(1000))
     assert len(entries(directory)) == 1
 
 
@@ -259,20 +259,27 @@ for round in range(6):
 
 
 def test_the_stored_form_keeps_everything() -> None:
-    again: EmittedModule = cache._from_json(json.loads(json.dumps(cache._to_json(MODULE))))
+    again = cache._unpacked(cache._packed(MODULE))
     assert again == MODULE
     assert again.sites[0].location == LOCATION
     assert jit.load(jit.compile_ir(again.llvm_ir)).address
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b'{"parameters": 1}', b"\xff", b"{}"])
-def test_a_whole_entry_that_is_not_ours_is_replaced(text: bytes, directory: Path) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        msgspec.msgpack.encode([]),
+        msgspec.msgpack.encode({"metadata": b""}),
+        msgspec.msgpack.encode({"metadata": 1, "object_code": b""}),
+        msgspec.msgpack.encode({"metadata": b"", "object_code": b""}) + b"more",
+    ],
+)
+def test_a_whole_entry_that_is_not_ours_is_replaced(body: bytes, directory: Path) -> None:
     assert not compiled().hit
     (path,) = (each for each in entries(directory) if b"ttools_run" in each.read_bytes())
-    entry = path.read_bytes()
-    start = len(b"ttools-object-1\n") + 32
-    size = int.from_bytes(entry[start : start + 4], "little")
-    body = len(text).to_bytes(4, "little") + text + entry[start + 4 + size :]
-    path.write_bytes(entry[: start - 32] + hashlib.sha256(body).digest() + body)
+    magic, _, _ = path.read_bytes().partition(b"\n")
+    path.write_bytes(magic + b"\n" + hashlib.sha256(body).digest() + body)
     assert not compiled().hit
     assert compiled().hit

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from race_launches import Launch, meeting_bytes
 
-from ttools.sanitizer.races import ACCESS, RaceLog, Site, find_conflicts, overlap
+from ttools.sanitizer.races import ACCESS, Site, find_conflicts, overlap
 from ttools.sanitizer.races.conflicts import MAX_RANGES
-from ttools.sanitizer.races.log import compact
 
 KINDS = ("load", "store", "atomic")
 site = st.builds(
@@ -134,51 +133,6 @@ def test_the_order_of_records_does_not_matter(launch, random):
     assert find_conflicts(shuffled, launch.sites) == find_conflicts(accesses, launch.sites)
 
 
-@given(launches(), st.integers(1, 6))
-def test_compaction_changes_nothing(launch, limit):
-    accesses, _ = launch.records()
-    plain = find_conflicts(accesses, launch.sites)
-    assert find_conflicts(compact(accesses, launch.sites), launch.sites) == plain
-    log = RaceLog(launch.sites, limit=limit)
-    for begin in range(0, len(accesses), 3):
-        log.add(accesses[begin : begin + 3])
-    assert log.conflicts() == plain
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 9),
-            st.integers(1, 3),
-            st.integers(0, 1),
-            st.integers(0, 1),
-            st.integers(0, 1),
-        ),
-        max_size=20,
-    )
-)
-def test_compaction_keeps_every_element_and_its_lane(runs):
-    sites = [Site("store", 2, (8,)), Site("load", 2, (8,))]
-    rows = [
-        (2 * first, 2 * (first + n), program, 0, site, first + shift, 0, 0)
-        for first, n, program, site, shift in runs
-    ]
-    records = np.array(rows, ACCESS)
-    fewer = compact(records, sites)
-    assert elements(fewer) == elements(records)
-    kept = elements(records)
-    begins = [e for e in kept if (*e[:2], e[2] - 2, e[3] - 1) not in kept and e[2] % 2 == 0]
-    assert len(fewer) == len(begins), "one record for each run"
-
-
-def elements(records):
-    return {
-        (int(row["program"]), int(row["site"]), byte, int(row["lane"]) + (byte - row["start"]) // 2)
-        for row in records
-        for byte in range(row["start"], row["end"])
-    }
-
-
 def test_a_program_that_only_reaches_the_edge_of_a_conflict_does_not_count():
     launch = Launch([Site("store", 4, (8,)), Site("load", 4, (8,))])
     for start in (0, 64):
@@ -206,32 +160,8 @@ def test_the_witness_is_the_earliest_of_equal_accesses():
     assert (conflict.first.epoch, conflict.first.lane) == (3, 6)
 
 
-def test_a_log_keeps_what_is_distinct_only():
-    log = RaceLog([Site("store", 4, (8,))], limit=100)
-    row = np.zeros(1, ACCESS)
-    row["end"] = 4
-    for _ in range(1000):
-        log.add(row)
-        row["start"] = (row["start"] + 4) % 128
-        row["lane"] = row["start"] // 4
-        row["end"] = row["start"] + 4
-    assert len(log) <= 101
-
-
-def test_a_log_copies_what_it_is_given():
-    log = RaceLog([Site("store", 4)])
-    row = np.zeros(1, ACCESS)
-    row["end"] = 4
-    log.add(row)
-    row["program"] = 1
-    log.add(row)
-    (conflict,) = log.conflicts()
-    assert (conflict.first.program, conflict.second.program) == (0, 1)
-
-
 def test_nothing_recorded_is_no_conflict():
     assert find_conflicts(np.empty(0, ACCESS), []) == []
-    assert RaceLog([]).conflicts() == []
 
 
 def test_a_record_of_an_unknown_site_is_refused():

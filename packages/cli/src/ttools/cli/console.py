@@ -139,8 +139,8 @@ def require_folder(*outputs: Path | None) -> None:
 def _opened(output: Path) -> Iterator[TextIO]:
     """A file to write a report to.
 
-    What the system refuses is the user's to know; the report then goes to standard output, for the
-    run that it tells of may have been long.
+    If the system refuses, the user learns why, and the report goes to standard output: the run that
+    it is about may have been long.
     """
     report = io.StringIO()
     yield report

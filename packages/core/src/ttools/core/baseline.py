@@ -6,20 +6,37 @@ when lines above it change. Owns the file's format.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from ttools.core.errors import UsageError
 from ttools.core.findings import Finding
-from ttools.core.json_document import conform, parse_json
+from ttools.core.json_document import read_json_document
 from ttools.core.location import SourceLocation, source_line
 from ttools.core.suppressions import Ran, Suppressed, unused_note
 
 SCHEMA = "ttools.baseline/1"
 Site = tuple[str, str, str]
-_FIELDS = ("kind", "kernel", "source")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A site of the file; its source is the text of the line."""
+
+    kind: str
+    kernel: str
+    source: str
+    count: int
+
+
+@dataclass(frozen=True)
+class _Document:
+    schema: str
+    findings: list[_Entry]
 
 
 def site_of(finding: Finding) -> Site:
@@ -39,8 +56,8 @@ class Baseline:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._sites = _read(path)
-        self._left = Counter(self._sites)
+        found = read_json_document(path, SCHEMA, "baseline", _Document)
+        self._left = Counter({(e.kind, e.kernel, e.source): e.count for e in found.findings})
 
     def suppress(self, finding: Finding) -> Suppressed | None:
         """The finding, if the baseline still has one of its site."""
@@ -65,39 +82,16 @@ class Baseline:
 
 
 def write_baseline(findings: Iterable[Finding], path: Path) -> int:
-    """Writes the sites of findings that are graver than notes; returns how many there are.
+    """Writes the sites of findings more severe than notes; returns how many there are.
 
     Raises:
         UsageError: the file cannot be written.
     """
     sites = Counter(site_of(finding) for finding in findings if finding.severity != "note")
-    entries = [
-        {**dict(zip(_FIELDS, site, strict=True)), "count": count}
-        for site, count in sorted(sites.items())
-    ]
-    text = json.dumps({"schema": SCHEMA, "findings": entries}, indent=2, ensure_ascii=False)
+    entries = [_Entry(*site, count) for site, count in sorted(sites.items())]
+    text = msgspec.json.format(msgspec.json.encode(_Document(SCHEMA, entries)))
     try:
-        path.write_text(text + "\n", "utf-8")
+        path.write_bytes(text + b"\n")
     except OSError as error:
         raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
     return sum(sites.values())
-
-
-def _read(path: Path) -> Counter[Site]:
-    try:
-        data = parse_json(path.read_text("utf-8"))
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError(f"its schema is not {SCHEMA}")
-        conform(data, {"findings": [{**dict.fromkeys(_FIELDS, str), "count": int}]})
-        return Counter(
-            {(e["kind"], e["kernel"], e["source"]): int(e["count"]) for e in data["findings"]}
-        )
-    except OSError as error:
-        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
-    except (KeyError, TypeError) as error:
-        wanted = ", ".join((*_FIELDS, "count"))
-        raise UsageError(
-            f"`{path}` is not a baseline of ttools: its findings are to have {wanted}"
-        ) from error
-    except ValueError as error:
-        raise UsageError(f"`{path}` is not a baseline of ttools: {error}") from error

@@ -7,10 +7,12 @@ lacks something or has it of another type. Must not know what any of them hold.
 from __future__ import annotations
 
 import json
-import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from ttools.core.errors import UsageError
 
@@ -21,11 +23,10 @@ else:
 
 #: Lists and objects within each other; who walks a document may do so by recursion.
 DEEPEST = 100
-_LEAST_INTEGER, _LAST_INTEGER = -(1 << 63), (1 << 64) - 1
-#: What conforms to anything.
-ANY = object
-#: The name that stands for every name of an object.
-EACH = "*"
+#: A time or size of a document, which NaN and infinity are not, though Python's JSON has them.
+Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+
+Content = TypeVar("Content")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -74,21 +75,24 @@ def read_json_document(
     path: Path,
     schema: str,
     kind: str,
+    content: type[Content],
     *,
-    shape: Any = ANY,
+    hook: Callable[[type, Any], Any] | None = None,
     advice: str = "another ttools wrote it",
-) -> dict[str, Any]:
-    """Reads a file and makes sure that it is of a schema.
+) -> Content:
+    """Reads a file of a schema as an object.
 
     Args:
         path: the file.
         schema: what its `schema` must be, such as `ttools.profile/1`.
         kind: what to call such files, such as `lock file`.
-        shape: what it must hold, see `conform`.
+        content: the type of what it holds; other fields are ignored.
+        hook: makes objects of types that msgspec does not know.
         advice: what to say of another schema.
 
     Raises:
-        UsageError: it is not there, is no JSON object, is of another schema, or is damaged.
+        UsageError: it is not there, is no JSON object, is of another schema, or is damaged; in
+            that case the sentence names the field.
     """
     try:
         data = parse_json(path.read_text("utf-8"))
@@ -100,92 +104,6 @@ def read_json_document(
     if found != schema:
         raise UsageError(f"`{path}` has schema {repr(found)[:DEEPEST]}, not {schema!r}; {advice}")
     try:
-        conform(data, shape)
+        return msgspec.convert(data, content, dec_hook=hook)
     except ValueError as error:
         raise UsageError(f"`{path}` is a damaged {kind}: {error}") from error
-    return dict(data)
-
-
-def conform(value: Any, shape: Any, place: str = "") -> None:
-    """Makes sure that a value of a document is what its reader takes it for.
-
-    Args:
-        value: of the document.
-        shape: a type (`float` takes every finite number, `int` those of 64 bits, `None` nothing
-            else); a tuple of shapes, of which one must fit; a list of one shape, which all
-            elements have; a dictionary of shapes by name, of which those that end with `?` may be
-            missing, and `EACH` is that of all other names.
-        place: where the value stands, such as `winners[3].config`.
-
-    Raises:
-        ValueError: it is something else; says where and what it must be.
-    """
-    if isinstance(shape, tuple):
-        _conform_to_one(value, shape, place)
-    elif isinstance(shape, list):
-        _require(isinstance(value, list), place, "must be a list")
-        for number, each in enumerate(value):
-            conform(each, shape[0], f"{place}[{number}]")
-    elif isinstance(shape, dict):
-        _require(isinstance(value, dict), place, "must be an object")
-        _conform_fields(value, shape, place)
-    else:
-        _require(_is(value, shape), place, f"must be {_NAMES.get(shape, shape)}")
-
-
-_NAMES: dict[Any, str] = {
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number of 64 bits",
-    float: "a finite number",
-    None: "null",
-}
-
-
-def _is(value: Any, shape: Any) -> bool:
-    if shape is ANY:
-        return True
-    if shape is None or isinstance(value, bool):
-        return value is None if shape is None else shape is bool
-    if shape is float:
-        # No number of JSON is too large for Python, but some are for a float.
-        return isinstance(value, (int, float)) and abs(value) < math.inf and _fits(value)
-    if shape is int:
-        return isinstance(value, int) and _LEAST_INTEGER <= value <= _LAST_INTEGER
-    return isinstance(value, shape)
-
-
-def _fits(value: float) -> bool:
-    try:
-        return math.isfinite(float(value))
-    except OverflowError:
-        return False
-
-
-def _conform_to_one(value: Any, shapes: tuple[Any, ...], place: str) -> None:
-    reasons = []
-    for shape in shapes:
-        try:
-            return conform(value, shape, place)
-        except ValueError as error:
-            reasons.append(str(error))
-    raise ValueError(reasons[-1] if len(reasons) == 1 else "; or ".join(dict.fromkeys(reasons)))
-
-
-def _conform_fields(value: dict[str, Any], shape: dict[str, Any], place: str) -> None:
-    inside = f"{place}." if place else ""
-    for name, inner in shape.items():
-        plain = name.removesuffix("?")
-        if name == EACH:
-            for other in value:
-                if other not in shape and f"{other}?" not in shape:
-                    conform(value[other], inner, f"{inside}{other[:DEEPEST]}")
-        elif plain in value:
-            conform(value[plain], inner, f"{inside}{plain}")
-        else:
-            _require(name != plain, f"{inside}{plain}", "is missing")
-
-
-def _require(right: bool, place: str, what: str) -> None:
-    if not right:
-        raise ValueError(f"{place or 'the document'} {what}")

@@ -1,5 +1,4 @@
-"""Findings that somebody decided not to hear of: the file of rules, and how sources of such
-decisions (rules, inline comments, baselines) are applied to a run.
+"""Suppressed findings: the file of rules, and how rules, inline comments and baselines are applied.
 
 Owns the format of the file. Must not know what kinds and checks mean: any name may be written, and
 one that matches nothing is reported as unused.
@@ -32,7 +31,7 @@ ANY = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
-    """A finding that somebody decided not to hear of.
+    """A finding that was suppressed.
 
     Attributes:
         finding: what was found.

@@ -19,7 +19,7 @@ from ttools.fuzz.program import Expr, Shape, Type
 
 
 class UndefinedError(Exception):
-    """A kernel has no one right answer: it is no kernel to judge an engine by."""
+    """A kernel has no one right answer: no engine can be tested by it."""
 
 
 class OutOfBufferError(UndefinedError):
@@ -201,8 +201,8 @@ def _write_descriptor_load(expr: Expr, args: Sequence[str]) -> str:
 
 def block_cells(shape: Shape, strides: Shape, offsets: Shape, block: Shape) -> tuple[Array, Array]:
     """The offsets of a block's lanes, and which are inside the tensor."""
-    places = [np.arange(n) + start for n, start in zip(block, offsets, strict=True)]
-    grid = np.meshgrid(*places, indexing="ij")
+    positions = [np.arange(n) + start for n, start in zip(block, offsets, strict=True)]
+    grid = np.meshgrid(*positions, indexing="ij")
     index = sum(g * stride for g, stride in zip(grid, strides, strict=True))
     inside = np.ones(block, bool)
     for g, extent in zip(grid, shape, strict=True):

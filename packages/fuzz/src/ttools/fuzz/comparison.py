@@ -88,19 +88,19 @@ def _differences(buffer: Buffer, expected: Array, actual: Array, slack: int) -> 
 def _mismatch(
     buffer: Buffer, before: Array, expected: Array, actual: Array, wrong: Array
 ) -> Mismatch:
-    places = np.flatnonzero(wrong)
-    first = places[:4]
+    indices = np.flatnonzero(wrong)
+    first = indices[:4]
     if buffer.element.kind == "bool":
-        untouched = bool(np.all(before[places] == expected[places]))
+        untouched = bool(np.all(before[indices] == expected[indices]))
     else:
         bits = f"uint{buffer.element.bits}"
-        untouched = bool(np.all(before.view(bits)[places] == expected.view(bits)[places]))
+        untouched = bool(np.all(before.view(bits)[indices] == expected.view(bits)[indices]))
     return Mismatch(
         buffer.name,
         tuple(int(i) - buffer.margin for i in first),
         tuple(str(expected[i]) for i in first),
         tuple(str(actual[i]) for i in first),
-        len(places),
+        len(indices),
         buffer.size,
         untouched,
     )

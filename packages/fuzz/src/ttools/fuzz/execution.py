@@ -20,8 +20,8 @@ from ttools.fuzz.program import Buffer, Program
 from ttools.fuzz.text import module_text
 from ttools.fuzz.variants import Variant, environment
 
-#: Checks whose findings are defects of a kernel whatever its data; the others judge numbers that
-#: random kernels make on purpose, such as NaNs and sums that wrap.
+#: Checks whose findings are defects of a kernel whatever its data; the others are about
+#: numbers that random kernels make on purpose, such as NaNs and sums that wrap.
 _STRICT = ("memcheck", "racecheck", "initcheck", "deadlock")
 
 

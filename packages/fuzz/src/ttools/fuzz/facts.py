@@ -45,7 +45,7 @@ class Fact:
         return max(abs(self.low), abs(self.high))
 
     def implies(self, other: Fact) -> bool:
-        """Whether a value known like this may stand where `other` was promised."""
+        """Whether a value known like this may be used where `other` is required."""
         if (
             self.approximate > other.approximate
             or self.nan > other.nan

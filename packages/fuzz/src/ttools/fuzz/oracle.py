@@ -43,13 +43,13 @@ def run(program: Program) -> dict[str, Array]:
     memory = {buffer.name: contents(buffer) for buffer in program.buffers}
     owners = {name: np.full(array.shape, -1, np.int32) for name, array in memory.items()}
     grid = (*program.grid, 1, 1)[:3]
-    for number, place in enumerate(np.ndindex(*grid)):
+    for number, program_id in enumerate(np.ndindex(*grid)):
         frame = Frame(
             {},
             memory,
             {buffer.name: buffer for buffer in program.buffers},
             {parameter.name: parameter.value for parameter in program.parameters},
-            (place[0], place[1], place[2]),
+            (program_id[0], program_id[1], program_id[2]),
             {helper.name: helper for helper in program.helpers},
             _call,
             owners,

@@ -157,7 +157,7 @@ class Buffer:
         role: `in` buffers must be unchanged.
         data: a name in `memory.PATTERNS`: what it holds.
         seed: of the pattern.
-        margin: elements before and after, which nobody may touch.
+        margin: elements before and after, which no program may touch.
         ulps: how far the results may be off, in units in the last place of the type.
         signless: zeros of both signs count as equal.
     """

@@ -80,7 +80,7 @@ def _to_integer(x: Array, source: Element, target: Element) -> Array:
     else:
         low, high = target.low, target.high
     whole = np.trunc(np.where(np.isnan(wide), 0.0, wide))
-    # 2**63 - 1 is no f64, so what is beyond is chosen apart.
+    # 2**63 - 1 is no f64, so what is beyond is chosen separately.
     inside = (whole > float(low)) & (whole < float(high))
     kind = np.uint64 if target.kind == "unsigned" else np.int64
     result = np.where(inside, whole, 0.0).astype(kind)

@@ -94,9 +94,9 @@ def _launch(program: Program, variant: Variant, context: str) -> list[str]:
 def _shown(program: Program, mismatch: Mismatch) -> str:
     buffer = program.buffer(mismatch.buffer)
     expected = oracle.run(program)[buffer.name]
-    places = [index + buffer.margin for index in mismatch.indices]
-    wanted = ", ".join(_literal(expected[place]) for place in places)
-    listed = ", ".join(map(str, places))
+    cells = [index + buffer.margin for index in mismatch.indices]
+    wanted = ", ".join(_literal(expected[cell]) for cell in cells)
+    listed = ", ".join(map(str, cells))
     got = f"[{buffer.name}[j].item() for j in ({listed},)]"
     return f'print("{buffer.name}[{listed}] expected", [{wanted}], "got", {got})'
 

@@ -65,7 +65,7 @@ def self_test(
         first: the first seed.
         processes: how many run kernels; two by default, one on a machine with one core.
         shrinking: seconds for each failure.
-        progress: told of the part of the time that is over, and of the outcome so far.
+        progress: called with the part of the time that is over, and the outcome so far.
         work: how kernels are run; four variants of all that this machine can by default.
     """
     work = work or Work(variants=tuple(variant.name for variant in usable()))

@@ -166,7 +166,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _unrolled(statement: Statement, inner: Block) -> Block:
-    """A loop's body as its first turn has it; a branch's as it is."""
+    """A loop's body as its first iteration has it; a branch's as it is."""
     if not isinstance(statement, For):
         return inner
     type_ = statement.bounds[0].type

@@ -40,7 +40,7 @@ def examine_three_ways(
         program: the kernel.
         folder: where its source goes.
         device: of the tensors, for torch.
-        announce: told of each side before it runs.
+        announce: called with each side before it runs.
         reference: runs the kernel in the GPU's place.
     """
     start = time.process_time()
@@ -101,9 +101,9 @@ def classify(
 
     engine_wrong = differ(expected, engine, 0)
     gpu_wrong = differ(expected, gpu, SLACK)
-    apart = differ(gpu, engine, SLACK)
+    sides_differ = differ(gpu, engine, SLACK)
     if engine_wrong and gpu_wrong:
-        kind: Kind = "all differ" if apart else "oracle only"
+        kind: Kind = "all differ" if sides_differ else "oracle only"
         shown = engine_wrong
     elif engine_wrong:
         kind, shown = "engine only", engine_wrong

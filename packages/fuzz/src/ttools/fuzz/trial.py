@@ -93,7 +93,7 @@ def examine(
         variants: how to run it.
         folder: where its source goes.
         cpu: what code is made for in variants that name none.
-        announce: told of each variant before it runs.
+        announce: called with each variant before it runs.
     """
     start = time.process_time()
     before = {buffer.name: contents(buffer) for buffer in program.buffers}

@@ -86,7 +86,7 @@ def verdicts(seeds: Iterator[int], work: Work, processes: int) -> Iterator[Verdi
         while busy:
             ready = wait([worker.connection for worker in busy], timeout=0.5)
             for worker in list(busy):
-                verdict = worker.hear(worker.connection in ready)
+                verdict = worker.receive(worker.connection in ready)
                 if verdict is not None:
                     yield verdict
                     if not worker.give(_next(seeds)):
@@ -121,7 +121,7 @@ class Examiner:
         self._worker.give(Task(program.seed, program, (variant,)))
         while True:
             ready = wait([self._worker.connection], timeout=0.5)
-            verdict = self._worker.hear(bool(ready))
+            verdict = self._worker.receive(bool(ready))
             if verdict is not None:
                 return verdict
 
@@ -155,7 +155,7 @@ class _Worker:
         self.connection.send(task)
         return True
 
-    def hear(self, ready: bool) -> Verdict | None:
+    def receive(self, ready: bool) -> Verdict | None:
         """The verdict, once there is one."""
         if not ready:
             if time.monotonic() - self._since < self._work.timeout:
@@ -169,7 +169,7 @@ class _Worker:
         self._since = time.monotonic()
         if isinstance(said, Verdict):
             if any(failure.kind == "crash" for failure in said.failures):
-                self.end(kill=True)  # it has lost its GPU and tells so
+                self.end(kill=True)  # it has lost its GPU and reports that
             return said
         self._variant = said
         self._ran.append(said)

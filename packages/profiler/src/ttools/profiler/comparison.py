@@ -11,13 +11,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.errors import UsageError
-from ttools.core.json_document import ANY, read_json_document
+from ttools.core.json_document import Amount, read_json_document
 
 SCHEMA = "ttools.profile/1"
 #: Fewer launches tell too little of their spread.
@@ -28,18 +27,6 @@ _CONFIDENCE = 0.99
 _ROUNDING = 1e-9
 #: Of a function in Python's stack: lines move when a program is edited.
 _PLACE = re.compile(r"(?<=\.py):\d+(?=\)$)")
-
-_SECONDS = {"seconds": [float]}
-_SHAPE = {
-    "kernels": [
-        {
-            "kernel": str,
-            "config": ANY,
-            **_SECONDS,
-            "scopes?": (None, [{"scope": [str], **_SECONDS}]),
-        }
-    ]
-}
 
 #: Scopes from the outermost, kernel and configuration.
 Key: TypeAlias = tuple[tuple[str, ...], str, str]
@@ -94,29 +81,44 @@ class Times:
         return found
 
 
+@dataclass(frozen=True)
+class _Scope:
+    scope: list[str]
+    seconds: list[Amount]
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    kernel: str
+    config: Any
+    seconds: list[Amount]
+    scopes: list[_Scope] | None = None
+
+
+@dataclass(frozen=True)
+class _Profile:
+    kernels: list[_Kernel]
+
+
 def read_profile(path: Path) -> Times:
     """Seconds of each launch, from a profile in JSON.
 
     Raises:
         UsageError: the file cannot be read or is no such profile.
     """
-    data = read_json_document(
+    rows = read_json_document(
         path,
         SCHEMA,
         "profile",
-        shape=_SHAPE,
+        _Profile,
         advice="write it with `ttools profile --format json --output FILE`",
-    )
+    ).kernels
     found: dict[Key, list[float]] = {}
-    try:
-        scoped = all("scopes" in row for row in data["kernels"])
-        for row in data["kernels"]:
-            kernel, config = str(row["kernel"]), str(row["config"])
-            for each in row["scopes"] if scoped and row["scopes"] else [{**row, "scope": ()}]:
-                key = tuple(_PLACE.sub("", str(name)) for name in each["scope"]), kernel, config
-                found.setdefault(key, []).extend(float(value) for value in each["seconds"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"`{path}` is no complete profile: {error!r}") from error
+    scoped = all(row.scopes is not None for row in rows)
+    for row in rows:
+        for each in (scoped and row.scopes) or [_Scope([], row.seconds)]:
+            key = tuple(_PLACE.sub("", name) for name in each.scope), row.kernel, str(row.config)
+            found.setdefault(key, []).extend(each.seconds)
     return Times(seconds=found, scoped=scoped)
 
 

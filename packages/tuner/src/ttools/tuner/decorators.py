@@ -110,7 +110,7 @@ def tune(
 
     Args:
         configs: of the space.
-        key: names of the parameters whose values are tuned apart.
+        key: names of the parameters each of whose values is tuned separately.
         prune_configs_by: as of `triton.autotune`; a performance model is asked on a GPU only.
         reset_to_zero: names of arguments that are zeroed before each launch.
         restore_value: names of arguments that are put back; all memory is, named or not.

@@ -1,4 +1,4 @@
-"""Block sizes and groups by rule, for `@triton.heuristics` and for launches that nobody tunes.
+"""Block sizes and groups by rule, for `@triton.heuristics` and for launches that are not tuned.
 
 Pure functions of sizes; each documents its rule. They are starting points by hand: `ttools tune`
 finds what is best on a device, and `ttools tune rules` makes rules of what it found.

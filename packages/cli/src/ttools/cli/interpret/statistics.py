@@ -29,7 +29,7 @@ _FIELDS = ("kernel", "launches", "programs", "front_end_s", "compile_s", "run_s"
 
 
 def as_json(costs: Sequence[KernelCost], target: str, exit_code: int) -> dict[str, Any]:
-    """The report as data; the script's status stands apart from the kernels."""
+    """The report as data; the script's status is separate from the kernels."""
     return {
         "schema": SCHEMA_VERSION,
         "script": {"target": target, "exit_code": exit_code},

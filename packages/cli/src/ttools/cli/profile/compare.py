@@ -32,7 +32,7 @@ RegressionOption = Annotated[
 ScopesOption = Annotated[
     bool,
     typer.Option(
-        "--scopes/--no-scopes", help="Compare a kernel's launches in different scopes apart."
+        "--scopes/--no-scopes", help="Compare a kernel's launches in different scopes separately."
     ),
 ]
 

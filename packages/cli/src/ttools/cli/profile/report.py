@@ -105,10 +105,10 @@ def _by_scope(profiled: Profile) -> dict[tuple[str, str], list[dict[str, Any]]]:
 
 
 def _hint(hint: Hint) -> dict[str, Any]:
-    place = hint.location
+    location = hint.location
     return {
         **vars(hint),
-        "location": {"file": place.file, "line": place.line} if place else None,
+        "location": {"file": location.file, "line": location.line} if location else None,
     }
 
 
@@ -160,10 +160,10 @@ def _advice(profiled: Profile) -> Table:
     table = _table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
     root = Path.cwd()
     for hint in profiled.advice:
-        place = hint.location
+        location = hint.location
         table.add_row(
             f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
-            f"{shown_path(place.file, root)}:{place.line}" if place else "",
+            f"{shown_path(location.file, root)}:{location.line}" if location else "",
             f"{hint.kind}: {hint.evidence}",
             hint.advice,
         )
@@ -291,12 +291,12 @@ def _compiled(profiled: Profile) -> Table:
 def _narrow(inspection: Inspection) -> str:
     from ttools.core.compilation.instructions import WIDEST
 
-    places = {
+    lines = {
         f"line {access.location.line} ({access.bits} bits)"
         for access in inspection.accesses
         if access.location and 0 < access.bits < WIDEST
     }
-    return ", ".join(sorted(places))
+    return ", ".join(sorted(lines))
 
 
 def _lines(profiled: Profile) -> Table:

@@ -61,7 +61,7 @@ class SanitizeEnding:
         return status or self._judged(report)
 
     def status_after_hard_exit(self, status: int) -> int:
-        """The same where the program called `os._exit`, and nobody is left to catch an error."""
+        """The same where the program called `os._exit`, and nothing is left to catch an error."""
         try:
             return self.conclude(status)
         except TtoolsError as error:

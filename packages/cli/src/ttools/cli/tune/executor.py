@@ -52,14 +52,14 @@ def _on_gpus(text: str) -> Callable[[], WorkerPool]:
 
 def _on_ray(text: str) -> Callable[[], WorkerPool]:
     address, _, count = text.rpartition("@")
-    address, places = (address, count) if address else (text, "1")
-    if not places.isdecimal() or int(places) < 1:
+    address, actors = (address, count) if address else (text, "1")
+    if not actors.isdecimal() or int(actors) < 1:
         raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
 
     def make() -> WorkerPool:
         from ttools.tuner.workers.ray_workers import ray_workers
 
         own = None if address == _LOCAL else address
-        return ray_workers(int(places), gpus=1.0 if gpu_usable() else 0.0, address=own)
+        return ray_workers(int(actors), gpus=1.0 if gpu_usable() else 0.0, address=own)
 
     return make

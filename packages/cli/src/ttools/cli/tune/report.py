@@ -95,7 +95,7 @@ def _table(entry: TuningEntry) -> Table:
     return table
 
 
-_TIMED = ("median", "95% within", "in turns", "ratio")
+_TIMED = ("median", "95% within", "alternating", "ratio")
 _COMPILED = ("predicted", "ratio", "registers", "spilled", "shared", "occupancy")
 
 

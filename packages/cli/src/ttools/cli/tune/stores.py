@@ -18,8 +18,6 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.tuner.store.store import TuningEntry
 
-Writer = Callable[["Sequence[TuningEntry]", "Path | None"], None]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:

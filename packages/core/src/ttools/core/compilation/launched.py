@@ -38,13 +38,11 @@ def launched() -> Iterator[list[Any]]:
         kind.run = original
 
 
-def sources_of(kernels: Iterable[Any]) -> list[KernelSource]:
-    """What compiled kernels were compiled from, each once; those of no Python function left out."""
-    return list({id(each): each for each in source_by_kernel(kernels).values()}.values())
-
-
 def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:
-    """The same by the `id` of each kernel's `src`; equal ones are one object."""
+    """What compiled kernels were compiled from, by the `id` of `src`; equal sources are one object.
+
+    Kernels of no Python function are left out.
+    """
     found: list[KernelSource] = []
     by_kernel: dict[int, KernelSource] = {}
     for kernel in kernels:

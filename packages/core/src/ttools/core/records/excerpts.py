@@ -65,7 +65,7 @@ def _functions(text: Sequence[str]) -> list[range]:
 
 
 def show(excerpts: Sequence[Excerpt], files: Iterable[str]) -> None:
-    """Lets findings and errors show recorded lines, and no others.
+    """Makes recorded lines, and no others, what findings and errors show.
 
     Args:
         excerpts: of a record.

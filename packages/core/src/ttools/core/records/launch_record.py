@@ -43,7 +43,7 @@ class Storage:
 
     Attributes:
         size: in bytes.
-        place: its address modulo `PLACE_BYTES`; compilers are told of such divisors.
+        place: its address modulo `PLACE_BYTES`; kernels are specialised for such divisors.
         data: the contents before the launch; None if they are not recorded.
         filling: what to take instead.
     """

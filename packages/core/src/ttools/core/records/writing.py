@@ -1,4 +1,4 @@
-"""Writes a record to a file; `reading` is its counterpart, and says what each field may be."""
+"""Writes a record to a file; `reading` is its counterpart, and `schema` says what fields hold."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ttools.core.records import container
-from ttools.core.records.launch_record import (
-    LaunchRecord,
-    Parameter,
-    Record,
-    Storage,
-    TensorArgument,
-)
+from msgspec import to_builtins
 
-FORMAT = "ttools.record"
-VERSION = 1
+from ttools.core.errors import UsageError
+from ttools.core.records import container, schema
+from ttools.core.records.container import printable
+from ttools.core.records.launch_record import LaunchRecord, Record, Storage, TensorArgument, Value
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -25,85 +20,63 @@ def write_record(record: Record, path: Path) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    texts: dict[str, str] = {}
-    parts = {text: f"ttir/{n}.ttir" for n, text in enumerate(dict.fromkeys(_modules(record)))}
-    texts.update({part: text for text, part in parts.items()})
+    modules = dict.fromkeys(launch.ttir for launch in record.launches)
+    parts = {text: f"ttir/{n}.ttir" for n, text in enumerate(modules)}
     arrays = {
         _part(n): each.data for n, each in enumerate(record.storages) if each.data is not None
     }
-    document = {
-        "format": FORMAT,
-        "version": VERSION,
-        "made_by": dict(record.made_by),
-        "launches": [_launch(each, parts[each.ttir]) for each in record.launches],
-        "storages": [_storage(each, n) for n, each in enumerate(record.storages)],
-        "excerpts": [
-            {"file": each.file, "lines": [[n, text] for n, text in each.lines.items()]}
-            for each in record.excerpts
-        ],
-    }
-    container.write(path, document, texts, arrays)
-
-
-def _modules(record: Record) -> list[str]:
-    return [launch.ttir for launch in record.launches]
+    try:
+        document = schema.Document(
+            made_by=dict(record.made_by),
+            launches=tuple(_launch(each, parts[each.ttir]) for each in record.launches),
+            storages=tuple(_storage(each, n) for n, each in enumerate(record.storages)),
+            excerpts=tuple(
+                schema.Excerpt(each.file, tuple(each.lines.items())) for each in record.excerpts
+            ),
+        )
+    except ValueError as error:
+        raise UsageError(f"cannot write `{path}`: {error}") from error
+    texts = {part: text for text, part in parts.items()}
+    container.write(path, to_builtins(document), texts, arrays)
 
 
 def _part(number: int) -> str:
     return f"storages/{number}.npy"
 
 
-def _launch(launch: LaunchRecord, part: str) -> dict[str, Any]:
-    return {
-        "kernel": launch.kernel,
+def _launch(launch: LaunchRecord, part: str) -> schema.Launch:
+    changed: dict[str, Any] = {
         "ttir": part,
-        "grid": list(launch.grid),
-        "parameters": [_parameter(each) for each in launch.parameters],
+        "parameters": tuple(
+            schema.Parameter(each.name, each.type, _value(each.value)) for each in launch.parameters
+        ),
         "specialisation": dict(launch.specialisation),
-        "fp_fusion": launch.fp_fusion,
-        "debug": launch.debug,
-        "host_line": launch.host_line,
-        "config": None
-        if launch.config is None
-        else {name: _plain(value) for name, value in launch.config.items()},
     }
+    if launch.config is not None:
+        changed["config"] = {name: _plain(value) for name, value in launch.config.items()}
+    return schema.Launch(**{**vars(launch), **changed})
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (bool, int, str)) else repr(value)
+def _plain(value: Any) -> bool | int | str:
+    return value if isinstance(value, (bool, int)) else printable(str(value))
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    return {
-        "name": parameter.name,
-        "type": parameter.type,
-        "value": _value(parameter.value),
-    }
-
-
-def _value(value: Any) -> dict[str, Any]:
+def _value(value: Value) -> schema.Value:
     if value is None:
-        return {"kind": "null"}
+        return schema.Null()
     if isinstance(value, TensorArgument):
-        fields = asdict(value)
-        return {"kind": "tensor", **fields, "shape": list(value.shape), "strides": [*value.strides]}
+        return schema.Tensor(**asdict(value))
     if isinstance(value, bool):
-        return {"kind": "bool", "number": value}
+        return schema.Bool(value)
     if isinstance(value, int):
-        return {"kind": "int", "number": value}
-    # Every bit of it, infinities and NaNs too, which JSON has not.
-    return {"kind": "float", "number": float(value).hex()}
+        return schema.Int(value)
+    return schema.Float(float(value).hex())
 
 
-def _storage(storage: Storage, number: int) -> dict[str, Any]:
+def _storage(storage: Storage, number: int) -> schema.Storage:
+    data = None if storage.data is None else _part(number)
     filling = None
-    if storage.filling is not None:
-        filling = asdict(storage.filling)
-        for name in ("first", "second"):
-            filling[name] = float(filling[name]).hex()
-    return {
-        "size": storage.size,
-        "place": storage.place,
-        "data": None if storage.data is None else _part(number),
-        "filling": filling,
-    }
+    if (numbers := storage.filling) is not None:
+        ends = {"first": float(numbers.first).hex(), "second": float(numbers.second).hex()}
+        filling = schema.Filling(**{**asdict(numbers), **ends})
+    return schema.Storage(storage.size, storage.place, data, filling)

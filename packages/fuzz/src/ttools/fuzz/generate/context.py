@@ -41,7 +41,6 @@ from ttools.fuzz.program import (
     Role,
     Shape,
     Statement,
-    Type,
 )
 
 T = TypeVar("T")
@@ -197,8 +196,3 @@ Rule: TypeAlias = Callable[[Context], bool]
 def same_shape(a: Expr) -> Callable[[Expr], bool]:
     """Accepts variables of the shape of `a`."""
     return lambda v: v.type.shape == a.type.shape
-
-
-def typed(type_: Type) -> Callable[[Expr], bool]:
-    """Accepts variables of the type."""
-    return lambda v: v.type == type_

@@ -7,8 +7,8 @@ from ttools.fuzz.elements import I1, I32, INTEGERS, Element
 from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
+from ttools.fuzz.generate.addresses import address, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.generate.places import address, offsets, whole_span
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.operations import number, parameter, var
 from ttools.fuzz.program import (
@@ -35,7 +35,7 @@ def _known_to_all(element: Element) -> Fact | None:
     return whole(element) if not element.is_float else None
 
 
-def _carried(context: Context, turns: int) -> tuple[Expr, Expr] | None:
+def _carried(context: Context, iterations: int) -> tuple[Expr, Expr] | None:
     """A variable that a loop changes: as it is before the loop, and as it is ever after."""
     start = context.pick(lambda v: not v.fact.approximate and v.type.element is not I1)
     if start is None:
@@ -43,8 +43,8 @@ def _carried(context: Context, turns: int) -> tuple[Expr, Expr] | None:
     element = start.type.element
     fact = _known_to_all(element)
     if fact is None:
-        # Sums of floats stay exact: `turns` terms of what is known of one.
-        fact = repeated(start.fact, turns + 1) if start.fact.exact else start.fact
+        # Sums of floats stay exact: `iterations` terms of what is known of one.
+        fact = repeated(start.fact, iterations + 1) if start.fact.exact else start.fact
         fact = either(fact, start.fact)
         if start.fact.exact and not fits(fact, element):
             fact = start.fact
@@ -53,11 +53,11 @@ def _carried(context: Context, turns: int) -> tuple[Expr, Expr] | None:
     return start, var(name, start.type, fact)
 
 
-def _update(context: Context, start: Expr, carried: Expr, turn: Expr | None) -> Expr:
-    """What a turn makes of a carried variable."""
+def _update(context: Context, start: Expr, carried: Expr, counter: Expr | None) -> Expr:
+    """What an iteration makes of a carried variable."""
     element = carried.type.element
     if element in INTEGERS:
-        return _integer_update(context, carried, turn)
+        return _integer_update(context, carried, counter)
     exact = start.fact.exact and carried.fact.size > start.fact.size
     if exact and context.chance(0.7):
         term = context.pick(
@@ -73,15 +73,15 @@ def _update(context: Context, start: Expr, carried: Expr, turn: Expr | None) -> 
     return made
 
 
-def _integer_update(context: Context, carried: Expr, turn: Expr | None) -> Expr:
+def _integer_update(context: Context, carried: Expr, counter: Expr | None) -> Expr:
     element = carried.type.element
-    form = context.choose(("combine", "combine", "turn", "flip", "permute"))
+    form = context.choose(("combine", "combine", "counter", "flip", "permute"))
     if form in ("flip", "permute"):
         made = moves.moved(context, carried, form)
         if made is not None and made.type == carried.type:
             return made
-    if form == "turn" and turn is not None and element is I32:
-        return binary("add", binary("mul", carried, number(3, I32)), turn)
+    if form == "counter" and counter is not None and element is I32:
+        return binary("add", binary("mul", carried, number(3, I32)), counter)
     other = context.pick(
         lambda v: v.type.element in INTEGERS and v.type.shape in ((), carried.type.shape)
     )
@@ -91,19 +91,19 @@ def _integer_update(context: Context, carried: Expr, turn: Expr | None) -> Expr:
 
 
 def loop(context: Context) -> bool:
-    """A `for` loop with carried tiles, at times of a negative step, static, or of no turn."""
+    """A `for` loop with carried tiles, at times static, with a negative step or no iteration."""
     if context.depth > 2:
         return False
-    turns, start, stop, step = _bounds(context)
+    iterations, start, stop, step = _bounds(context)
     static = context.chance(0.25)
-    backwards = not static and not turns and step < 0
-    turns = 0 if backwards else len(range(start, stop, step))
-    made = [_carried(context, turns) for _ in range(context.choose((1, 1, 2, 3)))]
+    backwards = not static and not iterations and step < 0
+    iterations = 0 if backwards else len(range(start, stop, step))
+    made = [_carried(context, iterations) for _ in range(context.choose((1, 1, 2, 3)))]
     carried = [pair for pair in made if pair is not None]
     if not carried:
         return False
     name = context.fresh("i")
-    turn = var(name, Type(I32), within(min(start, stop), max(start, stop)))
+    counter = var(name, Type(I32), within(min(start, stop), max(start, stop)))
     if static:
         ends = (number(start, I32), number(stop, I32), number(step, I32))
     elif backwards:
@@ -111,16 +111,16 @@ def loop(context: Context) -> bool:
     else:
         ends = (context.bound(start), context.bound(stop), _step(context, step))
     floats = [inner for _, inner in carried if inner.type.element.is_float]
-    pointer = _carried_pointer(context, turns) if context.chance(0.3) and not static else None
+    pointer = _carried_pointer(context, iterations) if context.chance(0.3) and not static else None
     with context.nested() as body:
         visible = [inner for _, inner in carried if inner not in floats]
-        context.scope += visible if static else [*visible, turn]
+        context.scope += visible if static else [*visible, counter]
         if pointer is not None:
             _load_and_advance(context, *pointer)
         _fill(context, context.rng.randint(0, 3), _INSIDE_LOADING)
         for outer, inner in carried:
             targets = (inner.attrs["name"],)
-            changed = _update(context, outer, inner, turn)
+            changed = _update(context, outer, inner, counter)
             context.add(Assign(targets, changed))
         if context.chance(0.2) and context.depth < 3:
             _branch_in(context, visible)
@@ -143,17 +143,17 @@ def _branch_in(context: Context, visible: list[Expr]) -> None:
 
 
 def _bounds(context: Context) -> tuple[int, int, int, int]:
-    """Turns, start, stop and step of a loop."""
+    """Iterations, start, stop and step of a loop."""
     form = context.weighted({"up": 8, "none": 1, "down": 2, "backwards": 1})
     if form == "none":
         return 0, 3, context.choose((3, 0)), 1
     if form == "backwards":
         return 0, context.choose((5, 40)), -3, context.choose((-1, -2))
-    turns, step = context.rng.randint(1, 5), context.choose((1, 1, 2, 3))
+    iterations, step = context.rng.randint(1, 5), context.choose((1, 1, 2, 3))
     start = context.choose((0, 0, 1, -2))
     if form == "up":
-        return turns, start, start + (turns - 1) * step + 1, step
-    return turns, start + turns * step, start, -step
+        return iterations, start, start + (iterations - 1) * step + 1, step
+    return iterations, start + iterations * step, start, -step
 
 
 def _step(context: Context, step: int) -> Expr:
@@ -167,7 +167,7 @@ def _argument(context: Context, value: int) -> Expr:
     return parameter(name, value)
 
 
-def _carried_pointer(context: Context, turns: int) -> tuple[Expr, int, str] | None:
+def _carried_pointer(context: Context, iterations: int) -> tuple[Expr, int, str] | None:
     """Pointers that a loop moves on: their variable, by how much, and the pattern behind them."""
     if len(context.buffers) > 14:
         return None
@@ -176,7 +176,7 @@ def _carried_pointer(context: Context, turns: int) -> tuple[Expr, int, str] | No
     element = context.element()
     offset, span = offsets(context, shape, distinct=False)
     stride = context.choose((1, span, 2))
-    total = span + stride * max(turns, 1)
+    total = span + stride * max(iterations, 1)
     data = context.choose(("small", "ramp"))
     buffer = context.buffer(element, whole_span(context, total), "in", data)
     start = address(context, buffer, loads.offset_tensor(offset), total)

@@ -8,8 +8,8 @@ from ttools.fuzz import access
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
 from ttools.fuzz.elementwise import binary, cast, cast_fact
 from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
+from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.generate.places import address, mask, offsets, whole_span
 from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
 from ttools.fuzz.movement import broadcast_to
@@ -30,13 +30,13 @@ def loaded(context: Context, element: Element, shape: Shape, data: str = "") -> 
     data = data or _pattern(context, element)
     offset, span = offsets(context, shape, distinct=False)
     buffer = context.buffer(element, whole_span(context, span), "in", data)
-    place = address(context, buffer, offset, span)
+    pointers = address(context, buffer, offset, span)
     fact = PATTERNS[data].fact(element)
     type_ = Type(element, shape)
     if not context.chance(0.6):
-        return context.bind(access.load(place, type_, fact))[0]
+        return context.bind(access.load(pointers, type_, fact))[0]
     other = _other(context, element, type_)
-    return context.bind(access.load(place, type_, fact, mask(context, shape), other))[0]
+    return context.bind(access.load(pointers, type_, fact, mask(context, shape), other))[0]
 
 
 def _other(context: Context, element: Element, type_: Type) -> Expr:
@@ -90,7 +90,7 @@ def early_store(context: Context) -> bool:
 
 
 def repeated_store(context: Context) -> bool:
-    """A store of lanes to one place, all of one value."""
+    """A store of lanes to one location, all of one value."""
     value = context.pick(lambda v: 1 in v.type.shape or not v.type.shape)
     if value is None or value.fact.approximate:
         return False
@@ -101,8 +101,8 @@ def repeated_store(context: Context) -> bool:
     buffer = context.buffer(
         value.type.element, whole_span(context, span), "out", "ramp", value.fact
     )
-    place = address(context, buffer, broadcast_to(offset_tensor(offset), shape), span)
-    context.add(Store(place, broadcast_to(value, shape)))
+    pointers = address(context, buffer, broadcast_to(offset_tensor(offset), shape), span)
+    context.add(Store(pointers, broadcast_to(value, shape)))
     return True
 
 
@@ -132,8 +132,8 @@ def in_place(context: Context) -> bool:
         known = whole(element)
     chosen = mask(context, shape) if context.chance(0.5) else None
     context.add(Store(address(context, buffer, second, span), stored, chosen))
-    place = address(context, buffer, third, span)
-    context.bind(access.load(place, type_, either(fact, known)))
+    pointers = address(context, buffer, third, span)
+    context.bind(access.load(pointers, type_, either(fact, known)))
     return True
 
 
@@ -155,14 +155,14 @@ def atomic(context: Context) -> bool:
     if value is None:
         return False
     own = form in ("xchg", "cas") or context.chance(0.4)
-    place, _ = _atomic_place(context, value, own)
+    pointers, _ = _atomic_cells(context, value, own)
     chosen = mask(context, value.type.shape) if context.chance(0.5) and form != "cas" else None
     if form == "cas":
         expected = Expr("full", value.type, attrs={"value": 1}, fact=within(1, 1))
-        made = access.atomic_cas(place, expected, value)
+        made = access.atomic_cas(pointers, expected, value)
     else:
-        made = access.atomic(form, place, value, chosen)
-    # What masked-off lanes return is nobody's promise.
+        made = access.atomic(form, pointers, value, chosen)
+    # What masked-off lanes return is unspecified.
     context.bind(made, visible=own and chosen is None)
     return True
 
@@ -178,14 +178,14 @@ def _float_atomic(context: Context) -> bool:
     total = added(repeated(value.fact, count), PATTERNS["small"].fact(value.type.element))
     if not fits(total, value.type.element):
         return False
-    place, buffer = _atomic_place(context, value, own=False)
+    pointers, buffer = _atomic_cells(context, value, own=False)
     context.buffers[context.buffers.index(buffer)] = replace(buffer, signless=True)
     chosen = mask(context, value.type.shape) if context.chance(0.5) else None
-    context.bind(access.atomic("add", place, value, chosen), visible=False)
+    context.bind(access.atomic("add", pointers, value, chosen), visible=False)
     return True
 
 
-def _atomic_place(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
+def _atomic_cells(context: Context, value: Expr, own: bool) -> tuple[Expr, Buffer]:
     """Cells of a new buffer: each lane's own, or shared by lanes and programs."""
     offset, span = offsets(context, value.type.shape, distinct=own)
     size = whole_span(context, span) if own else span
@@ -217,12 +217,12 @@ def descriptor(context: Context) -> bool:
     if known is None and context.chance(0.4):
         known = loaded(context, element, block)
     if known is not None and context.chance(0.8):
-        place = _aligned(context, element, size, "out", "ramp", known.fact)
-        base = address(context, place, number(0, I32), size)
+        buffer = _aligned(context, element, size, "out", "ramp", known.fact)
+        base = address(context, buffer, number(0, I32), size)
         context.add(DescriptorStore(base, (rows, columns), (pitch, 1), offset, known))
         return True
-    place = _aligned(context, element, size, "in", data)
-    base = address(context, place, number(0, I32), size)
+    buffer = _aligned(context, element, size, "in", data)
+    base = address(context, buffer, number(0, I32), size)
     made = access.descriptor_load(
         base, Type(element, block), (rows, columns), (pitch, 1), offset, fact
     )

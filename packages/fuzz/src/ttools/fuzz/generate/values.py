@@ -199,11 +199,11 @@ def selection(context: Context) -> bool:
     both = Expr("", Type(a.type.element, common_shape(a.type, b.type)))
     condition = context.pick(lambda v: v.type.element is I1 and _broadcasts(both, v))
     if condition is None or context.chance(0.3):
-        judged = context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v))
-        if judged is None:
+        compared = context.pick(lambda v: arithmetic_value(v) and _broadcasts(both, v))
+        if compared is None:
             return False
-        limit = _constant(context, judged.type.element)
-        condition = binary(context.choose(elementwise.COMPARISONS), judged, limit)
+        limit = _constant(context, compared.type.element)
+        condition = binary(context.choose(elementwise.COMPARISONS), compared, limit)
     shape = common_shape(both.type, condition.type)
     if Type(I1, shape).size > context.features.most_elements:
         return False
@@ -258,7 +258,7 @@ def bitcast(context: Context) -> bool:
         return False
     source = x.type.element
     if source.is_float and (x.fact.nan or not x.fact.exact):
-        return False  # the bits of a NaN are nobody's promise
+        return False  # the bits of a NaN are unspecified
     choices = [e for e in (*INTEGERS, *FLOATS, *FP8) if e.bits == source.bits and e is not source]
     context.bind(elementwise.bitcast(x, context.choose(choices)))
     return True

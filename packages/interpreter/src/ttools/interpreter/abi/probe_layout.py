@@ -74,8 +74,8 @@ LARGEST_ELEMENT = 8
 FAST_BASE, FAST_BYTES = 16, 24
 #: Per class: i64 lanes, lowest program, programs.
 COUNTER_BYTES = 96
-#: In a payload: four classes, active lanes, addresses.
-PAYLOAD_ACTIVE, PAYLOAD_ADDRESSES = 32, 40
+#: In a payload, behind the bits of four classes and of the active lanes.
+PAYLOAD_ADDRESSES = 40
 
 
 def probe_bytes(sites: int) -> int:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 
-from ttools.core.location import SourceLocation, source_lines
+from ttools.core.location import SourceLocation, source_line
 from ttools.interpreter.ir import Block, Operation, Value
 
 _COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
 
 
 def argument_name(value: Value) -> str:
-    """The variable that a block argument holds when a turn begins; `""` if it is not known."""
+    """The variable a block argument holds as an iteration begins; `""` if it is not known."""
     block = value.owner
     loop = block.parent.parent if isinstance(block, Block) and block.parent else None
     if loop is None or not isinstance(block, Block):
@@ -31,12 +31,11 @@ def argument_name(value: Value) -> str:
     return _name(carried.location) if made is not None and not made.regions else ""
 
 
-def _name(place: SourceLocation | None) -> str:
-    return place.name or "" if place is not None else ""
+def _name(location: SourceLocation | None) -> str:
+    return location.name or "" if location is not None else ""
 
 
 def _counter(loop: Operation) -> str:
-    place = loop.location
-    lines = source_lines(place.file)[place.line - 1 : place.line] if place is not None else []
-    found = _COUNTER.match(lines[0]) if lines else None
+    location = loop.location
+    found = _COUNTER.match(source_line(location.file, location.line)) if location else None
     return found[1] if found else ""

@@ -41,7 +41,7 @@ class Regularity:
     def _looks_regular(self, value: Value) -> bool:
         op = value.defining_op
         if not value.is_tensor or op is None:
-            return True  # carried: judged by its initial value elsewhere
+            return True  # carried: classified by its initial value elsewhere
         if op.has(VIEW, FROM_COORDINATES, REGULAR):
             return all(self._regular[v] for v in op.operands)
         return self.is_uniform(value)
@@ -65,7 +65,7 @@ class Regularity:
         return regular and self.is_uniform(divisor)
 
     def increments(self, argument: Value, yielded: Value) -> tuple[Value, ...] | None:
-        """The uniform addends that turn `argument` into `yielded`; None if there is more to it."""
+        """The uniform addends that make `yielded` of `argument`; None if there is more to it."""
         addends: list[Value] = []
         value = yielded
         while value is not argument:

@@ -1,9 +1,10 @@
-"""Loads that Triton leaves out because nobody uses their values: found as it compiles, told later.
+"""Dead loads, which Triton removes: found while it compiles, reported later.
 
 What Triton's front end writes is compared with what its passes leave. A load that is gone may have
 been merged with an equal one or belong to code that never runs; it is unused only if nothing with
-an effect depends on its value, which is looked up in the module as it was. The places stand in a
-comment behind the final module, so that they outlast Triton's cache. Must not know who asks.
+an effect depends on its value, which is looked up in the module as it was. Their locations
+are kept in a comment behind the final module, so that they outlast Triton's cache. Must not know
+who asks.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 
-_Place = tuple[str, int, int]
+_Position = tuple[str, int, int]
 
 _LOADS = tuple(
     name for name, op in OPERATIONS.items() if READS in op.traits and WRITES not in op.traits
 )
 _LOAD = re.compile(rf"= \"?(?:{'|'.join(_LOADS)})\b.* loc\((.*)\)$", re.MULTILINE)
 _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-#: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(place)`.
-_PLACE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
+#: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(location)`.
+_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
 _COMMENT = "// ttools: unused loads "
 
 
 def unused_loads(written: str, final: str) -> list[SourceLocation]:
-    """Where the loads were that Triton left out for their values are not used.
+    """Where the dead loads were that Triton removed.
 
     Args:
         written: the module as the front end writes it.
         final: the module after Triton's passes.
     """
-    if _load_places(written) <= (left := _load_places(final)):
+    if _load_positions(written) <= (left := _load_positions(final)):
         return []
     try:
         module = parse_module(written)
@@ -52,51 +53,51 @@ def unused_loads(written: str, final: str) -> list[SourceLocation]:
     for function in module.functions.values():
         _drop_unreachable_blocks(function)
     inline_calls(module)
-    return list(dict.fromkeys(place for place in _unused(module) if _key(place) not in left))
+    return list(dict.fromkeys(each for each in _unused(module) if _key(each) not in left))
 
 
-def with_comment(final: str, places: list[SourceLocation]) -> str:
-    """The module with the places behind it."""
-    if not places:
+def with_comment(final: str, locations: list[SourceLocation]) -> str:
+    """The module with the locations in a comment behind it."""
+    if not locations:
         return final
-    data = [[_as_data(each) for each in (place, *place.callers)] for place in places]
+    data = [[_as_data(each) for each in (location, *location.callers)] for location in locations]
     return f"{final.rstrip()}\n{_COMMENT}{json.dumps(data)}\n"
 
 
-def commented_places(ttir: str) -> tuple[SourceLocation, ...]:
-    """The places in such a comment; none if there is none."""
+def commented_locations(ttir: str) -> tuple[SourceLocation, ...]:
+    """The locations in such a comment; none if there is none."""
     start = ttir.rfind(_COMMENT)
     if start < 0:
         return ()
     chains: list[list[Any]] = json.loads(ttir[start + len(_COMMENT) :])
     return tuple(
-        replace(place, callers=tuple(callers))
-        for place, *callers in ([SourceLocation(*data) for data in chain] for chain in chains)
+        replace(location, callers=tuple(callers))
+        for location, *callers in ([SourceLocation(*data) for data in chain] for chain in chains)
     )
 
 
-def _as_data(place: SourceLocation) -> list[object]:
-    return [place.file, place.line, place.column]
+def _as_data(location: SourceLocation) -> list[object]:
+    return [location.file, location.line, location.column]
 
 
-def _key(place: SourceLocation) -> _Place:
-    return place.file, place.line, place.column
+def _key(location: SourceLocation) -> _Position:
+    return location.file, location.line, location.column
 
 
 # --- where loads are ----------------------------------------------------------------------------
 
 
-def _load_places(ttir: str) -> set[_Place]:
+def _load_positions(ttir: str) -> set[_Position]:
     """Files, lines and columns of the loads in a module's text."""
     found = _LOAD.findall(ttir)
     if not found:
         return set()
     aliases: dict[str, str] = dict(_ALIAS.findall(ttir))
-    return {place for text in found if (place := _innermost(text, aliases)) is not None}
+    return {position for text in found if (position := _innermost(text, aliases)) is not None}
 
 
-def _innermost(text: str, aliases: dict[str, str]) -> _Place | None:
-    while found := _PLACE.search(text):
+def _innermost(text: str, aliases: dict[str, str]) -> _Position | None:
+    while found := _POSITION.search(text):
         file, line, column, alias = found.groups()
         if alias is None:
             return str(json.loads(f'"{file}"')), int(line), int(column)
@@ -104,7 +105,7 @@ def _innermost(text: str, aliases: dict[str, str]) -> _Place | None:
     return None
 
 
-# --- which of them serve nobody -----------------------------------------------------------------
+# --- which of them are dead ---------------------------------------------------------------------
 
 
 def _drop_unreachable_blocks(function: Operation) -> None:
@@ -115,7 +116,7 @@ def _drop_unreachable_blocks(function: Operation) -> None:
 
 
 def _unused(module: Module) -> Iterator[SourceLocation]:
-    """The places of which no load is used: a function may be called for one of its values only."""
+    """Locations where no load is used: a function may be called for one of its values only."""
     unused = set(operations_without_purpose(module.kernel, _has_effect))
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
     used = {_key(op.location) for op in loads if op.location and op not in unused}

@@ -17,10 +17,11 @@ from ttools.interpreter.abi.module import EmitOptions
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
+from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.notices import announce_implicit_launch
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime import launch
 
 _DEFAULT = launch.LaunchOptions()

@@ -8,13 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.interpreter.dialects.declaration import Op, Unit
+from ttools.interpreter.dialects.integer_ranges import ARITH as RANGES
 from ttools.interpreter.dialects.traits import (
+    AXIS_INFO,
     CAST,
+    CHOOSES,
+    COMMUTATIVE,
     DIVIDES,
     ELEMENTWISE,
     FROM_COORDINATES,
+    LINEAR,
     PURE,
     REGULAR,
+    RESIZES,
+    WIDENS,
     Trait,
 )
 
@@ -106,17 +113,40 @@ _CASTS = {
     "extsi", "extui", "trunci", "fptosi", "fptoui", "sitofp", "uitofp", "extf", "truncf",
     "bitcast", "index_cast", "index_castui",
 }  # fmt: skip
-_REGULAR = {
-    "addi", "subi", "muli", "extsi", "extui", "trunci", "remsi", "remui", "andi", "ori", "cmpi",
+_TRAITS: dict[Trait, set[str]] = {
+    CAST: _CASTS,
+    REGULAR: {
+        "addi", "subi", "muli", "extsi", "extui", "trunci", "remsi", "remui", "andi", "ori", "cmpi",
+    },
+    DIVIDES: {"divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"},
+    # Float extensions are exact.
+    CHOOSES: _EXTREMES | {
+        "minsi", "maxsi", "minui", "maxui", "select", "negf", "bitcast", "extf",
+    },
+    COMMUTATIVE: _EXTREMES | {
+        "addi", "muli", "andi", "ori", "xori", "minsi", "maxsi", "minui", "maxui", "addf", "mulf",
+    },
+    LINEAR: {"addi", "subi", "muli", "extsi", "extui", "trunci"},
+    WIDENS: {
+        "addi", "subi", "muli", "shli", "select", "divsi", "floordivsi", "ceildivsi", "minsi",
+        "maxsi",
+    },
+    RESIZES: {"trunci", "extsi", "index_cast"},
+    AXIS_INFO: {"addi", "subi", "muli", "shli", "extsi", "trunci", "select"},
 }  # fmt: skip
-_DIVIDES = {"divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"}
+_NOUNS = {
+    "addi": "sum",
+    "subi": "difference",
+    "muli": "product",
+    "shli": "shifted value",
+    "trunci": "converted value",
+}
 
 
 def _traits(name: str) -> frozenset[Trait]:
     if name == "constant":
         return frozenset({PURE, FROM_COORDINATES})
-    kinds = {CAST: _CASTS, REGULAR: _REGULAR, DIVIDES: _DIVIDES}
-    own = {trait for trait, names in kinds.items() if name in names}
+    own = {trait for trait, names in _TRAITS.items() if name in names}
     return frozenset({PURE, ELEMENTWISE} | own)
 
 
@@ -129,6 +159,12 @@ def _unit(name: str) -> Unit:
 
 
 OPERATIONS = {
-    f"arith.{name}": replace(op, traits=_traits(name), unit=_unit(name))
+    f"arith.{name}": replace(
+        op,
+        traits=_traits(name),
+        unit=_unit(name),
+        noun=_NOUNS.get(name, ""),
+        range=RANGES.get(name),
+    )
     for name, op in ((full.removeprefix("arith."), op) for full, op in _OPERATIONS.items())
 }

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from ttools.interpreter.dialects.integer_ranges import RangeRule
 from ttools.interpreter.dialects.traits import Trait
 
 #: Not `kind($name)`, which is an attribute or a type.
@@ -52,11 +53,14 @@ class Op:
         parts: Names of the entries of attributes that hold several, as attributes of their own.
         operands: The names of the operands in the order of the operation's definition, where the
             format has another order or more than one variable part; the attribute
-            `operandSegmentSizes` then tells how many values each of them has.
+            `operandSegmentSizes` then says how many values each of them has.
         traits: What it does, see `traits`.
         unit: What computes it on a GPU, as far as profilers count by the lane: `arithmetic` are
             sums and products; empty for what is not counted so.
         each: Operations of that unit for each lane: a fused multiply-add is two.
+        noun: What reports call it: an access by what it does, a computation that may lose bits by
+            its result.
+        range: What its exact result may be; None where nothing is known, or no integer results.
     """
 
     format: str | None = None
@@ -67,6 +71,8 @@ class Op:
     traits: frozenset[Trait] = frozenset()
     unit: Unit = ""
     each: int = 1
+    noun: str = ""
+    range: RangeRule | None = None
 
     @cached_property
     def operand_names(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ttools.interpreter.dialects.declaration import Op
-from ttools.interpreter.dialects.traits import ELEMENTWISE, PURE
+from ttools.interpreter.dialects.traits import CHOOSES, ELEMENTWISE, PURE
 
 _INTEGER_UNARY = Op("$operand attr-dict `:` type($result)")
 _UNARY = Op("$operand (`fastmath` flags($fastmath))? attr-dict `:` type($result)")
@@ -60,7 +60,8 @@ def _declared(name: str, op: Op) -> Op:
         return replace(op, traits=_TRAITS, unit="arithmetic", each=2)
     if name == "clampf":
         return replace(op, traits=_TRAITS, unit="compare")
-    return replace(op, traits=_TRAITS, unit="" if name in _PLAIN else "function")
+    traits = _TRAITS | {CHOOSES} if name in ("absf", "copysign") else _TRAITS
+    return replace(op, traits=traits, unit="" if name in _PLAIN else "function")
 
 
 OPERATIONS = {name: _declared(name.removeprefix("math."), op) for name, op in _OPERATIONS.items()}

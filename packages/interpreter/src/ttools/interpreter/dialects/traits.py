@@ -34,6 +34,7 @@ EFFECT = Trait("EFFECT")  #: is seen from outside other than in memory: prints, 
 # ---- lanes
 ELEMENTWISE = Trait("ELEMENTWISE")  #: lane i of a result comes from lane i of the operands
 VIEW = Trait("VIEW")  #: renames coordinates: a lane of the result is one of an operand
+SPREADS = Trait("SPREADS")  #: a view whose lanes keep their order, each of them once or repeated
 GATHERS = Trait("GATHERS")  #: as a view, but which lane it is depends on data
 FROM_COORDINATES = Trait("FROM_COORDINATES")  #: a lane follows from its coordinates alone
 CROSS_LANE = Trait("CROSS_LANE")  #: a lane of the result depends on many lanes of the operands
@@ -42,10 +43,19 @@ CROSS_THREAD = Trait(
 )  #: hands values from thread to thread, as a rule over a barrier
 COMBINES = Trait("COMBINES")  #: its region is a function of elements, called for many lanes
 CAST = Trait("CAST")  #: the same value in another representation
+CHOOSES = Trait("CHOOSES")  #: a lane of the result is one of an operand's, but for its sign
 
 # ---- integers
 REGULAR = Trait("REGULAR")  #: of tiles built of ranges and uniform values it makes such a tile
 DIVIDES = Trait("DIVIDES")  #: an integer quotient or remainder
+
+COMMUTATIVE = Trait("COMMUTATIVE")  #: the order of its two operands makes no difference
+LINEAR = Trait("LINEAR")  #: a sum, difference or product, or its operand in another width
+WIDENS = Trait("WIDENS")  #: on operands that are extended by sign it is exact where it would wrap
+RESIZES = Trait("RESIZES")  #: the same number, read with its sign, in another width
+#: contiguity and divisibility of the result follow from the operands', as in Triton's
+#: lib/Analysis/AxisInfo.cpp
+AXIS_INFO = Trait("AXIS_INFO")
 
 # ---- control
 STRUCTURED = Trait("STRUCTURED")  #: its regions are code of the function, which ends in a yield

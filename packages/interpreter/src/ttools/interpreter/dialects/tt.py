@@ -10,9 +10,11 @@ from __future__ import annotations
 from ttools.interpreter.dialects.declaration import Op
 from ttools.interpreter.dialects.traits import (
     ATOMIC,
+    AXIS_INFO,
     BARRIER,
     CALL,
     CAST,
+    CHOOSES,
     COMBINES,
     CROSS_LANE,
     CROSS_THREAD,
@@ -24,6 +26,7 @@ from ttools.interpreter.dialects.traits import (
     PURE,
     READS,
     REGULAR,
+    SPREADS,
     TERMINATOR,
     VIEW,
     WRITES,
@@ -64,6 +67,7 @@ _MEMORY = {
         _CACHE | _PADDING,
         _CACHE_POLICY,
         traits=frozenset({READS}),
+        noun="load",
     ),
     "tt.store": Op(
         f"$ptr `,` $value (`,` $mask)? {_CACHE_CLAUSES} attr-dict `:` type($ptr)",
@@ -71,6 +75,7 @@ _MEMORY = {
         _CACHE,
         _CACHE_POLICY,
         traits=frozenset({WRITES}),
+        noun="store",
     ),
     "tt.atomic_rmw": Op(
         "keyword($atomic_rmw_op) `,` keyword($sem) `,` keyword($scope) `,` $ptr `,` $val"
@@ -78,6 +83,7 @@ _MEMORY = {
         ("results",),
         _ATOMIC,
         traits=frozenset({READS, WRITES, ATOMIC}),
+        noun="atomic",
     ),
     "tt.atomic_cas": Op(
         "keyword($sem) `,` keyword($scope) `,` $ptr `,` $cmp `,` $val attr-dict `:`"
@@ -85,10 +91,11 @@ _MEMORY = {
         ("results",),
         _ATOMIC,
         traits=frozenset({READS, WRITES, ATOMIC}),
+        noun="atomic",
     ),
     "tt.addptr": Op(
         "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
-        traits=frozenset({PURE, ELEMENTWISE, REGULAR}),
+        traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO}),
     ),
     # Block pointers, up to Triton 3.8.
     "tt.make_tensor_ptr": Op(
@@ -143,9 +150,9 @@ _DESCRIPTORS = {
 }
 
 _ELEMENTWISE = {
-    "tt.int_to_ptr": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
-    "tt.ptr_to_int": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
-    "tt.bitcast": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST})),
+    "tt.int_to_ptr": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST, AXIS_INFO})),
+    "tt.ptr_to_int": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST, AXIS_INFO})),
+    "tt.bitcast": Op(_CONVERT, traits=frozenset({PURE, ELEMENTWISE, CAST, AXIS_INFO, CHOOSES})),
     "tt.fp_to_fp": Op(
         "$src attr-dict (`,` `rounding` `=` keyword($rounding))? `:` type($src) `->` type($result)",
         enums={"rounding": {0: "rtz", 1: "rtne"}},
@@ -155,7 +162,7 @@ _ELEMENTWISE = {
         "$x `,` $min `,` $max `,` `propagateNan` `=` keyword($propagateNan) attr-dict `:`"
         " type($result)",
         enums=_PROPAGATE_NAN,
-        traits=frozenset({PURE, ELEMENTWISE}),
+        traits=frozenset({PURE, ELEMENTWISE, CHOOSES}),
         unit="compare",
     ),
     "tt.precise_sqrt": Op(
@@ -188,18 +195,18 @@ _ELEMENTWISE = {
 }
 
 _SHAPES = {
-    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
+    "tt.splat": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
     "tt.unsplat": Op(
         "$src attr-dict `:` type($src)", ("element(src)",), traits=frozenset({PURE, VIEW})
     ),
-    "tt.expand_dims": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
-    "tt.broadcast": Op(_CONVERT, traits=frozenset({PURE, VIEW})),
+    "tt.expand_dims": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
+    "tt.broadcast": Op(_CONVERT, traits=frozenset({PURE, VIEW, SPREADS})),
     "tt.trans": Op(_CONVERT, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
     "tt.reshape": Op(
         "$src (`allow_reorder` presence($allow_reorder))?"
         " (`efficient_layout` presence($efficient_layout))? attr-dict `:`"
         " type($src) `->` type($result)",
-        traits=frozenset({PURE, VIEW, CROSS_THREAD}),
+        traits=frozenset({PURE, VIEW, SPREADS, CROSS_THREAD}),
     ),
     "tt.cat": Op(_PAIR, traits=frozenset({PURE, CROSS_LANE, CROSS_THREAD})),
     "tt.join": Op(_PAIR, traits=frozenset({PURE, VIEW, CROSS_THREAD})),
@@ -234,7 +241,7 @@ _TILES = {
     "tt.gather": Op(
         "$src `[` $indices `]` attr-dict `:` functional-type",
         ("results",),
-        traits=frozenset({PURE, GATHERS, CROSS_THREAD}),
+        traits=frozenset({PURE, GATHERS, CHOOSES, CROSS_THREAD}),
     ),
     "tt.reduce.return": Op(_COMBINE_RETURN, (), traits=frozenset({PURE, TERMINATOR})),
     "tt.scan.return": Op(_COMBINE_RETURN, (), traits=frozenset({PURE, TERMINATOR})),

@@ -29,7 +29,7 @@ def make_ttir(module: Any) -> Any:
 
 
 class Stages:
-    """The stages of one compilation, the second of which tells what the first has left out."""
+    """The stages of one compilation, the second reports what the first has removed."""
 
     def __init__(self) -> None:
         self._written: str | None = None

@@ -1,7 +1,7 @@
-"""Lets threads compile at once on Pythons whose parser cannot run in two of them.
+"""Concurrent compilation on Pythons whose parser cannot run in two threads.
 
 Before 3.11.8 and 3.12.2 `ast.parse` counts its depth for all threads together and fails with
-`SystemError: AST constructor recursion depth mismatch` when they take turns inside it
+`SystemError: AST constructor recursion depth mismatch` when they alternate inside it
 (https://github.com/python/cpython/issues/106905). Triton parses each kernel that way.
 """
 

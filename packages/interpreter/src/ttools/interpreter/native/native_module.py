@@ -43,5 +43,5 @@ def native_module(text: str, exports: Sequence[str], *, name: str, opt: int) -> 
             pass  # damaged: compiled anew
     object_code = jit.compile_ir(text, name=name, opt=opt)
     if store is not None:
-        store.write(key, {}, object_code)
+        store.write(key, b"", object_code)
     return jit.load(object_code, exports)

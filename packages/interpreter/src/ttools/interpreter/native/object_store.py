@@ -1,7 +1,7 @@
 """Compiled objects on disk: checksummed entries, written atomically, bounded in size.
 
 Owns the directory, its safety (we execute what we read from it) and its files. It must not know
-what an entry is for: a key, a piece of JSON and bytes. Any number of processes may use one
+what an entry is for: a key and bytes. Any number of processes may use one
 directory at once; whatever goes wrong with it costs a compilation, never a run.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import stat
 import tempfile
@@ -17,14 +16,15 @@ import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ttools.core.configuration import cache_directory
 
 #: The directory is cut back to three quarters of this when it has grown beyond it.
 LIMIT_BYTES = 512 * 1024 * 1024
 
-_MAGIC = b"ttools-object-1\n"
+_MAGIC = b"ttools-object-2\n"
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX = ".ttobj"
 _OFF = ("off", "0", "false", "no")
@@ -38,9 +38,14 @@ _ABANDONED_SECONDS = 3600.0
 
 @dataclass(frozen=True)
 class Entry:
-    """What was stored under a key."""
+    """What was stored under a key.
 
-    metadata: dict[str, Any]
+    Attributes:
+        metadata: what its writer has to know of the object.
+        object_code: a native object.
+    """
+
+    metadata: bytes
     object_code: bytes
 
 
@@ -82,11 +87,11 @@ class ObjectStore:
             os.utime(path)  # the oldest go first
         return entry
 
-    def write(self, key: str, metadata: dict[str, Any], object_code: bytes) -> None:
+    def write(self, key: str, metadata: bytes, object_code: bytes) -> None:
         """Stores an entry, replacing the key's old one; does nothing where it cannot."""
         if self.refusal is not None:
             return
-        data = _encode(metadata, object_code)
+        data = _encode(Entry(metadata, object_code))
         temporary = None
         try:
             # mkstemp makes a file that only we can read, under a name nobody else has.
@@ -186,9 +191,8 @@ def _read_own_file(path: Path) -> bytes:
         return file.read()
 
 
-def _encode(metadata: dict[str, Any], object_code: bytes) -> bytes:
-    text = json.dumps(metadata, separators=(",", ":")).encode()
-    body = len(text).to_bytes(4, "little") + text + object_code
+def _encode(entry: Entry) -> bytes:
+    body = msgspec.msgpack.encode(entry)
     return _MAGIC + hashlib.sha256(body).digest() + body
 
 
@@ -196,16 +200,12 @@ def _decode(data: bytes) -> Entry | None:
     """The entry in a file's bytes; None if they are not exactly what was written."""
     start = len(_MAGIC) + _DIGEST
     body = data[start:]
-    if data[: len(_MAGIC)] != _MAGIC or len(body) < 4:
+    if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
         return None
-    if hashlib.sha256(body).digest() != data[len(_MAGIC) : start]:
-        return None
-    end = 4 + int.from_bytes(body[:4], "little")
     try:
-        metadata = json.loads(body[4:end])
-    except (ValueError, RecursionError):
+        return msgspec.msgpack.decode(body, type=Entry)
+    except msgspec.DecodeError:
         return None
-    return Entry(metadata, body[end:]) if isinstance(metadata, dict) else None
 
 
 @lru_cache(maxsize=8)

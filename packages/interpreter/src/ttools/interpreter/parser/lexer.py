@@ -1,6 +1,6 @@
 """TTIR text as a list of tokens, and errors that point into it.
 
-A token is a plain string whose first character tells its kind. Three things that MLIR's lexer
+A token is a plain string whose first character says what kind it is. Three things that MLIR's lexer
 takes apart are one token here, because they make up most of a module and can then be looked up
 whole: a shaped or dialect type (`tensor<4x!tt.ptr<f32>>`), a reference to a location
 (`loc(#loc4)`), and one result of several (`%acc#1`). Positions are not kept: they are found again

@@ -49,7 +49,7 @@ __all__ = ["LaunchRecorder", "record"]
 
 #: Set while a launch is looked at, which goes through the same functions as the launch itself.
 _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
-#: Set while an autotuner tries configurations, which nobody wants recorded.
+#: Set while an autotuner tries configurations, which are not to be recorded.
 _trying: ContextVar[bool] = ContextVar("ttools_recorder_tries", default=False)
 
 
@@ -79,7 +79,7 @@ class LaunchRecorder:
     def __post_init__(self) -> None:
         self._taken: list[LaunchRecord] = []
         self._storages: list[Storage] = []
-        self._places: list[SourceLocation] = []
+        self._locations: list[SourceLocation] = []
         self._kernels: set[str] = set()
         self._lock = threading.Lock()
         self._open = ExitStack()
@@ -121,7 +121,7 @@ class LaunchRecorder:
         return Record(
             launches=tuple(self._taken),
             storages=tuple(self._storages),
-            excerpts=excerpts_around(self._places),
+            excerpts=excerpts_around(self._locations),
             made_by=_versions(),
         )
 
@@ -185,7 +185,7 @@ class LaunchRecorder:
             storages = memory.storages(self.data, sum(each.size for each in self._storages))
             self._storages += storages
             self._taken.append(_described(launch, values))
-            self._places += [
+            self._locations += [
                 op.location
                 for function in launch.variants.module.functions.values()
                 for op in function.walk()
@@ -276,7 +276,7 @@ class _Memory:
         self._launch, self._first = launch, first
         self._numbers: dict[tuple[int, int], int] = {}
         self._dtypes: list[str] = []
-        self._places: list[int] = []
+        self._remainders: list[int] = []
 
     def value(self, index: int) -> Value:
         """The argument of a parameter."""
@@ -307,7 +307,7 @@ class _Memory:
         if extent not in self._numbers:
             self._numbers[extent] = self._first + len(self._numbers)
             self._dtypes.append(dtype)
-            self._places.append(address % PLACE_BYTES)
+            self._remainders.append(address % PLACE_BYTES)
         return self._numbers[extent]
 
     def storages(self, data: Data, held: int) -> list[Storage]:
@@ -324,15 +324,15 @@ class _Memory:
         if held + size > LARGEST_RECORD:
             raise UnsupportedError(f"the record would be larger than {LARGEST_RECORD:,} bytes")
         made = []
-        for (start, end), dtype, place in zip(
-            self._numbers, self._dtypes, self._places, strict=True
+        for (start, end), dtype, remainder in zip(
+            self._numbers, self._dtypes, self._remainders, strict=True
         ):
             seed = self._numbers[start, end]
             kept: np.ndarray[Any, Any] | Filling = contents_of(start, end, dtype, data, held, seed)
             filling = kept if isinstance(kept, Filling) else None
             array = None if isinstance(kept, Filling) else kept
             held += 0 if array is None else array.size
-            made.append(Storage(size=end - start, place=place, data=array, filling=filling))
+            made.append(Storage(size=end - start, place=remainder, data=array, filling=filling))
         return made
 
 

@@ -34,7 +34,7 @@ def contents_of(
         dtype: of the elements it is thought to hold.
         data: what the user wants.
         held: bytes that are kept already.
-        seed: of the numbers in their place.
+        seed: of the numbers that replace them.
     """
     is_small = held + end - start <= KEPT_BYTES
     if data == "full" or (data == "auto" and (is_small or dtype in _INTEGERS)):

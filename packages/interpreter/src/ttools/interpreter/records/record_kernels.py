@@ -72,9 +72,9 @@ def _module(path: Path, launch: LaunchRecord) -> Module:
 
 def _files(module: Module) -> set[str]:
     return {
-        place.file
+        location.file
         for function in module.functions.values()
         for op in function.walk()
         if op.location is not None
-        for place in (op.location, *op.location.callers)
+        for location in (op.location, *op.location.callers)
     }

@@ -22,9 +22,10 @@ from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
+from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.launch import LaunchReport
 
 if TYPE_CHECKING:
@@ -151,11 +152,11 @@ def _make(
 def _files(variants: Variants) -> set[str]:
     """The files that a kernel's locations name."""
     return {
-        place.file
+        location.file
         for function in variants.module.functions.values()
         for op in function.walk()
         if op.location is not None
-        for place in (op.location, *op.location.callers)
+        for location in (op.location, *op.location.callers)
     }
 
 
@@ -210,6 +211,6 @@ def _run(path: Path, observed: ObservedLaunch, run: Run) -> LaunchReport:
     if refused:
         run.warn(
             f"kernel `{observed.kernel}`: {refused:,} accesses outside its tensors were not made; "
-            f"`ttools sanitize {path}` tells which"
+            f"`ttools sanitize {path}` reports them"
         )
     return report

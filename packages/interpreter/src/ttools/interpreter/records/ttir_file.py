@@ -19,9 +19,10 @@ from ttools.interpreter.frontend.front import kernel_name, names_kernel
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
+from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.variants import Variants, emit_options
+from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime import launch
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Parameter:
         name: as in the file, without `%`.
         element: MLIR text of its type, or of what it points to.
         is_pointer: whether it takes a tensor.
-        divisor: what the file promises to divide its value.
+        divisor: what divides its value, as the file declares.
     """
 
     name: str
@@ -206,6 +207,6 @@ def _value(parameter: Parameter, text: str) -> Any:
     if isinstance(number, int) and number % parameter.divisor:
         raise UsageError(
             f"argument `{name}`: {number} is not divisible by {parameter.divisor}, as the file "
-            "promises (tt.divisibility); it was specialised for such values"
+            "declares (tt.divisibility); it was specialised for such values"
         )
     return number

@@ -22,8 +22,18 @@ if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
     from ttools.interpreter.abi.watch_interface import Watch
     from ttools.interpreter.ir import Module
-    from ttools.interpreter.run.interpretation import Run
+    from ttools.interpreter.run.stats import Statistics
     from ttools.interpreter.run.variants import Variants
+
+
+class LaunchOwner(Protocol):
+    """The run of a launch, as far as launches and their observers ask for it."""
+
+    launch_options: LaunchOptions
+    statistics: Statistics
+
+    def warn(self, text: str) -> None:
+        """Adds a warning unless it was given before."""
 
 
 class Observer(Protocol):
@@ -71,7 +81,7 @@ class ObservedLaunch:
     variants: Variants
     facts: Facts
     options: EmitOptions
-    run: Run
+    run: LaunchOwner
     config: Mapping[str, Any] | None = None
     eagerly: Callable[[str], None] | None = None
     source: Any = None

@@ -26,9 +26,7 @@ from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.emit.instruments.synchronisation import synchronises_programs
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.ir import Module
-from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
-from ttools.interpreter.run.interpretation import Run, dot_mode
 from ttools.interpreter.run.stats import Statistics
 from ttools.interpreter.runtime.cache import Compilation, get_or_compile
 from ttools.interpreter.runtime.launch import Kernel
@@ -151,20 +149,3 @@ class Variants:
             return get_or_compile(
                 self._ttir, facts, options, emit, name=self._name, defined=self._defined
             )
-
-
-def emit_options(*, run: Run | None, fp_fusion: bool, debug: bool) -> EmitOptions:
-    """Emit options for this machine.
-
-    Args:
-        run: what the launch belongs to, if anything.
-        fp_fusion: the launch option `enable_fp_fusion`.
-        debug: whether `device_assert` acts.
-    """
-    return EmitOptions(
-        schedule=run.schedule if run else "fused",
-        fp_fusion=fp_fusion,
-        debug=debug,
-        lanes=jit.host_lanes(),
-        dot=dot_mode(run),
-    )

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
 import sys
 import time
 import zlib
-from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+
+import msgspec
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
@@ -28,9 +27,6 @@ from ttools.interpreter.abi.module import (
     EmitOptions,
     EmittedModule,
     Facts,
-    ProbeSite,
-    Shown,
-    Site,
 )
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.line_table import line_table
@@ -92,7 +88,8 @@ def get_or_compile(
     key = ""
     if store is not None and store.refusal is None:
         start = time.perf_counter()
-        key = object_key("kernel", ttir, _facts_text(facts), json.dumps(asdict(options)), opt=opt)
+        decided = msgspec.json.encode((facts, options), order="deterministic")
+        key = object_key("kernel", ttir, decided.decode(), opt=opt)
         found = store.read(key)
         phases["lookup"] = time.perf_counter() - start
         kernel = None if found is None else _restore(found, store, key, phases, defined)
@@ -108,7 +105,7 @@ def get_or_compile(
     loaded = time.perf_counter()
     phases["load"] = loaded - start
     if key and store is not None:
-        store.write(key, _to_json(emitted), object_code)
+        store.write(key, _packed(emitted), object_code)
         phases["store"] = time.perf_counter() - loaded
     return Compilation(_kernel(emitted, native, object_code, defined), False, phases)
 
@@ -122,13 +119,21 @@ def _restore(
 ) -> Kernel | None:
     start = time.perf_counter()
     try:
-        emitted, native = _from_json(entry.metadata), jit.load(entry.object_code)
+        emitted, native = _unpacked(entry.metadata), jit.load(entry.object_code)
         kernel = _kernel(emitted, native, entry.object_code, defined)
     except Exception:  # noqa: BLE001 - whole, but not what we write: as good as absent
         store.discard(key)
         return None
     phases["load"] = time.perf_counter() - start
     return kernel
+
+
+def _packed(emitted: EmittedModule) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(emitted), level=1)
+
+
+def _unpacked(metadata: bytes) -> EmittedModule:
+    return msgspec.msgpack.decode(zlib.decompress(metadata), type=EmittedModule)
 
 
 def _kernel(
@@ -155,10 +160,6 @@ def object_key(*parts: str, opt: int) -> str:
     return digest.hexdigest()
 
 
-def _facts_text(facts: Facts) -> str:
-    return json.dumps(asdict(facts), default=sorted)  # sets in a fixed order
-
-
 @lru_cache(maxsize=1)
 def _versions() -> tuple[str, ...]:
     return (
@@ -177,54 +178,3 @@ def _version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "none"
-
-
-# ---- the stored form of an emitted module
-
-
-def _to_json(emitted: EmittedModule) -> dict[str, Any]:
-    compressed = zlib.compress(emitted.llvm_ir.encode(), level=1)
-    return {**asdict(emitted), "llvm_ir": b64encode(compressed).decode()}
-
-
-def _from_json(data: dict[str, Any]) -> EmittedModule:
-    return EmittedModule(
-        **{
-            **data,
-            "llvm_ir": zlib.decompress(b64decode(data["llvm_ir"])).decode(),
-            "parameters": tuple(data["parameters"]),
-            "sites": tuple(map(_site, data["sites"])),
-            "probes": tuple(map(_probe, data["probes"])),
-            "places": tuple(filter(None, map(_location, data["places"]))),
-        }
-    )
-
-
-def _site(data: dict[str, Any]) -> Site:
-    operands = tuple(
-        (element, tuple(shape), as_hex, signed)
-        for element, shape, as_hex, signed in data["operands"]
-    )
-    return Site(**{**data, "location": _location(data["location"]), "operands": operands})
-
-
-def _probe(data: dict[str, Any]) -> ProbeSite:
-    return ProbeSite(
-        **{
-            **data,
-            "shape": tuple(data["shape"]),
-            "order": tuple(data["order"]),
-            "location": _location(data["location"]),
-            "lanes": tuple(map(tuple, data["lanes"])),
-            "shown": tuple(Shown(**shown) for shown in data["shown"]),
-            "attributes": tuple(map(tuple, data["attributes"])),
-            "choices": tuple(data["choices"]),
-        }
-    )
-
-
-def _location(data: dict[str, Any] | None) -> SourceLocation | None:
-    if data is None:
-        return None
-    callers = tuple(found for caller in data["callers"] if (found := _location(caller)))
-    return SourceLocation(**{**data, "callers": callers})

@@ -26,7 +26,7 @@ def yielded_twice(block: Block) -> list[Value]:
 
 
 def share_results(op: Operation, stored: dict[Value, bool], shares: dict[Value, Value]) -> None:
-    """Lets values that a branch itself makes live in the slot of the result they become.
+    """Assigns values that a branch itself makes the slot of the result they become.
 
     Nothing reads or writes a result's slot while a branch runs, so only what lives longer must
     keep a slot of its own: values from outside, and those that another result has taken.

@@ -35,8 +35,8 @@ class Plan:
             carried one or of an `scf.if`'s result, a loop's result in that of the carried one).
         exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
-        skipped: what is not computed at its place: reductions that only served exchanges, what led
-            from them there, and members of a network but the last.
+        skipped: what is not computed where it is defined: reductions that only
+            served exchanges, what led from them there, and members of a network but the last.
         networks: tiles that are computed together, by the operation that defines the last.
     """
 

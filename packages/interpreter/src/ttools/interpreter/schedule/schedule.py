@@ -330,7 +330,7 @@ class _Planner:
 
     # ---- in place
     def _share_carried(self, op: Operation) -> None:
-        """Lets a yielded value be computed in the slot of the value it replaces, where safe."""
+        """Assigns a yielded value the slot of the value it replaces, where safe."""
         body = op.regions[0].entry
         for argument, yielded in zip(body.arguments[1:], body.terminator.operands, strict=True):
             target = yielded.defining_op

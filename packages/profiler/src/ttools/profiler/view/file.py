@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+
 from ttools.core.errors import UsageError
 from ttools.profiler.gpu.proton_file import documents
-from ttools.profiler.view.message_pack import unpack
 
 #: A metric's value; vectors are what instrumented kernels give.
 Number: TypeAlias = "float | tuple[float, ...]"
@@ -97,7 +98,7 @@ def read(path: Path) -> ProtonProfile:
         raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
     try:
         is_json = raw[:1] in (b"[", b"{", b" ", b"\n")
-        data, *more = documents(raw.decode("utf-8")) if is_json else [unpack(raw)]
+        data, *more = documents(raw.decode("utf-8")) if is_json else [msgspec.msgpack.decode(raw)]
     except ValueError as error:
         raise UsageError(f"`{path}` is neither JSON nor MessagePack: {error}") from error
     except RecursionError as error:

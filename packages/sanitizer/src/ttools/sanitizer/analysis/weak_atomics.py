@@ -1,7 +1,7 @@
 """Atomics that look as if they ordered programs, and do not: relaxed, or ordering one way only.
 
 A program learns of others where it looks at the result of a scalar atomic; others learn of it by
-what it writes to a word that somebody looks at. Must not know what races because of it.
+what it writes to a word that another program reads. Must not know what races because of it.
 """
 
 from __future__ import annotations

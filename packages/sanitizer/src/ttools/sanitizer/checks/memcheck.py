@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from ttools.core.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, users_place
-from ttools.interpreter.analysis.unused_loads import commented_places
+from ttools.interpreter.analysis.unused_loads import commented_locations
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
@@ -82,7 +82,7 @@ class Memcheck(Check):
     def remarks(self) -> Iterable[Finding]:
         """Dead loads, which no check has seen."""
         kernel = self.checked.kernel
-        found = kernel.remember(commented_places, lambda: commented_places(kernel.ttir))
+        found = kernel.remember(commented_locations, lambda: commented_locations(kernel.ttir))
         return map(self._dead_load, found) if found else ()
 
     def _dead_load(self, location: SourceLocation) -> Finding:

@@ -62,7 +62,7 @@ def run(
     try:
         return Ended("itself", process.wait(timeout))
     except subprocess.TimeoutExpired:
-        # A program whose kernel hangs does not hear of Ctrl-C.
+        # A program whose kernel hangs does not react to Ctrl-C.
         return Ended("timeout", _stop(process, _GRACE_S[1:]))
     except KeyboardInterrupt:
         return Ended("interrupt", _stop(process, _GRACE_S))

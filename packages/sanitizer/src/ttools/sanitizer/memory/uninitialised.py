@@ -146,15 +146,6 @@ class UninitialisedMemory:
         with self._lock:
             return self._find(start) is not None
 
-    def mark_written(self, start: int, nbytes: int) -> None:
-        """Takes a range of memory as written, whatever it holds."""
-        with self._lock:
-            for storage in list(self._storages.values()):
-                low = max(start, storage.start) - storage.start
-                high = min(start + nbytes, storage.start + storage.nbytes) - storage.start
-                if low < high:
-                    storage.refresh()[low:high] = 0
-
     def knowledge(self) -> Knowledge:
         """What is known now, to go back to it with `recall`."""
         with self._lock:

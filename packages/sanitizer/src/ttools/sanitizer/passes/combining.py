@@ -7,9 +7,8 @@ asks.
 
 from __future__ import annotations
 
+from ttools.interpreter.dialects.integer_ranges import Interval
 from ttools.interpreter.ir import Operation, shape_of
-
-Interval = tuple[int, int]
 
 #: Beyond these bits it does not matter how large a product is.
 _ENOUGH = 256

@@ -14,6 +14,8 @@ from typing import Literal
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import AXIS_INFO
 from ttools.interpreter.ir import (
     Attribute,
     Block,
@@ -36,18 +38,7 @@ from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
 from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes, mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-#: Operations through which a hint about an index says something of the result.
-_INDEXING = MOVES | {
-    *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.extsi", "arith.select"),
-    *("tt.addptr", "tt.bitcast", "tt.ptr_to_int", "tt.int_to_ptr", "arith.trunci"),
-}
 _UNMARKED = Mark(None, False)
-_NOUNS = {
-    "tt.load": "load",
-    "tt.store": "store",
-    "tt.atomic_rmw": "atomic",
-    "tt.atomic_cas": "atomic",
-}
 
 
 @dataclass(frozen=True)
@@ -228,9 +219,8 @@ def _follow(
         access, argument = accesses.get(key.hint, (None, -1))
         message = f"the values contradict the hint {key.hint.describe()}"
         if access is not None and access.location is not None:
-            message += (
-                f", and the {_NOUNS[access.name]} at line {access.location.line} relies on it"
-            )
+            noun = declared(access.name).noun
+            message += f", and the {noun} at line {access.location.line} relies on it"
         location = location_of_hint(hinted.location, frozenset(HINTS) & hinted.attributes.keys())
         shown = values_shown(
             [("value", key.hint.value)], hinted, CheckSite(b, sink.op, sink.value, condition)
@@ -244,7 +234,7 @@ def _accesses(
     """For each hint the first access that may rely on it, and the parameter behind that."""
     found: dict[Hint, tuple[Operation, int]] = {}
     for op in ops:
-        if op.name not in _NOUNS:
+        if not is_access(op):
             continue
         roots = provenance.of(op.operands[0])
         for key in tracking.state(op.operands[0]):
@@ -312,7 +302,7 @@ class _Hints(UndefinedLanes):
 
 def _goes_on(op: Operation, hint: Hint) -> bool:
     """Whether a hint about an operand says something of the result."""
-    if op.name not in _INDEXING or lane_builder(op) is None:
+    if not (op.has(AXIS_INFO) or op.name in MOVES) or lane_builder(op) is None:
         return False
     aligned = any(n > 1 for n in hint.divisibility)
     if op.name in ("arith.muli", "arith.shli") and not aligned:

@@ -6,11 +6,18 @@ every operation whether its exact result may not fit its type. Must not know whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 from ttools.interpreter.analysis.regularity import Regularity
-from ttools.interpreter.dialects.traits import STRUCTURED
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.integer_ranges import Interval, full, hull
+from ttools.interpreter.dialects.traits import (
+    CHOOSES,
+    COMBINES,
+    FROM_COORDINATES,
+    GATHERS,
+    STRUCTURED,
+)
 from ttools.interpreter.ir import (
     Block,
     Constant,
@@ -21,16 +28,11 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.sanitizer.analysis.dataflow import control_sources, operations
-from ttools.sanitizer.passes.combining import Interval, combined_by, product_of, sum_of
+from ttools.sanitizer.passes.combining import combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 
 #: After so many rounds a value that still grows is taken to be anything.
 _PATIENCE = 4
-
-
-def full(width: int) -> Interval:
-    """All values of a signed integer; an i1 is 0 or 1."""
-    return (0, 1) if width == 1 else (-(1 << (width - 1)), (1 << (width - 1)) - 1)
 
 
 def width_of(value: Value) -> int:
@@ -129,7 +131,7 @@ class Intervals:
         known = [self.of(v) for v in sources if v in reached or not _is_tracked(v)]
         if not sources:
             return full(width_of(value))
-        return _hull(known) if known else None
+        return hull(known) if known else None
 
     def _known_operand(self, value: Value, reached: set[Value]) -> Interval | None:
         if not width_of(value):
@@ -144,10 +146,7 @@ class Intervals:
             assert isinstance(axis, int)
             count = self._grid[axis] if axis < len(self._grid) else 1
             return (0, max(0, count - 1)) if op.name == "tt.get_program_id" else (count, count)
-        rule = _RULES.get(op.name)
-        if rule is None or width == 0:
-            return everything
-        exact = rule(op, operands)
+        exact = _exact(op, operands) if width else None
         if exact is None:
             return everything
         if everything[0] <= exact[0] and exact[1] <= everything[1]:
@@ -201,17 +200,30 @@ def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
     return None, 0
 
 
-def _hull(intervals: Sequence[Interval]) -> Interval:
-    return min(low for low, _ in intervals), max(high for _, high in intervals)
-
-
 # ---- exact results; None where nothing is known
 
-_Rule: TypeAlias = "Callable[[Operation, list[Interval]], Interval | None]"
+
+def _exact(op: Operation, operands: list[Interval]) -> Interval | None:
+    if op.has(FROM_COORDINATES):
+        return _from_coordinates(op)
+    if op.has(COMBINES):
+        return _combined(op, operands[0])
+    if op.has(GATHERS):
+        return operands[0]
+    if op.name in MOVES:
+        return hull(operands)
+    rule = declared(op.name).range
+    return rule(operands, width_of(op.operands[0])) if rule is not None else None
 
 
-def _constant(op: Operation, _: list[Interval]) -> Interval | None:
-    data = op.attributes["value"]
+def _from_coordinates(op: Operation) -> Interval | None:
+    """The values of a constant or a range."""
+    if op.name == "tt.make_range":
+        start, end = op.attributes["start"], op.attributes["end"]
+        assert isinstance(start, int)
+        assert isinstance(end, int)
+        return start, end - 1
+    data = op.attributes.get("value")
     element = element_type(op.result.type)
     if not isinstance(data, Constant) or not isinstance(element, IntegerType):
         return None
@@ -219,147 +231,10 @@ def _constant(op: Operation, _: list[Interval]) -> Interval | None:
     return min(values), max(values)
 
 
-def _range(op: Operation, _: list[Interval]) -> Interval | None:
-    start, end = op.attributes["start"], op.attributes["end"]
-    assert isinstance(start, int)
-    assert isinstance(end, int)
-    return start, end - 1
-
-
-def _corners(compute: Callable[[int, int], int]) -> _Rule:
-    """Functions that are monotone in each operand."""
-
-    def rule(op: Operation, operands: list[Interval]) -> Interval | None:
-        (a, b), (c, d) = operands
-        values = [compute(x, y) for x in (a, b) for y in (c, d)]
-        return min(values), max(values)
-
-    return rule
-
-
-def _shift_left(op: Operation, operands: list[Interval]) -> Interval | None:
-    (low, high), (least, most) = operands
-    if least < 0 or most > 64:
-        return full(128)
-    values = [x << n for x in (low, high) for n in (least, most)]
-    return min(values), max(values)
-
-
-def _shift_right(op: Operation, operands: list[Interval]) -> Interval | None:
-    (low, high), (least, most) = operands
-    if least < 0 or (low < 0 and op.name == "arith.shrui"):
-        return None
-    values = [x >> min(n, 64) for x in (low, high) for n in (least, most)]
-    return min(values), max(values)
-
-
-def _quotient(rounded: Callable[[int, int], int]) -> _Rule:
-    def rule(op: Operation, operands: list[Interval]) -> Interval | None:
-        (a, b), (c, d) = operands
-        if c <= 0 <= d or (a < 0 and op.name.endswith("ui")) or (c < 0 and op.name.endswith("ui")):
-            return None
-        values = [rounded(x, y) for x in (a, b) for y in (c, d)]
-        # A quotient is nearest to 0 by the largest divisor; 0 lies between mixed signs.
-        return (min(*values, 0), max(*values, 0)) if a <= 0 <= b else (min(values), max(values))
-
-    return rule
-
-
-def _truncated(x: int, y: int) -> int:
-    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-
-
-def _remainder(op: Operation, operands: list[Interval]) -> Interval | None:
-    (a, b), (c, d) = operands
-    if c <= 0 <= d or (op.name.endswith("ui") and (a < 0 or c < 0)):
-        return None
-    most = max(abs(c), abs(d)) - 1
-    return (0 if a >= 0 else max(a, -most)), (0 if b <= 0 else min(b, most))
-
-
-def _conjunction(op: Operation, operands: list[Interval]) -> Interval | None:
-    highs = [high for low, high in operands if low >= 0]
-    return (0, min(highs)) if highs else None
-
-
-def _disjunction(op: Operation, operands: list[Interval]) -> Interval | None:
-    if any(low < 0 for low, _ in operands):
-        return None
-    return 0, (1 << max(high for _, high in operands).bit_length()) - 1
-
-
-def _extension(op: Operation, operands: list[Interval]) -> Interval | None:
-    ((low, high),) = operands
-    width = width_of(op.operands[0])
-    if op.name == "arith.extsi":
-        return (-high, -low) if width == 1 else (low, high)
-    return (low, high) if low >= 0 else (0, (1 << width) - 1)
-
-
-def _unsigned_extreme(signed: _Rule) -> _Rule:
-    def rule(op: Operation, operands: list[Interval]) -> Interval | None:
-        return None if any(low < 0 for low, _ in operands) else signed(op, operands)
-
-    return rule
-
-
-def _same(op: Operation, operands: list[Interval]) -> Interval | None:
-    return _hull(operands)
-
-
-def _arms(op: Operation, operands: list[Interval]) -> Interval | None:
-    return _hull(operands[1:])
-
-
-def _first(op: Operation, operands: list[Interval]) -> Interval | None:
-    return operands[0]
-
-
-_EXTREMES = {"arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui"}
-
-
-def _combined(op: Operation, operands: list[Interval]) -> Interval | None:
+def _combined(op: Operation, elements: Interval) -> Interval | None:
     """Minima and maxima stay among the elements; sums and products grow with their number."""
     combine = combined_by(op)
-    if combine in _EXTREMES:
-        return operands[0]
-    grown = _GROWING.get(combine) if combine is not None else None
-    return grown(op, operands[0]) if grown is not None else None
-
-
-_GROWING = {"arith.addi": sum_of, "arith.muli": product_of}
-_LEAST, _MOST = _corners(min), _corners(max)
-_RULES: dict[str, _Rule] = {
-    "arith.constant": _constant,
-    "tt.make_range": _range,
-    "arith.addi": _corners(lambda x, y: x + y),
-    "arith.subi": _corners(lambda x, y: x - y),
-    "arith.muli": _corners(lambda x, y: x * y),
-    "arith.shli": _shift_left,
-    "arith.shrsi": _shift_right,
-    "arith.shrui": _shift_right,
-    "arith.divsi": _quotient(_truncated),
-    "arith.divui": _quotient(_truncated),
-    "arith.floordivsi": _quotient(lambda x, y: x // y),
-    "arith.ceildivsi": _quotient(lambda x, y: -(-x // y)),
-    "arith.remsi": _remainder,
-    "arith.remui": _remainder,
-    "arith.andi": _conjunction,
-    "arith.ori": _disjunction,
-    "arith.xori": _disjunction,
-    "arith.minsi": _LEAST,
-    "arith.maxsi": _MOST,
-    "arith.minui": _unsigned_extreme(_LEAST),
-    "arith.maxui": _unsigned_extreme(_MOST),
-    "arith.extsi": _extension,
-    "arith.extui": _extension,
-    "arith.trunci": _same,
-    "arith.index_cast": _same,
-    "arith.select": _arms,
-    "arith.cmpi": lambda op, operands: (0, 1),
-    "arith.cmpf": lambda op, operands: (0, 1),
-    "tt.gather": _first,
-    "tt.reduce": _combined,
-    "tt.scan": _combined,
-    **dict.fromkeys(MOVES, _same),
-}
+    if combine is not None and CHOOSES in declared(combine).traits:
+        return elements
+    grown = {"arith.addi": sum_of, "arith.muli": product_of}.get(combine or "")
+    return grown(op, elements) if grown is not None else None

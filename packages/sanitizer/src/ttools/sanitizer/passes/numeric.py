@@ -12,10 +12,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects import declared
-from ttools.interpreter.dialects.traits import DIVIDES
+from ttools.interpreter.dialects.traits import CHOOSES, CROSS_LANE, DIVIDES, ELEMENTWISE, PURE
 from ttools.interpreter.ir import (
     Constant,
     FloatType,
@@ -41,13 +40,6 @@ _MESSAGES = {
     "div_by_zero": "a division by zero reaches memory",
 }
 _MOST_CHECKS = 96
-#: Operations on floats that only choose among their operands, or change signs.
-_CHOOSING = MOVES | {
-    *("arith.select", "arith.negf", "math.absf", "arith.maximumf", "arith.minimumf"),
-    *("arith.maxnumf", "arith.minnumf", "tt.clampf", "arith.bitcast", "tt.bitcast", "tt.gather"),
-    *("arith.extf", "math.copysign"),
-}
-_COMPUTING = {"tt.reduce", "tt.scan", "tt.dot", "tt.dot_scaled"}
 #: Exponent and fraction bits, for the pattern of infinity.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
 _UNMARKED = Mark(None, False)
@@ -167,8 +159,10 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
     kinds: list[_Kind] = []
     if _divides(op) and not _is_nonzero(op.operands[1]):
         kinds.append("div_by_zero")
-    computes = op.name in _COMPUTING or elementwise.is_elementwise(op.name)
-    if computes and op.name not in _CHOOSING and _infinity(op.results[index]) is not None:
+    # A function of the user's, called for each lane, is not pure as far as is known.
+    computes = op.has(ELEMENTWISE) or (op.has(PURE) and op.has(CROSS_LANE))
+    chooses = op.has(CHOOSES) or op.name in MOVES
+    if computes and not chooses and _infinity(op.results[index]) is not None:
         kinds += ["nan", "inf"]
     return [_Origin(op, index, kind) for kind in kinds]
 

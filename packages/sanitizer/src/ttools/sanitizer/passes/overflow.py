@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ttools.interpreter.analysis.effects import Provenance
+from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.ir.rewriting import Rewriter
@@ -29,14 +30,6 @@ from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
 
-#: Operations that lose bits where the exact result does not fit, and what to call that result.
-_NARROWING = {
-    "arith.addi": "sum",
-    "arith.subi": "difference",
-    "arith.muli": "product",
-    "arith.shli": "shifted value",
-    "arith.trunci": "converted value",
-}
 _WIDEN_ALL = "widen the elements before, for example with `.to(tl.int64)`"
 #: Position of an operation in `Operation.walk()` of the kernel, and the bits its result needs.
 Candidate = tuple[int, int]
@@ -62,9 +55,9 @@ def find(module: Module, scalars: Mapping[int, int], grid: Sequence[int]) -> fro
     )
 
 
-def _narrowing(op: Operation) -> str | None:
-    """What to call the exact result of an operation that may lose bits; None if none can be."""
-    return _NARROWING.get(combined_by(op) or op.name)
+def _narrowing(op: Operation) -> str:
+    """What to call the exact result of an operation that may lose bits; empty if none can be."""
+    return declared(combined_by(op) or op.name).noun
 
 
 def _is_narrow(op: Operation) -> bool:
@@ -174,7 +167,6 @@ def _check(
 def _called(culprit: Operation) -> str:
     """What to call the result of an operation that has lost bits."""
     name = _narrowing(culprit)
-    assert name is not None
     if combined_by(culprit) is None:
         return name
     axis = culprit.attributes["axis"]

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ttools.interpreter.dialects import declared
+from ttools.interpreter.dialects.traits import COMMUTATIVE, GATHERS, RESIZES, WIDENS
 from ttools.interpreter.ir import (
     IntegerType,
     Operation,
@@ -26,15 +28,6 @@ from ttools.sanitizer.passes.lanes import MOVES, lane_builder, lane_type, unmark
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
 
 _LONG = IntegerType(64)
-#: Operations whose twin is the same operation on twins.
-_SAME_ON_TWINS = MOVES | {
-    *("arith.addi", "arith.subi", "arith.muli", "arith.shli", "arith.select"),
-    *("arith.divsi", "arith.floordivsi", "arith.ceildivsi", "arith.minsi", "arith.maxsi"),
-}
-#: What may combine the elements of a reduction or scan whose twin is the same one on twins.
-_COMBINING = {"arith.addi", "arith.muli", "arith.minsi", "arith.maxsi"}
-#: Operations whose twin is that of their operand.
-_TRANSPARENT = {"arith.trunci", "arith.extsi", "arith.index_cast"}
 _EXTENSION = "arith.extui"
 #: The keys of an integer's twins.
 _TWIN, _UNSIGNED_TWIN = "twin", "unsigned twin"
@@ -85,11 +78,10 @@ class Twins:
         """The operands that reach the result with all their bits."""
         if op.name == "arith.select":
             return op.operands[1:]
-        if op.name in ("tt.gather", "tt.addptr", "tt.int_to_ptr", "tt.bitcast", _EXTENSION):
-            return op.operands if op.name == "tt.addptr" else op.operands[:1]
-        if combined_by(op) in _COMBINING:
-            return op.operands
-        return op.operands if op.name in _SAME_ON_TWINS | _TRANSPARENT else []
+        if op.has(GATHERS, RESIZES) or op.name in (_EXTENSION, "tt.int_to_ptr", "tt.bitcast"):
+            return op.operands[:1]
+        same = op.name in MOVES or op.has(WIDENS) or _combines_twins(op)
+        return op.operands if same or op.name == "tt.addptr" else []
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         found: dict[Key, None] = {}
@@ -154,7 +146,7 @@ class Twins:
             (known.shadow(v, wanted) or self.default(b, v, wanted)) if v in flowing else v
             for v in op.operands
         ]
-        if op.name in _TRANSPARENT or op.name == _EXTENSION:
+        if op.has(RESIZES) or op.name == _EXTENSION:
             return operands[0]
         combine = combined_by(op)
         if combine is not None:
@@ -187,6 +179,12 @@ class Twins:
         if key not in _TWINS:
             return unmarked(b, value)
         return b.signed(value, 64) if key == _TWIN else _unsigned(b, value)
+
+
+def _combines_twins(op: Operation) -> bool:
+    """Whether it is a reduction or scan whose twin is the same one on twins."""
+    combine = combined_by(op)
+    return combine is not None and {WIDENS, COMMUTATIVE} <= declared(combine).traits
 
 
 def counting(state: State) -> list[Wrapped]:

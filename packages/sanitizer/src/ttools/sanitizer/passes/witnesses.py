@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ttools.core.location import chain_of
+from ttools.interpreter.dialects.traits import LINEAR, SPREADS, VIEW
 from ttools.interpreter.emit.instruments.event import variable_name
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.ir.rewriting import Builder, with_element
@@ -14,14 +15,7 @@ from ttools.sanitizer.passes.lanes import is_lanewise
 
 _FALLBACK = ("left", "right")
 _MOST_SHOWN = 4
-_SPREADING = ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.reshape")
 _EXTENDING = ("arith.extsi", "arith.extui")
-_COMPUTING = {
-    *(*_SPREADING, *_EXTENDING, "arith.trunci"),
-    *("arith.addi", "arith.subi", "arith.muli"),
-}
-#: Operations that move the lanes of one tensor to where a larger one has them.
-_MOVING = {"tt.expand_dims", "tt.broadcast", "tt.trans", "tt.reshape"}
 #: More operations than this between a value and what is checked are not looked through.
 _FAR = 200
 #: The operations, first one first, that move lanes.
@@ -71,7 +65,7 @@ def address_shown(
     """
     offsets = []
     pointer = access.operands[0].defining_op
-    while pointer is not None and pointer.name in (*_SPREADING, "tt.addptr"):
+    while pointer is not None and (pointer.has(SPREADS) or pointer.name == "tt.addptr"):
         offsets += pointer.operands[1:]
         pointer = pointer.operands[0].defining_op
     if not _is_visible(access, at):
@@ -89,7 +83,7 @@ def _named(value: Value) -> Iterator[Value]:
         definition = part.defining_op
         if variable_name(part):
             yield part
-        elif definition is not None and definition.name in _COMPUTING:
+        elif definition is not None and definition.has(SPREADS, LINEAR):
             new = [v for v in reversed(dict.fromkeys(definition.operands)) if v not in seen]
             seen.update(new)
             pending += new
@@ -158,7 +152,7 @@ def _name(value: Value) -> str:
     while (
         not variable_name(value)
         and definition is not None
-        and definition.name in (*_SPREADING, *_EXTENDING)
+        and (definition.has(SPREADS) or definition.name in _EXTENDING)
     ):
         value = definition.operands[0]
         definition = value.defining_op
@@ -210,7 +204,7 @@ def _path(end: Value, start: Value) -> _Path | None:
             return paths.get(value, set())
         left -= 1
         found: set[_Path] = set()
-        if op.name in _MOVING:
+        if _renumbers_lanes(op):
             found = {(*path, op) for path in find(op.operands[0])}
         elif is_lanewise(op):
             found = {path for operand in op.operands for path in find(operand)}
@@ -219,6 +213,12 @@ def _path(end: Value, start: Value) -> _Path | None:
 
     found = find(end)
     return next(iter(found)) if len(found) == 1 else None
+
+
+def _renumbers_lanes(op: Operation) -> bool:
+    """Whether it only moves the lanes of one tensor to where another has them."""
+    values = (*op.operands, *op.results)
+    return op.has(VIEW) and len(values) == 2 and all(value.is_tensor for value in values)
 
 
 def _is_visible(definition: Operation, use: Operation) -> bool:

@@ -3,7 +3,6 @@
 from ttools.sanitizer.races.conflicts import find_conflicts
 from ttools.sanitizer.races.disjoint import disjoint_dense, disjoint_grid, maybe_overlapping
 from ttools.sanitizer.races.lock_order import Nested, lock_cycle
-from ttools.sanitizer.races.log import RaceLog
 from ttools.sanitizer.races.records import (
     ACCESS,
     ACQUIRE,
@@ -28,7 +27,6 @@ __all__ = [
     "RELEASE",
     "RMW",
     "Records",
-    "RaceLog",
     "SCALAR",
     "SYNC",
     "Site",

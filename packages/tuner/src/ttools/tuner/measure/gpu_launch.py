@@ -27,7 +27,7 @@ _active: list[tuple[Callable[[str], bool], Tune]] = []
 
 @dataclass(frozen=True, kw_only=True)
 class GpuTunedLaunch(TunedLaunch):
-    """A launch whose parts can be timed apart.
+    """A launch whose parts can be timed separately.
 
     Attributes:
         prepare: applies the hooks and resets that Triton applies before a launch.

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ttools.core.errors import UsageError
+from ttools.core.json_document import read_json_document
 from ttools.tuner.rules.features import facts_of_arguments
 from ttools.tuner.rules.synthesis import KernelRules, Leaf, Split, Tree
-from ttools.tuner.store.documents import read_document
 
 SCHEMA = "ttools.tuning-rules/1"
 
@@ -38,7 +38,7 @@ def read_rules(path: Path) -> dict[str, KernelRules]:
     Raises:
         UsageError: it is not there, or is none.
     """
-    found = read_document(path, SCHEMA, "file of rules", _RulesFile, read_tree)
+    found = read_json_document(path, SCHEMA, "file of rules", _RulesFile, hook=read_tree)
     return {each.kernel: each for each in found.rules}
 
 

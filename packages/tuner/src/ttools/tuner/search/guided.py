@@ -54,10 +54,10 @@ def guided(
     others: Sequence[Known] = (),
     hint: Hint = no_hint,
 ) -> Generator[Sequence[Candidate], list[float | None], None]:
-    """Those that should be good or are spread over the space, then what promises most.
+    """Those that should be good or are spread over the space, then where most is expected.
 
-    Alternately the greatest expected improvement and to the most promising one that is near the
-    best: that differs from it in a single parameter, or in two by a step each.
+    Alternately the largest expected improvement of all, and the largest near the best: of those
+    that differ from it in a single parameter, or in two by a step each.
 
     Args:
         space: the candidates.
@@ -90,12 +90,12 @@ def guided(
         model = Surrogate(axes, known, like=model if again else None, prior=prior)
         fitted = fitted if again else len(known)
         step += 1
-        promise = _promise(axes, model, known, left, is_near=step % 2 == 1)
-        order = sorted(range(len(left)), key=lambda n: (-promise[n], left[n].index))
+        improvement = _expected_improvement(axes, model, known, left, is_near=step % 2 == 1)
+        order = sorted(range(len(left)), key=lambda n: (-improvement[n], left[n].index))
         batch = [left[n] for n in order[: max(1, len(known) // SHARE)]]
 
 
-def _promise(
+def _expected_improvement(
     axes: Axes,
     model: Surrogate,
     known: Sequence[tuple[Candidate, float]],

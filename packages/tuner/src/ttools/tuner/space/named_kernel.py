@@ -1,9 +1,9 @@
-"""A kernel tuned apart from any program: over a space from a file, on inputs from a function.
+"""A kernel tuned without a program: over a space from a file, on inputs from a function.
 
 Owns what a file of inputs must define. Must not know how a space is written nor how it is searched.
 
 The file defines `inputs()`, which returns the arguments by name and the grid, or a list (or
-generator) of several such pairs, each tuned apart:
+generator) of several such pairs, each tuned separately:
 
     def inputs():
         x, out = torch.rand(4096), torch.empty(4096)

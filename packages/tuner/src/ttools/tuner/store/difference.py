@@ -20,13 +20,13 @@ class TuningChange:
 
     Attributes:
         kernel: its name.
-        key: what is tuned apart.
+        key: the values that are tuned separately for.
         device: what timed it.
         old: values of the old winner; None where there was none.
         new: values of the new winner.
         old_seconds: median of the old winner in the old store.
         new_seconds: median of the new winner in the new store.
-        sure: whether the intervals of both medians lie apart: the change is more than noise.
+        sure: whether the intervals of both medians are disjoint: the change is more than noise.
         statuses: configurations that could win and cannot, or the reverse: values, old, new status.
         source_changed: whether the kernel's source did.
         versions: the old and the new ones.

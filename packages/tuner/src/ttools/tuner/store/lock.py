@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.tuner.store.documents import read_document
+from ttools.core.json_document import read_json_document
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
 
@@ -102,7 +102,7 @@ def read_lock(path: Path) -> Lock:
     Raises:
         UsageError: it is not there, or is none.
     """
-    found = read_document(path, SCHEMA, "lock file", _LockFile)
+    found = read_json_document(path, SCHEMA, "lock file", _LockFile)
     return Lock({each.problem: each.config for each in found.winners})
 
 

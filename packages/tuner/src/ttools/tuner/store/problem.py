@@ -37,7 +37,7 @@ class Problem:
     Attributes:
         kernel: its name.
         source: hash of its source and of all that it uses.
-        key: what the autotuner tunes apart for, as JSON.
+        key: the values that the autotuner tunes separately for, as JSON.
         device: what times it, or the GPU that it is chosen for.
         versions: of Triton and ttools.
 
@@ -110,7 +110,7 @@ def gpu_device() -> str:
 
 
 def predicted_device(device: Device) -> str:
-    """A GPU that is not there; kept apart from one that times."""
+    """A GPU that is not there; stored separately from one that times."""
     return f"{device.name} ({device.architecture}), predicted"
 
 

@@ -51,7 +51,7 @@ class Contents:
         return mmap.mmap(self._descriptor, self._size)
 
     def tensor(self) -> Any:
-        """The bytes, one for each element; changing them changes nobody else's."""
+        """The bytes, one for each element; changing them changes no other's."""
         import torch
 
         room = mmap.mmap(self._descriptor, self._size, access=mmap.ACCESS_COPY)

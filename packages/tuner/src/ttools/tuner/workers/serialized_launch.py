@@ -259,7 +259,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         self.memory: dict[tuple[str, int], SavedStorage] = {}
 
     def persistent_id(self, obj: Any) -> int | None:
-        """Storages are written apart."""
+        """Storages are written separately."""
         return obj.number if isinstance(obj, _StorageNumber) else None
 
     def reducer_override(self, obj: Any) -> Any:

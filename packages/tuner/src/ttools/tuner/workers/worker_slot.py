@@ -46,7 +46,7 @@ class Job:
         request: what is asked.
         timeout: seconds until the worker is ended.
         reference: key of the configuration whose outputs it must have first; empty for none.
-        later: whether jobs that somebody waits for come first.
+        later: whether jobs with waiting callers come first.
     """
 
     opening: Opening

@@ -1,0 +1,190 @@
+"""The JSON document of a record: its objects as msgspec checks them, field by field.
+
+Must not know the other parts of the file, nor what of one object has to fit another.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ttools.core.records import container
+from ttools.core.records.launch_record import PLACE_BYTES
+
+FORMAT: Literal["ttools.record"] = "ttools.record"
+VERSION: Literal[1] = 1
+
+_INT64 = 2**63
+_LONGEST_NAME = 1000
+_LAST_LINE = 1_000_000
+_PARTS = Meta(max_length=container.MOST_PARTS)
+_DIMENSIONS = Meta(max_length=64)
+
+_Natural = Annotated[int, Meta(ge=0, le=_INT64 - 1)]
+_Stride = Annotated[int, Meta(ge=-_INT64, le=_INT64 - 1)]
+_Extent = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Line = tuple[Annotated[int, Meta(ge=1, le=_LAST_LINE)], Annotated[str, Meta(max_length=10_000)]]
+
+
+def real(text: str) -> float:
+    """A floating-point number in hexadecimal: every bit of it, and infinities, which JSON has not.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return float.fromhex(text)
+    except (ValueError, OverflowError):
+        raise ValueError("Expected a number in hexadecimal") from None
+
+
+class Shown(Struct, frozen=True):
+    """An object whose texts end up in a terminal: each is one printable line."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            for text in (*value, *value.values()) if isinstance(value, dict) else (value,):
+                long = isinstance(text, str) and len(text) > _LONGEST_NAME
+                if long or (isinstance(text, str) and not text.isprintable()):
+                    raise ValueError(f"Expected a line of text in `{name}`")
+
+
+class Filling(Shown, frozen=True):
+    """See `launch_record.Filling`."""
+
+    kind: Literal["normal", "uniform", "constant"]
+    dtype: str
+    first: str
+    second: str
+    seed: _Natural
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(real(self.first)) and math.isfinite(real(self.second))):
+            raise ValueError("Expected `first` and `second` to be finite")
+
+
+class Storage(Shown, frozen=True):
+    """See `launch_record.Storage`; `data` is the part that has the contents."""
+
+    size: Annotated[int, Meta(ge=0, le=container.LARGEST_RECORD)]
+    place: Annotated[int, Meta(ge=0, le=PLACE_BYTES - 1)]
+    data: str | None
+    filling: Filling | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.data is None) == (self.filling is None):
+            raise ValueError("Expected either `data` or a `filling`")
+
+
+class Null(Struct, tag_field="kind", tag="null", frozen=True):
+    """A null pointer."""
+
+
+class Bool(Struct, tag_field="kind", tag="bool", frozen=True):
+    """A truth value."""
+
+    number: bool
+
+
+class Int(Struct, tag_field="kind", tag="int", frozen=True):
+    """An integer of 64 bits, signed or not."""
+
+    number: int
+
+    def __post_init__(self) -> None:
+        if not -_INT64 <= self.number < 2 * _INT64:
+            raise ValueError("Expected an integer of 64 bits")
+
+
+class Float(Struct, tag_field="kind", tag="float", frozen=True):
+    """A floating-point number, see `real`."""
+
+    number: str
+
+    def __post_init__(self) -> None:
+        real(self.number)
+
+
+class Tensor(Shown, tag_field="kind", tag="tensor", frozen=True):
+    """See `launch_record.TensorArgument`."""
+
+    storage: _Natural
+    offset: _Natural
+    shape: Annotated[tuple[_Natural, ...], _DIMENSIONS]
+    strides: Annotated[tuple[_Stride, ...], _DIMENSIONS]
+    dtype: str
+    itemsize: Literal[1, 2, 4, 8]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.shape) != len(self.strides):
+            raise ValueError("Expected as many strides as extents")
+
+    def lies_in(self, size: int) -> bool:
+        """Whether it reaches out of no storage of so many bytes."""
+        if self.offset > size or 0 in self.shape:
+            return self.offset <= size
+        steps = [
+            (n - 1) * step * self.itemsize for n, step in zip(self.shape, self.strides, strict=True)
+        ]
+        first = self.offset + sum(step for step in steps if step < 0)
+        last = self.offset + sum(step for step in steps if step > 0) + self.itemsize
+        return first >= 0 and last <= size
+
+
+Value: TypeAlias = Null | Bool | Int | Float | Tensor
+
+
+class Parameter(Shown, frozen=True):
+    """See `launch_record.Parameter`."""
+
+    name: str
+    type: str
+    value: Value
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.value, (Null, Tensor)) != self.type.startswith("*"):
+            raise ValueError(f"Expected a value of type {self.type}")
+
+
+class Launch(Shown, frozen=True):
+    """See `launch_record.LaunchRecord`; `ttir` is the part that has the module."""
+
+    kernel: str
+    ttir: str
+    grid: tuple[_Extent, _Extent, _Extent]
+    parameters: Annotated[tuple[Parameter, ...], _PARTS]
+    specialisation: dict[str, str]
+    fp_fusion: bool
+    debug: bool
+    host_line: str | None
+    config: dict[str, bool | int | str] | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if math.prod(self.grid) >= _INT64:
+            raise ValueError("Expected fewer programs in `grid`")
+
+
+class Excerpt(Shown, frozen=True):
+    """See `launch_record.Excerpt`; its lines are made printable when they are read."""
+
+    file: str
+    lines: Annotated[tuple[_Line, ...], Meta(max_length=_LAST_LINE)]
+
+
+class Document(Shown, frozen=True, kw_only=True):
+    """See `launch_record.Record`."""
+
+    format: Literal["ttools.record"] = FORMAT
+    version: Literal[1] = VERSION
+    made_by: dict[str, str]
+    launches: Annotated[tuple[Launch, ...], _PARTS]
+    storages: Annotated[tuple[Storage, ...], _PARTS]
+    excerpts: Annotated[tuple[Excerpt, ...], _PARTS]
