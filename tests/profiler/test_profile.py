@@ -11,11 +11,11 @@ import triton.language as tl
 
 import ttools.profiler
 from ttools.core.errors import UsageError
+from ttools.core.gpus.devices import DEVICES, read_device
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.devices import DEVICES, read_device
-from ttools.profiler.html import write_page
-from ttools.profiler.roofline import bound
+from ttools.profiler.gpu_time.roofline import bound
+from ttools.profiler.report.html import write_page
 
 
 @triton.jit

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
 from ttools.core.location import SourceLocation
 from ttools.core.reports.report import Report, at_least, gravest, shown_path, summary
 from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write

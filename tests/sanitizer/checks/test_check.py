@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from ttools.core.errors import FindingsError, UsageError
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.rewriting import Rewriter
 from ttools.sanitizer import sanitize

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy
-from ttools.core.compilation.targets import ARCHITECTURES, read_target
 from ttools.core.errors import UsageError
+from ttools.core.gpus.devices import DEVICES
+from ttools.core.gpus.targets import ARCHITECTURES, read_target
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.devices import DEVICES
 from ttools.tuner import TuningRun
 from ttools.tuner.cost.gpu_time import MULTIPROCESSORS, predict, read_gpu
 from ttools.tuner.cost.limits import exceeded

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation, excerpt
 
 

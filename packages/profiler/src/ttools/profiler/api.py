@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import CompilationError, compile_for
-from ttools.core.compilation.targets import Target, read_target
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.profiler.access.frame import access_frame, qualities
-from ttools.profiler.advice import Evidence, Hint, advise
-from ttools.profiler.call_tree import Node, call_tree
-from ttools.profiler.configuration import config_text
-from ttools.profiler.devices import Device, device_of_machine, read_device
-from ttools.profiler.frames import kernel_frame, line_frame
+from ttools.core.gpus.devices import Device, device_of_machine, read_device
+from ttools.core.gpus.targets import Target, read_target
 from ttools.profiler.gpu.proton import Data, Hook, ProtonOptions
 from ttools.profiler.gpu.session import GpuSession
-from ttools.profiler.graph_frame import graph_frame
-from ttools.profiler.origin import Context
-from ttools.profiler.projection import Constants, is_projected, project, work_of
-from ttools.profiler.repetition import Repetition
-from ttools.profiler.session import CpuSession, Sample, Session
+from ttools.profiler.gpu_time.projection import Constants, is_projected, project, work_of
+from ttools.profiler.report.access_frame import access_frame, qualities
+from ttools.profiler.report.advice import Evidence, Hint, advise
+from ttools.profiler.report.call_tree import Node, call_tree
+from ttools.profiler.report.frames import kernel_frame, line_frame
+from ttools.profiler.report.graph_frame import graph_frame
+from ttools.profiler.run.configuration import config_text
+from ttools.profiler.run.origin import Context
+from ttools.profiler.run.repetition import Repetition
+from ttools.profiler.run.session import CpuSession, Sample, Session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ class Profile:
     def accesses(self) -> pd.DataFrame:
         """A row per access to tiles in memory, as the target's warps would make it.
 
-        They are those of the launch that requests most. See `access.frame.access_frame` for the
+        They are those of the launch that requests most. See `report.access_frame` for the
         columns; without a target or counts it is empty.
         """
         return access_frame((e.kernel, e.config, e.accesses) for e in self._largest())
@@ -124,7 +124,7 @@ class Profile:
         return list(found.values())
 
     def _evidence(self) -> list[Evidence]:
-        """What is known of each specialisation, see `access.frame.qualities`."""
+        """What is known of each specialisation, see `report.access_frame.qualities`."""
         samples = self._session.samples
         known, evidence = self._known
         if known == len(samples):

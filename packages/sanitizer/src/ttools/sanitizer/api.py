@@ -13,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from ttools.core.baseline import Baseline
 from ttools.core.errors import FindingsError, UsageError
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
-from ttools.core.inline_suppressions import InlineSuppressions
+from ttools.core.findings.baseline import Baseline
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.inline import InlineSuppressions
+from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, gravest, summary
-from ttools.core.suppressions import Source, SuppressionFile, apply, names
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.launch.options import SanitizeOptions

@@ -23,7 +23,7 @@ from ttools.core.compilation.layouts import explain, layouts_of, shapes_of
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
-from ttools.core.compilation.targets import Target
+from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 
 

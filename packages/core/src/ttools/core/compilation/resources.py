@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.stages import Compilation
-from ttools.core.compilation.targets import Limits
+from ttools.core.gpus.targets import Limits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,8 @@ from typing import Any
 from ttools.core.compilation.disassembly import disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.line_table import repaired, same_code
-from ttools.core.compilation.targets import Target
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.gpus.targets import Target
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory
 
 #: Stages by backend, in the order of compilation; the last is the disassembled binary.

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry
 from ttools.core.location import SourceLocation, extent, source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import Report, counted, launches_summary, summary

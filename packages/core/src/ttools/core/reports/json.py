@@ -10,10 +10,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ttools.core.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import SourceLocation, extent
 from ttools.core.reports.report import Report, summary
-from ttools.core.suppressions import Suppressed
 
 SCHEMA = "ttools.report/1"
 

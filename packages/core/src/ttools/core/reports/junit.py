@@ -11,10 +11,10 @@ import re
 
 from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.reports.report import Report, at_least, counted, no_launch
 from ttools.core.reports.text import finding_text
-from ttools.core.suppressions import Suppressed
 
 # What XML 1.0 cannot hold, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

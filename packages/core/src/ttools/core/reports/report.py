@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.reports.tensor_map import TensorMap
-from ttools.core.suppressions import Suppressed
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ttools.core.findings import Finding, Related
+from ttools.core.findings.findings import Finding, Related
+from ttools.core.findings.suppressions import KINDS, Suppressed
 from ttools.core.location import SourceLocation, extent, source_line
 from ttools.core.reports.json import finding_data
 from ttools.core.reports.report import Report
 from ttools.core.reports.text import finding_text
-from ttools.core.suppressions import KINDS, Suppressed
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"

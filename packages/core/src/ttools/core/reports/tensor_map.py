@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 
 ROWS = 64
 COLUMNS = 512

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings import Argument, Finding, Related
+from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent
 from ttools.core.reports.report import Report, counted, shown_path, summary
 

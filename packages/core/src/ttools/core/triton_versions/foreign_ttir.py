@@ -11,8 +11,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from ttools.core.child_process import in_child
 from ttools.core.errors import UsageError
+from ttools.core.process.child import in_child
 from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 

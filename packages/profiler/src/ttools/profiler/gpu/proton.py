@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
-from ttools.profiler.origin import Context
+from ttools.profiler.run.origin import Context
 
 Data = Literal["trace", "tree"]
 Hook = Literal["triton"]

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from ttools.core.errors import UsageError
-from ttools.profiler.devices import DEVICES, Device
+from ttools.core.gpus.devices import DEVICES, Device
 from ttools.profiler.view.file import Frame, Number, ProtonProfile
 
 Evaluate = Callable[[Frame, ProtonProfile], "Number | None"]

@@ -11,8 +11,8 @@ from typing import Any
 from ttools.core import triton_versions
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.resources import Resources, occupancy
-from ttools.core.compilation.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.core.errors import TtoolsError
+from ttools.core.gpus.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.tuner.cost.limits import StaticResources, figures_of
 from ttools.tuner.cost.static_cost import StaticFacts
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 import re
 
 from ttools.core.compilation.resources import Occupancy, Resources
-from ttools.core.compilation.targets import Target, read_target
 from ttools.core.errors import UsageError
+from ttools.core.gpus.devices import DEVICES, Device, read_device
+from ttools.core.gpus.targets import Target, read_target
 from ttools.profiler.counting.counts import LaunchCounts
-from ttools.profiler.devices import DEVICES, Device, read_device
-from ttools.profiler.roofline import bound
+from ttools.profiler.gpu_time.roofline import bound
 
-#: Multiprocessors or compute units, from the sources that `ttools.profiler.devices` names.
+#: Multiprocessors or compute units, from the sources that `ttools.core.gpus.devices` names.
 MULTIPROCESSORS = {
     "t4": 40,
     "a100": 108,

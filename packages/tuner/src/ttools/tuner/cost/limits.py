@@ -15,7 +15,7 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy
 from ttools.core.compilation.stages import allocate_for
-from ttools.core.compilation.targets import Target
+from ttools.core.gpus.targets import Target
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.space.candidate import Candidate
 

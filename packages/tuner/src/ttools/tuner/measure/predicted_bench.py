@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.gpus.devices import Device
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.profiler.devices import Device
 from ttools.tuner.cost.gpu_time import predict
 from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specialised
 from ttools.tuner.measure.bench import Bench, reason_of

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ttools.profiler.devices import device_called
+from ttools.core.gpus.devices import device_called
 from ttools.tuner.cost.gpu_time import MULTIPROCESSORS as _COUNTS
 from ttools.tuner.store.problem import Problem
 

@@ -1,0 +1,103 @@
+"""Baselines: the findings a project already has, so that only new ones count.
+
+A site is known by its kind, its kernel and the text of its source line, so that it stays the same
+when lines above it change. Owns the file's format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding
+from ttools.core.findings.suppressions import Ran, Suppressed, unused_note
+from ttools.core.json_document import conform, parse_json
+from ttools.core.location import SourceLocation, source_line
+
+SCHEMA = "ttools.baseline/1"
+Site = tuple[str, str, str]
+_FIELDS = ("kind", "kernel", "source")
+
+
+def site_of(finding: Finding) -> Site:
+    """What a finding is known by."""
+    text = ""
+    if finding.location is not None:
+        text = source_line(finding.location.file, finding.location.line).strip()
+    return finding.kind, finding.kernel, text
+
+
+class Baseline:
+    """The sites of a file, each as often as it was found.
+
+    Raises:
+        UsageError: it cannot be read or is no baseline.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sites = _read(path)
+        self._left = Counter(self._sites)
+
+    def suppress(self, finding: Finding) -> Suppressed | None:
+        """The finding, if the baseline still has one of its site."""
+        site = site_of(finding)
+        if self._left[site] <= 0:
+            return None
+        self._left[site] -= 1
+        return Suppressed(finding=finding, by="baseline", reason=f"in {self._path.name}")
+
+    def unused(self, ran: Ran) -> list[Finding]:
+        """One note on all sites of launched kernels that are gone."""
+        gone = sum(
+            count
+            for (kind, kernel, _), count in self._left.items()
+            if count > 0 and kernel in ran.kernels and ran.active(kind)
+        )
+        if not gone:
+            return []
+        entries = "1 entry" if gone == 1 else f"{gone} entries"
+        place = SourceLocation(str(self._path.absolute()), 0, 0)
+        return [unused_note(f"{entries} of the baseline", place)]
+
+
+def write_baseline(findings: Iterable[Finding], path: Path) -> int:
+    """Writes the sites of findings that are graver than notes; returns how many there are.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    sites = Counter(site_of(finding) for finding in findings if finding.severity != "note")
+    entries = [
+        {**dict(zip(_FIELDS, site, strict=True)), "count": count}
+        for site, count in sorted(sites.items())
+    ]
+    text = json.dumps({"schema": SCHEMA, "findings": entries}, indent=2, ensure_ascii=False)
+    try:
+        path.write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write `{path}`: {error.strerror}") from error
+    return sum(sites.values())
+
+
+def _read(path: Path) -> Counter[Site]:
+    try:
+        data = parse_json(path.read_text("utf-8"))
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise ValueError(f"its schema is not {SCHEMA}")
+        conform(data, {"findings": [{**dict.fromkeys(_FIELDS, str), "count": int}]})
+        return Counter(
+            {(e["kind"], e["kernel"], e["source"]): int(e["count"]) for e in data["findings"]}
+        )
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+    except (KeyError, TypeError) as error:
+        wanted = ", ".join((*_FIELDS, "count"))
+        raise UsageError(
+            f"`{path}` is not a baseline of ttools: its findings are to have {wanted}"
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"`{path}` is not a baseline of ttools: {error}") from error
