@@ -8,78 +8,21 @@ event is a point in time. Must not know how replacements are installed or tensor
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ttools.core.device_map.properties import CAPABILITY, device_properties, physical_memory
 from ttools.core.errors import UnsupportedError
 
-# A compute capability whose features all have a meaning on the CPU: bf16 and asynchronous copies,
-# but no tensor memory or warp specialisation for scripts to choose instead of plain code.
-CAPABILITY = (8, 0)
 CUDA_VERSION = "12.8"
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeviceProperties:
-    """What `torch.cuda.get_device_properties` gives; memory in bytes, clocks in kHz.
-
-    Only the name, the processors and the memory are this machine's; the rest is what scripts
-    divide by, with the values of an A100.
-    """
-
-    name: str
-    total_memory: int
-    multi_processor_count: int
-    major: int = CAPABILITY[0]
-    minor: int = CAPABILITY[1]
-    warp_size: int = 32
-    max_threads_per_block: int = 1024
-    max_threads_per_multi_processor: int = 2048
-    regs_per_multiprocessor: int = 65536
-    shared_memory_per_block: int = 49152
-    shared_memory_per_block_optin: int = 166912
-    shared_memory_per_multiprocessor: int = 167936
-    L2_cache_size: int = 40 * 2**20
-    clock_rate: int = 1_410_000
-    memory_clock_rate: int = 1_215_000
-    memory_bus_width: int = 5120
-    is_integrated: int = 1
-    is_multi_gpu_board: int = 0
-    gcnArchName: str = ""  # noqa: N815 - torch's name
-    uuid: str = "00000000-0000-0000-0000-000000000000"
-    pci_bus_id: int = 0
-    pci_device_id: int = 0
-    pci_domain_id: int = 0
-
-
-def device_properties(device: object = None) -> DeviceProperties:
-    """The properties of the only device."""
-    return DeviceProperties(
-        name=f"{platform.processor() or platform.machine()} CPU (ttools)",
-        total_memory=_physical_memory("SC_PHYS_PAGES"),
-        multi_processor_count=_processors(),
-    )
-
-
-def _processors() -> int:
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS
-        return os.cpu_count() or 1
-
-
-def _physical_memory(pages: str) -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)
-
-
 def _memory_allocated(device: object = None) -> int:
-    """The resident memory of this process: nothing tells whose tensors are the device's."""
+    """The resident memory of this process: nothing shows whose tensors are the device's."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -323,8 +266,8 @@ _DEVICE: dict[str, Any] = {
     "max_memory_cached": _max_memory_allocated,
     "max_memory_reserved": _max_memory_allocated,
     "mem_get_info": lambda device=None: (
-        _physical_memory("SC_AVPHYS_PAGES"),
-        _physical_memory("SC_PHYS_PAGES"),
+        physical_memory("SC_AVPHYS_PAGES"),
+        physical_memory("SC_PHYS_PAGES"),
     ),
     "memory_allocated": _memory_allocated,
     "memory_cached": _memory_allocated,
@@ -393,7 +336,7 @@ def replacements(
             if hasattr(accelerator, name):
                 yield accelerator, name, function
         yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
-    # What TorchInductor's code takes; other names there tell torch that it was built for CUDA.
+    # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
     yield torch._C, "_cuda_getCurrentRawStream", used(_answer(_DEFAULT_STREAM.cuda_stream))
     yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
     yield torch.version, "cuda", CUDA_VERSION

@@ -13,6 +13,12 @@ from typing import Any, Literal
 
 from ttools.core.errors import UsageError
 
+#: Threads of a block at most, on all of NVIDIA's and AMD's (the table named above; HIP's
+#: `hipDeviceProp_t::maxThreadsPerBlock`).
+MAX_THREADS = 1024
+#: Columns of tensor memory, sm_100 on; Triton checks the same (`CompiledKernel._init_handles`).
+MAX_TENSOR_MEMORY = 512
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -110,7 +116,7 @@ class Target:
 
     @property
     def limits(self) -> Limits | None:
-        """Of its multiprocessors; None if they are not in the table."""
+        """The limits of its multiprocessors; None if they are not in the table."""
         return ARCHITECTURES[self.name]
 
     def gpu_target(self) -> Any:
