@@ -170,7 +170,7 @@ def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ttools.profiler.api.gpu_usable", lambda: False)
     with pytest.raises(UsageError, match="there is no GPU here"):
         profile(on="gpu")
-    assert profile().place == "the CPU"
+    assert profile().timed_on == "the CPU"
     with pytest.raises(UsageError, match="on='tpu': must be auto, cpu or gpu"):
         profile(on="tpu")  # type: ignore[arg-type]
 

@@ -1,6 +1,6 @@
 """The exceptions that ttools raises for its users.
 
-A `TtoolsError` is a failure of the tool or a misuse of it, told in plain text without colour; a
+A `TtoolsError` is a failure of the tool or a misuse of it, reported in plain text without colour; a
 defect in the user's kernel is a finding, not an exception. Rendering on a console and exit codes
 belong to the command line.
 """
@@ -42,7 +42,7 @@ class UsageError(TtoolsError):
 
 
 class _LocatedError(TtoolsError):
-    """An error at a place in the user's source, told as a compiler would."""
+    """An error at a source location, reported as a compiler would."""
 
     _kind = "error"
 
@@ -127,7 +127,7 @@ class FindingsError(TtoolsError):
     """A sanitizer run was asked to fail on findings, and has some; the text is the report.
 
     Attributes:
-        findings: those that are grave enough.
+        findings: those that are severe enough.
     """
 
     def __init__(self, message: str, findings: Sequence[Finding]) -> None:

@@ -1,6 +1,6 @@
 """Files that users hand in, as JSON or TOML: ours say in `schema` what they are, in which version.
 
-Owns telling a user what is wrong with such a file: that it does not read, nests too deeply, or
+Owns what a user reads of such a file: that it does not read, nests too deeply, or
 lacks something or has it of another type. Must not know what any of them hold.
 """
 
@@ -106,7 +106,7 @@ def read_json_document(
     return dict(data)
 
 
-def conform(value: Any, shape: Any, place: str = "") -> None:
+def conform(value: Any, shape: Any, path: str = "") -> None:
     """Makes sure that a value of a document is what its reader takes it for.
 
     Args:
@@ -115,22 +115,22 @@ def conform(value: Any, shape: Any, place: str = "") -> None:
             else); a tuple of shapes, of which one must fit; a list of one shape, which all
             elements have; a dictionary of shapes by name, of which those that end with `?` may be
             missing, and `EACH` is that of all other names.
-        place: where the value stands, such as `winners[3].config`.
+        path: where the value stands, such as `winners[3].config`.
 
     Raises:
         ValueError: it is something else; says where and what it must be.
     """
     if isinstance(shape, tuple):
-        _conform_to_one(value, shape, place)
+        _conform_to_one(value, shape, path)
     elif isinstance(shape, list):
-        _require(isinstance(value, list), place, "must be a list")
+        _require(isinstance(value, list), path, "must be a list")
         for number, each in enumerate(value):
-            conform(each, shape[0], f"{place}[{number}]")
+            conform(each, shape[0], f"{path}[{number}]")
     elif isinstance(shape, dict):
-        _require(isinstance(value, dict), place, "must be an object")
-        _conform_fields(value, shape, place)
+        _require(isinstance(value, dict), path, "must be an object")
+        _conform_fields(value, shape, path)
     else:
-        _require(_is(value, shape), place, f"must be {_NAMES.get(shape, shape)}")
+        _require(_is(value, shape), path, f"must be {_NAMES.get(shape, shape)}")
 
 
 _NAMES: dict[Any, str] = {
@@ -162,18 +162,18 @@ def _fits(value: float) -> bool:
         return False
 
 
-def _conform_to_one(value: Any, shapes: tuple[Any, ...], place: str) -> None:
+def _conform_to_one(value: Any, shapes: tuple[Any, ...], path: str) -> None:
     reasons = []
     for shape in shapes:
         try:
-            return conform(value, shape, place)
+            return conform(value, shape, path)
         except ValueError as error:
             reasons.append(str(error))
     raise ValueError(reasons[-1] if len(reasons) == 1 else "; or ".join(dict.fromkeys(reasons)))
 
 
-def _conform_fields(value: dict[str, Any], shape: dict[str, Any], place: str) -> None:
-    inside = f"{place}." if place else ""
+def _conform_fields(value: dict[str, Any], shape: dict[str, Any], path: str) -> None:
+    inside = f"{path}." if path else ""
     for name, inner in shape.items():
         plain = name.removesuffix("?")
         if name == EACH:
@@ -186,6 +186,6 @@ def _conform_fields(value: dict[str, Any], shape: dict[str, Any], place: str) ->
             _require(name != plain, f"{inside}{plain}", "is missing")
 
 
-def _require(right: bool, place: str, what: str) -> None:
+def _require(right: bool, path: str, what: str) -> None:
     if not right:
-        raise ValueError(f"{place or 'the document'} {what}")
+        raise ValueError(f"{path or 'the document'} {what}")

@@ -1,4 +1,4 @@
-"""Tells what Triton kernels do and how long that takes.
+"""What Triton kernels do and how long that takes.
 
     with ttools.profiler.profile(device="h100") as prof:
         kernel[grid](...)

@@ -44,8 +44,8 @@ class Profile:
 
     Attributes:
         device: whose roofline bounds launches.
-        target: what kernels are compiled for, to tell registers and the like.
-        place: where kernels are timed: `the CPU`, `the GPU`.
+        target: what kernels are compiled for, to report registers and the like.
+        timed_on: where kernels are timed: `the CPU`, `the GPU`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Profile:
         target: Target | None,
     ) -> None:
         self._session, self.device, self.target = session, device, target
-        self.place = session.place
+        self.timed_on = session.timed_on
         self._compiled: list[KernelSource] = []
         self._inspections: list[Inspection] = []
         self._active: list[ExitStack] = []
@@ -70,7 +70,7 @@ class Profile:
         on the CPU has a column `projected_s` for devices that `projection` knows, of the launch
         that requests most.
         """
-        on_device = self.place == "the GPU"
+        on_device = self.timed_on == "the GPU"
         frame = kernel_frame(
             self._session.samples,
             self.device,
@@ -117,7 +117,7 @@ class Profile:
         return list(found.values())
 
     def _largest(self) -> list[Evidence]:
-        """Of each kernel and configuration, what is known of the launch that requests most."""
+        """What is known of the launch that requests most, of each kernel and configuration."""
         found: dict[tuple[str, str], Evidence] = {}
         for each in self._evidence():
             found.setdefault((each.kernel, each.config), each)
@@ -272,21 +272,21 @@ def profile(
     proton_file: Path | None = None,
     dot: Literal["as-written", "exact"] | None = None,
 ) -> Profile:
-    """Tells what kernels do, how long that takes, and what bounds it.
+    """Measures what kernels do, how long that takes, and what bounds it.
 
     Args:
         on: where kernels run and are timed: on a GPU by Proton, or on the CPU. `auto` is the GPU
             where there is one.
         device: a GPU by name, as `h100`: its roofline bounds each launch from below. By default the
             machine's own, if it is in the table.
-        target: a GPU's architecture, as `sm_90`: kernels are compiled for it, which tells
+        target: a GPU's architecture, as `sm_90`: kernels are compiled for it, which shows
             registers, spills, shared memory and occupancy. By default the device's.
         only: names of the kernels to profile; all others run as they would without.
         threads: how many threads run the programs of a launch on the CPU; as many as torch uses by
             default.
         counts: whether to count what launches on a GPU do, which copies the tensors of the first of
             equal launches to the host.
-        line_times: whether to tell, on the CPU, how a kernel's time spreads over its lines: its
+        line_times: whether to estimate, on the CPU, how a kernel's time spreads over its lines: its
             first launch, and one that takes twice as long as those sampled so far, is made again
             for a twentieth of a second while samples are taken.
         warmup: how many of the first launches that are alike (kernel, specialisation, grid and
@@ -294,12 +294,12 @@ def profile(
         iterations: how often each launch of the program's is made; before each, what it may have
             written is put back, so that the program's results stay the same. If more than once, the
             launches that warm up come on top. Trials of autotuners are made once.
-        context: what launches are told apart by in the tree, as Proton has it: `shadow` are the
+        context: what distinguishes launches in the tree, as Proton has it: `shadow` are the
             program's scopes, `python` its call stack.
         data: on a GPU, `trace` times every launch; `tree` keeps sums of equal ones, and costs less.
         backend: on a GPU, Proton's source of times; the GPU's own by default.
         mode: on a GPU, the backend's mode, as Proton has it: `periodic_flushing`, `pcsampling`.
-        hook: on a GPU, `triton` lets Proton's file hold what kernels tell of their launches, as
+        hook: on a GPU, `triton` lets Proton's file hold what kernels report of their launches, as
             `proton.start` has it; the profile has it anyway.
         proton_file: on a GPU, where to keep the file that Proton writes.
         dot: on the CPU, how products of f32 tiles are computed, see `interpret`.
@@ -345,8 +345,8 @@ def profile(
     else:
         if warmup and data == "tree":
             raise UsageError(
-                "data='tree' keeps sums, of which launches that warm up cannot be told; leave out "
-                "`warmup`, or take data='trace'"
+                "data='tree' keeps sums, from which launches that warm up cannot be separated; "
+                "leave out `warmup`, or take data='trace'"
             )
         options = ProtonOptions(context=context, data=data, backend=backend, mode=mode, hook=hook)
         session = GpuSession(

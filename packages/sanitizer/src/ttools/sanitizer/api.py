@@ -19,7 +19,7 @@ from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Seve
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.reports.registry import write_report
-from ttools.core.reports.report import Report, at_least, gravest, summary
+from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.launch.options import SanitizeOptions
@@ -90,7 +90,7 @@ class Sanitization:
         launches = self.launches
         ran = what_ran(launches, options.checks)
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
-        reported, dropped = gravest(kept, options.max_findings)
+        reported, dropped = most_severe(kept, options.max_findings)
         return Report(
             findings=tuple(reported),
             dropped=tuple(dropped),

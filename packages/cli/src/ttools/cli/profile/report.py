@@ -75,7 +75,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
     data = {
         "schema": "ttools.profile/1",
         "script": {"target": target, "exit_code": status},
-        "timed_on": profiled.place.removeprefix("the "),
+        "timed_on": profiled.timed_on.removeprefix("the "),
         "device": asdict(profiled.device) if profiled.device else None,
         "target": profiled.target.name if profiled.target else None,
         "kernels": [
@@ -195,7 +195,7 @@ def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
 
 def _kernels(profiled: Profile) -> Table:
     table = _table(
-        f"Kernels on {profiled.place}",
+        f"Kernels on {profiled.timed_on}",
         ("kernel", "config"),
         (
             "launches",

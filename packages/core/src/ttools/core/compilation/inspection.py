@@ -67,7 +67,7 @@ class Inspection:
 
     @cached_property
     def matrix(self) -> list[MatrixInstructions]:
-        """Of the matrix units, by line."""
+        """Instructions of the matrix units, by line."""
         return matrix_instructions(self.compilation)
 
     @cached_property

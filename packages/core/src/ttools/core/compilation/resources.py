@@ -55,7 +55,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Of the warps that a multiprocessor holds, 0 to 1."""
+        """Share of the warps that a multiprocessor holds, 0 to 1."""
         return self.warps / self.most_warps
 
 

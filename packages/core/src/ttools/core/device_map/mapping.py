@@ -16,7 +16,7 @@ What a script sees:
   are copied: rather one copy too many than two tensors that share memory and should not.
 * `torch.compile` returns what it is given: the compiler would believe the devices.
 
-Storages always tell the truth (`tensor.untyped_storage().device`); use `real_device`.
+Storages always report the real device (`tensor.untyped_storage().device`); use `real_device`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _active: list[_Mapping] = []
 def map_devices(
     mapping: Mapping[str, str], *, on_first_use: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Lets the CPU stand in for CUDA devices, in all threads, until the context ends.
+    """Makes the CPU stand in for CUDA devices, in all threads, until the context ends.
 
     Re-entrant. torch need not be imported yet: the map is put in place when it is.
 

@@ -2,7 +2,7 @@
 
 A script compares its kernel with torch's result on the same device. Where torch's CPU kernel
 accumulates in the tensors' own half precision and its CUDA kernel in float32, a right kernel would
-be told wrong. Products that may give another type than their operands' exist for CUDA only. Tables
+seem wrong. Products that may give another type than their operands' exist for CUDA only. Tables
 of such functions, and how they are widened.
 """
 

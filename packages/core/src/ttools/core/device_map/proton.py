@@ -26,7 +26,7 @@ _QUIET_SOURCE = ("instrumentation", "cuda")
 
 
 class _Launches(threading.local):
-    """What this thread's launches have told so far.
+    """What this thread's launches have reported so far.
 
     Attributes:
         seconds: what the kernel of the latest launch took; None while none has ended.

@@ -43,7 +43,7 @@ _CUDA_PREFIX = "torch.cuda."
 
 
 class Usage(Protocol):
-    """What a device map tells and is told."""
+    """What a device map reports and records."""
 
     def use(self) -> None:
         """The script asks for a CUDA device."""

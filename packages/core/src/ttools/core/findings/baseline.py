@@ -60,8 +60,8 @@ class Baseline:
         if not gone:
             return []
         entries = "1 entry" if gone == 1 else f"{gone} entries"
-        place = SourceLocation(str(self._path.absolute()), 0, 0)
-        return [unused_note(f"{entries} of the baseline", place)]
+        location = SourceLocation(str(self._path.absolute()), 0, 0)
+        return [unused_note(f"{entries} of the baseline", location)]
 
 
 def write_baseline(findings: Iterable[Finding], path: Path) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ttools.core.location import SourceLocation
 
 Severity = Literal["error", "warning", "note"]
-#: From the gravest to the least.
+#: Most severe first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
@@ -41,7 +41,7 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Related:
-    """Another place that takes part in a defect: the other access of a race, an origin."""
+    """Another location that takes part in a defect: the other access of a race, an origin."""
 
     message: str
     location: SourceLocation | None = None
@@ -65,12 +65,12 @@ class Finding:
         program: coordinates of the first witness's program.
         lane: of the witness in its tile, one index per axis; `()` for a scalar.
         shape: of that tile.
-        iteration: zero-based turn of each enclosing loop, outermost first.
+        iteration: zero-based iteration of each enclosing loop, outermost first.
         variables: name and value of the variables that led to it, in the lane.
         notes: further facts, one line each: `the access is 288 bytes past its end`.
         count: lanes affected over the whole run, exactly.
         programs: programs affected; 0 if not counted.
-        related: other places concerned.
+        related: other locations concerned.
         launch: `file:line` of the launch in host code.
         config: the autotuner's configuration in which the witness was seen, `BLOCK` → 128.
         other_configs: further configurations that have the defect, without repetition.
@@ -103,11 +103,11 @@ class Finding:
         """What makes two findings the same defect.
 
         Not the launch nor the configuration: a defect stays one however often it is met. Without
-        a place in the source only the message can tell defects apart.
+        a source location only the message can tell defects apart.
         """
         argument = self.argument.name if self.argument else ""
-        place = self.location or self.message
-        return (self.kind, self.severity, self.kernel, place, argument)
+        where = self.location or self.message
+        return (self.kind, self.severity, self.kernel, where, argument)
 
     @property
     def configs(self) -> tuple[Mapping[str, Any], ...]:
@@ -126,19 +126,19 @@ def merge(findings: Iterable[Finding]) -> list[Finding]:
 def merge_in_launch(findings: Iterable[Finding]) -> list[Finding]:
     """The same of what one launch has shown, where nothing is to be counted twice.
 
-    Copies of a place in unrolled code are met by the same programs as a rule: those that meet only
-    the rarer copies are not counted. Where the messages differ, the same lanes have been met at
-    several uses, and the first is told.
+    Copies of a location in unrolled code are met by the same programs as a rule: those that meet
+    only the rarer copies are not counted. Where the messages differ, the same lanes have been met
+    at several uses, and the first is reported.
     """
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
         alike.setdefault((finding.site, finding.message), []).append(finding)
-    told: dict[object, Finding] = {}
+    reported: dict[object, Finding] = {}
     for (one,) in (_merged(copies, max) for copies in alike.values()):
-        first = told.setdefault(one.site, one)
+        first = reported.setdefault(one.site, one)
         if first is not one:
-            told[one.site] = _with_configs(first, one)
-    return list(told.values())
+            reported[one.site] = _with_configs(first, one)
+    return list(reported.values())
 
 
 def _merged(findings: Iterable[Finding], programs: Callable[[int, int], int]) -> list[Finding]:

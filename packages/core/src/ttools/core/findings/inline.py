@@ -1,7 +1,7 @@
 """Comments in a kernel's source that suppress findings: `# ttools: ignore[kind] reason`.
 
 Owns their form and reach: the line they are on, or the next line of code when they stand alone.
-A comment at the place where a function was inlined covers what is found inside that call.
+A comment where a function was inlined covers what is found inside that call.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Comment:
     """One comment.
 
     Attributes:
-        place: where it is.
+        location: where it is.
         kinds: the kinds or checks it names; `*` means any.
         reason: what follows; without one the comment is not honoured.
         covers: the line of code it is about.
     """
 
-    place: SourceLocation
+    location: SourceLocation
     kinds: frozenset[str]
     reason: str
     covers: int
@@ -53,10 +53,10 @@ class InlineSuppressions:
         """The finding with the reason of the comment that covers it."""
         if finding.location is None:
             return None
-        for place in (finding.location, *finding.location.callers):
-            self._files.add(place.file)
-            for comment in comments_of(place.file):
-                covered = comment.covers == place.line and comment.kinds & set(names(finding))
+        for location in (finding.location, *finding.location.callers):
+            self._files.add(location.file)
+            for comment in comments_of(location.file):
+                covered = comment.covers == location.line and comment.kinds & set(names(finding))
                 if covered and comment.reason:
                     self._used.add(comment)
                     return Suppressed(finding=finding, by="inline", reason=comment.reason)
@@ -68,7 +68,7 @@ class InlineSuppressions:
         notes: list[Finding] = []
         for file in sorted(self._files | hosts - {""}):
             for comment in comments_of(file):
-                kernel = _function_around(file, comment.place.line, ran.kernels)
+                kernel = _function_around(file, comment.location.line, ran.kernels)
                 if kernel is None or comment in self._used:
                     continue
                 if not comment.kinds:
@@ -78,7 +78,7 @@ class InlineSuppressions:
                 elif any(kind == ANY or ran.active(kind) for kind in comment.kinds):
                     kinds = sorted(comment.kinds)
                     notes.append(
-                        unused_note("this comment", comment.place, kernel, kinds, ran.kinds)
+                        unused_note("this comment", comment.location, kernel, kinds, ran.kinds)
                     )
         return notes
 
@@ -90,7 +90,7 @@ def _not_honoured(comment: Comment, kernel: str, why: str, advice: str) -> Findi
         severity="note",
         message=f"this comment {why}, so it is not honoured",
         kernel=kernel,
-        location=comment.place,
+        location=comment.location,
         help=advice,
     )
 
@@ -112,7 +112,7 @@ def _comments(file: str, source: str) -> tuple[Comment, ...]:
         alone = not lines[line - 1][:column].strip()
         found.append(
             Comment(
-                # Columns of places count bytes, as Python's `ast` does.
+                # Columns of locations count bytes, as Python's `ast` does.
                 SourceLocation(file, line, len(lines[line - 1][:column].encode()) + 1),
                 kinds,
                 (match["reason"] or "").strip(" \t:-"),

@@ -47,12 +47,12 @@ class Suppressed:
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """What a run could have found something in, to tell an unused suppression from an idle one.
+    """What a run could have found something in: separates unused suppressions from idle ones.
 
     Attributes:
         launches: the kernels launched.
         active: whether the run looked for findings of this kind or check.
-        kinds: of findings that there are, to tell a mistyped one.
+        kinds: of findings that there are, to recognise a mistyped one.
     """
 
     launches: Sequence[LaunchEntry]
@@ -145,7 +145,7 @@ class Rule:
         kernel: name of the kernel, with `*` and `?` as in file names.
         file: end of the path of the source, with `*` and `?`.
         line: of the finding in that file.
-        place: where the rule is.
+        location: where the rule is.
     """
 
     reason: str
@@ -153,7 +153,7 @@ class Rule:
     kernel: str | None = None
     file: str | None = None
     line: int | None = None
-    place: SourceLocation
+    location: SourceLocation
 
     def matches(self, finding: Finding) -> bool:
         """Whether the rule speaks of this finding."""
@@ -163,11 +163,11 @@ class Rule:
             and (self.file is None or any(map(self._is_at, _places(finding))))
         )
 
-    def _is_at(self, place: SourceLocation) -> bool:
+    def _is_at(self, location: SourceLocation) -> bool:
         assert self.file is not None
-        path = Path(place.file).as_posix()
+        path = Path(location.file).as_posix()
         named = fnmatchcase(path, self.file) or fnmatchcase(path, f"*/{self.file}")
-        return named and self.line in (None, place.line)
+        return named and self.line in (None, location.line)
 
     def could_match(self, ran: Ran) -> bool:
         """Whether the run launched a kernel and made a check that the rule may be meant for."""
@@ -204,7 +204,7 @@ class SuppressionFile:
         """A note for each rule that matched nothing though its kernel was launched."""
         return [
             unused_note(
-                "this suppression", rule.place, rule.kernel or "", [rule.kind or ANY], ran.kinds
+                "this suppression", rule.location, rule.kernel or "", [rule.kind or ANY], ran.kinds
             )
             for rule in self.rules
             if rule not in self._used and rule.could_match(ran)
@@ -238,19 +238,19 @@ def _read(path: Path) -> list[Rule]:
     ]
 
 
-def _rule(entry: dict[str, Any], place: SourceLocation) -> Rule:
+def _rule(entry: dict[str, Any], location: SourceLocation) -> Rule:
     for name, value in entry.items():
         wanted = _FIELDS.get(name)
         if wanted is None:
-            raise UsageError(f"{place}: `{name}` is not one of {', '.join(_FIELDS)}")
+            raise UsageError(f"{location}: `{name}` is not one of {', '.join(_FIELDS)}")
         if type(value) is not wanted:
-            raise UsageError(f"{place}: `{name}` must be of type {wanted.__name__}")
+            raise UsageError(f"{location}: `{name}` must be of type {wanted.__name__}")
         if isinstance(value, str) and len(value) > _LONGEST:
-            raise UsageError(f"{place}: `{name}` has more than {_LONGEST:,} characters")
+            raise UsageError(f"{location}: `{name}` has more than {_LONGEST:,} characters")
     if not str(entry.get("reason", "")).strip():
-        raise UsageError(f"{place}: a suppression needs a `reason`")
+        raise UsageError(f"{location}: a suppression needs a `reason`")
     if not {"kind", "kernel", "file"} & set(entry):
-        raise UsageError(f"{place}: a suppression needs a `kind`, a `kernel` or a `file`")
+        raise UsageError(f"{location}: a suppression needs a `kind`, a `kernel` or a `file`")
     if "line" in entry and "file" not in entry:
-        raise UsageError(f"{place}: `line` needs a `file`")
-    return Rule(**entry, place=place)
+        raise UsageError(f"{location}: `line` needs a `file`")
+    return Rule(**entry, location=location)

@@ -229,8 +229,8 @@ def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
     except (KernelError, FindingsError) as error:
         code = _report(error)
     except TtoolsError as error:
-        if place := _users_place(error):
-            error.add_during(f"running {place}")
+        if location := _user_location(error):
+            error.add_during(f"running {location}")
         raise
     except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
         code = _report(error)
@@ -273,14 +273,14 @@ def _strip_our_frames(error: BaseException) -> None:
     error.__traceback__ = frames
 
 
-def _users_place(error: BaseException) -> str | None:
+def _user_location(error: BaseException) -> str | None:
     """Where in the user's own code an exception came from: the innermost `file:line`."""
-    place = None
+    location = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package not in _NOT_THE_USERS:
-            place = f"{frame.f_code.co_filename}:{line}"
-    return place
+            location = f"{frame.f_code.co_filename}:{line}"
+    return location
 
 
 def _join_threads_but(known: set[threading.Thread]) -> int:

@@ -55,7 +55,7 @@ class AccessQuality:
 
     @property
     def location(self) -> SourceLocation | None:
-        """In the source."""
+        """Where the access is in the source."""
         return self.trace.location
 
     @property
@@ -70,7 +70,7 @@ class AccessQuality:
 
     @property
     def efficiency(self) -> float:
-        """Of the bytes that sectors move, those that could not be left out."""
+        """Share of the bytes that sectors move which could not be left out."""
         return self.ideal / self.sectors if self.sectors else 1.0
 
 

@@ -24,14 +24,14 @@ def qualities(
     compiled: Sequence[Inspection],
     variants: Mapping[int, KernelSource] = MappingProxyType({}),
 ) -> Iterator[tuple[Sample, Inspection, list[AccessQuality]]]:
-    """Of each specialisation the launch that requests most bytes, and its accesses.
+    """The launch of each specialisation that requests most bytes, and its accesses.
 
     Those of one kernel and configuration come with the one that requests most first.
 
     Args:
         samples: of a run.
         compiled: what a compiler made of the specialisations.
-        variants: which of these each sample is; without, it is judged by its tiles.
+        variants: which of these each sample is; without, its tiles decide.
     """
     largest: dict[tuple[str, str], dict[int, Sample]] = {}
     for sample in samples:
@@ -88,12 +88,12 @@ _COLUMNS = (
 
 
 def _row(kernel: str, config: str, access: AccessQuality) -> dict[str, Any]:
-    place = access.location
+    location = access.location
     return {
         "kernel": kernel,
         "config": config,
-        "file": place.file if place else "",
-        "line": place.line if place else 0,
+        "file": location.file if location else "",
+        "line": location.line if location else 0,
         "kind": access.trace.kind,
         "bits": access.bits,
         "possible_bits": access.possible_bits,

@@ -24,11 +24,11 @@ Kind = Literal[
     "mask_overhead",
     "loaded_again",
 ]
-#: An access that moves more than so many times the sectors it needs is told of.
+#: An access that moves more than so many times the sectors it needs is reported.
 _WASTE = 2.0
 #: Lanes that masks hold back, of the accesses of a line.
 _MASKED = 0.25
-#: Occupancies below this are told of, where shared memory is what limits them.
+#: Occupancies below this are reported, where shared memory is what limits them.
 _OCCUPANCY = 0.25
 #: How often a program must load a byte.
 _AGAIN = 2.0
@@ -105,7 +105,7 @@ Found = Iterator[tuple[SourceLocation | None, float, str]]
 
 def _uncoalesced(evidence: Evidence) -> Found:
     for each in evidence.accesses:
-        # What is wasted by narrow accesses of groups side by side is told of as that.
+        # What is wasted by narrow accesses of groups side by side is reported as that.
         waste = each.sectors / each.ideal if each.bits == each.possible_bits else 1.0
         if waste >= _WASTE and evidence.matters(each.trace.requested * waste):
             said = (

@@ -77,10 +77,10 @@ class Node:
             "bytes (inc)": self.bytes,
         }
         metrics |= {f"{n} (inc)": value for n, value in self.metrics.items()}
-        told = {name: float("nan") if v is None else float(v) for name, v in metrics.items()}
+        numbers = {name: float("nan") if v is None else float(v) for name, v in metrics.items()}
         return {
             "frame": {"name": self.name, "type": "kernel" if self.kind == "kernel" else "function"},
-            "metrics": told,
+            "metrics": numbers,
             "children": [each.as_literal() for each in self.children.values()],
         }
 
@@ -120,7 +120,7 @@ def call_tree(
 
 
 def work_of(sample: Sample) -> tuple[float | None, float | None]:
-    """Operations and bytes of a sample: what its kernel tells, else what was counted."""
+    """Operations and bytes of a sample: what its kernel reports, else what was counted."""
     counts, metrics = sample.counts, sample.metrics
     flops = flops_of(metrics)
     moved = metrics.get("bytes")
@@ -135,7 +135,7 @@ def _plus(total: float | None, more: float | None) -> float | None:
 
 
 def _let_users_win(node: Node) -> None:
-    """Gives scopes the numbers that the program has told of them; those around add them up."""
+    """Gives scopes the numbers that the program has reported for them; those around add them up."""
     for each in node.children.values():
         _let_users_win(each)
     if any(_tells(each) for _, each in node.walk() if each is not node):
@@ -143,8 +143,8 @@ def _let_users_win(node: Node) -> None:
         for each in node.children.values():
             node.flops = _plus(node.flops, each.flops)
             node.bytes = _plus(node.bytes, each.bytes)
-    told = flops_of(node.metrics)
-    node.flops = node.flops if told is None else told
+    reported = flops_of(node.metrics)
+    node.flops = node.flops if reported is None else reported
     node.bytes = node.metrics.get("bytes", node.bytes)
 
 

@@ -20,7 +20,7 @@ from ttools.core.errors import UsageError
 from ttools.core.json_document import ANY, read_json_document
 
 SCHEMA = "ttools.profile/1"
-#: Fewer launches tell too little of their spread.
+#: Fewer launches say too little of their spread.
 FEWEST = 5
 _RESAMPLES = 2000
 _CONFIDENCE = 0.99
@@ -51,7 +51,7 @@ class Change:
     """A kernel in two runs.
 
     Attributes:
-        scope: around its launches, from the outermost; empty also where scopes are not told apart.
+        scope: around its launches, from the outermost; empty also without scopes.
         kernel: its name.
         config: of the autotuner.
         base_s: median seconds of a launch in the first run; None if it was not launched there.
@@ -80,7 +80,7 @@ class Times:
 
     Attributes:
         seconds: of each launch.
-        scoped: whether the profile tells scopes.
+        scoped: whether the profile has scopes.
     """
 
     seconds: Mapping[Key, list[float]]
@@ -130,7 +130,7 @@ def compare_profiles(
         new: the second.
         threshold: see `compare`.
         scopes: whether a kernel's launches in different scopes are compared apart; they are not
-            where one of the profiles does not tell.
+            where one of the profiles does not say.
     """
     if scopes and base.scoped and new.scoped:
         return compare(base.seconds, new.seconds, threshold)
@@ -191,7 +191,7 @@ def _change(key: Key, base: list[float], new: list[float], threshold: float) -> 
 
 
 def _interval(base: NDArray[np.float64], new: NDArray[np.float64]) -> tuple[float, float]:
-    """Of the ratio of medians, by the percentile bootstrap; equal for equal input."""
+    """The interval of the ratio of medians, by the percentile bootstrap; equal for equal input."""
     generator = np.random.default_rng(0)
     medians = [
         np.median(generator.choice(each, (_RESAMPLES, len(each))), axis=1) for each in (base, new)

@@ -82,7 +82,7 @@ _RESOURCES = ("registers", "spilled", "shared", "occupancy", "occupancy_limited_
 
 
 def _resources(kernel: str, config: str, compiled: Sequence[Inspection]) -> dict[str, Any]:
-    """Of the specialisation that takes most; there may be several."""
+    """Resources of the specialisation that takes most; there may be several."""
     own = [each for each in compiled if each.source.name == kernel and is_of(each, config)]
     if not own:
         return {}
@@ -122,13 +122,13 @@ def _kernel_row(
     if launches == len(samples):  # else they were not timed apart
         seconds = pd.Series([sample.seconds for sample in samples])
         row |= {name: float(seconds.quantile(q)) for name, q in _QUANTILES.items()}
-    places = [sample.source for sample in samples if sample.source is not None]
-    if places:
-        row["file"], row["line"] = places[0]
+    locations = [sample.source for sample in samples if sample.source is not None]
+    if locations:
+        row["file"], row["line"] = locations[0]
     counted = [(sample.counts, sample.launches) for sample in samples if sample.counts is not None]
     if len(counted) == len(samples):
         row |= _work(counted, device)
-    row |= _told(samples, launches)
+    row |= _reported(samples, launches)
     row |= _rates(row)
     return row
 
@@ -162,7 +162,7 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
     return row
 
 
-def _told(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
+def _reported(samples: Sequence[Sample], launches: int) -> dict[str, Any]:
     """What the kernel itself says of all its launches, on average."""
     flops = [flops_of(sample.metrics) for sample in samples]
     moved = [sample.metrics.get("bytes") for sample in samples]
@@ -193,17 +193,21 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
 
     Columns: `kernel`, `file`, `line`, `executions` (of the line in all programs and iterations, the
     largest of a launch), `loaded`, `stored`, `atomic` in bytes, `masked_share`, `flops`,
-    `operations`, a text that tells them by unit, `time_s`, an estimate of the seconds spent there,
-    and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
+    `operations`, a text with the count of each unit, `time_s`, an estimate of the seconds spent
+    there, and `time_share`, of the kernel's time. Times are NaN for kernels that were not sampled.
     """
     lines: dict[_Line, LineCounts] = {}
     times: defaultdict[_Line, float] = defaultdict(float)
     sampled: defaultdict[str, float] = defaultdict(float)
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
-            place = line.location
-            key = (sample.kernel, place.file if place else "", place.line if place else 0)
-            lines.setdefault(key, LineCounts(place)).add(line)
+            location = line.location
+            key = (
+                sample.kernel,
+                location.file if location else "",
+                location.line if location else 0,
+            )
+            lines.setdefault(key, LineCounts(location)).add(line)
         if sample.lines:
             sampled[sample.kernel] += sample.seconds
         for (file, number), share in sample.lines.items():

@@ -45,7 +45,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
     events = _events(profiled.samples)
     return page_template(_PAGE).render(
         target=target,
-        place=profiled.place,
+        timed_on=profiled.timed_on,
         device=profiled.device.name if profiled.device else "",
         assumptions=ASSUMPTIONS,
         projection=PROJECTION if "projected_s" in names else "",
@@ -99,11 +99,11 @@ _COLUMNS: dict[str, tuple[str, str]] = {
 
 
 def _shown(row: Mapping[str, Any], names: Iterable[str], root: Path) -> dict[str, Any]:
-    place = f"{shown_path(row['file'], root)}:{int(row['line'])}" if row.get("file") else ""
+    location = f"{shown_path(row['file'], root)}:{int(row['line'])}" if row.get("file") else ""
     return {
         "kernel": row["kernel"],
         "config": row["config"],
-        "place": place,
+        "location": location,
         "cells": [(row.get(name), text(row.get(name), _COLUMNS[name][1])) for name in names],
     }
 
@@ -214,11 +214,11 @@ _MOVED = ("loaded", "stored", "atomic")
 
 
 def _hint(hint: Hint, root: Path) -> dict[str, str]:
-    place = hint.location
+    location = hint.location
     return {
         "kind": hint.kind,
         "kernel": f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
-        "place": f"{shown_path(place.file, root)}:{place.line}" if place else "",
+        "location": f"{shown_path(location.file, root)}:{location.line}" if location else "",
         "evidence": hint.evidence,
         "advice": hint.advice,
     }
@@ -246,7 +246,7 @@ def _roofline(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> dict[str,
     device = profiled.device
     if device is None:
         return None
-    on_device = profiled.place == "the GPU"
+    on_device = profiled.timed_on == "the GPU"
     points = []
     for row in rows:
         flops, seconds = row.get("flops"), row["mean_s"] if on_device else row.get("bound_s")

@@ -16,7 +16,7 @@ _NAMES = ("flops", "flops8", "flops16", "flops32", "flops64", "bytes")
 
 
 @contextmanager
-def told(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
+def reported(take: Callable[[dict[str, float]], None]) -> Iterator[None]:
     """Hands over what each launch's kernel says of it, before it runs, while the context lasts.
 
     Args:
@@ -77,6 +77,6 @@ def _known(said: Mapping[str, Any]) -> dict[str, float]:
 
 
 def flops_of(metrics: Mapping[str, float]) -> float | None:
-    """Operations of all widths together; None if none are told."""
+    """Operations of all widths together; None if none are reported."""
     found = [value for name, value in metrics.items() if name.startswith("flops")]
     return sum(found) if found else None

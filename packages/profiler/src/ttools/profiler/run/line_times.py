@@ -15,7 +15,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.run.line_samples import line_samples
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
-from ttools.profiler.counting.rewrite import place_of
+from ttools.profiler.counting.rewrite import user_location
 
 #: Seconds for which a launch is made again, about.
 _SECONDS = 0.05
@@ -51,14 +51,14 @@ class LineTimes:
 
     def _sampled(self, launch: ObservedLaunch) -> Shares:
         try:
-            places = line_samples(launch, seconds=_SECONDS)
+            locations = line_samples(launch, seconds=_SECONDS)
         except UnsupportedError as error:
             self._notes.setdefault(launch.kernel, error.what)
             return {}
         shares: defaultdict[tuple[str, int], float] = defaultdict(float)
-        whole = places.total()
-        for place, samples in places.items():
-            line = place_of(place)
+        whole = locations.total()
+        for location, samples in locations.items():
+            line = user_location(location)
             if line is not None:
                 shares[line.file, line.line] += samples / whole
         return dict(shares)

@@ -28,7 +28,7 @@ class Origin:
     """Tells where a launch is being made.
 
     Args:
-        context: what to tell.
+        context: what to record.
 
     Attributes:
         scopes: hears of the program's scopes while it listens.
@@ -39,8 +39,8 @@ class Origin:
         self._python = context == "python"
 
     @property
-    def told(self) -> list[tuple[tuple[str, ...], dict[str, float]]]:
-        """What the program says of its scopes, where launches are told apart by these."""
+    def reported(self) -> list[tuple[tuple[str, ...], dict[str, float]]]:
+        """What the program says of its scopes, where these distinguish launches."""
         return [] if self._python else self.scopes.metrics
 
     def stack(self) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ class ScopeRecorder:
     """Listens to Proton's scopes while `listening`.
 
     Attributes:
-        metrics: what the program told of scopes, each with the names of the scopes that it was in,
-            in the order of telling.
+        metrics: what the program reported of scopes, in that order, each with the scopes
+            that it was in.
         heard: whether any scope was entered.
     """
 

@@ -12,7 +12,7 @@ from ttools.core.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
-    """Of launches that are alike: same kernel, specialisation, grid and numbers that matter.
+    """How often launches are made that are alike: in kernel, specialisation, grid and numbers.
 
     Attributes:
         warmup: how many of them are made first and left out of all figures.

@@ -45,7 +45,7 @@ class Sample:
         begin: seconds from the beginning of the run.
         lane: what ran it: a thread of the host, a stream of the GPU.
         stack: scopes or Python functions that the launch was made in, outermost first.
-        metrics: what the kernel's `launch_metadata` tells: `flops16`, `bytes`.
+        metrics: what the kernel's `launch_metadata` reports: `flops16`, `bytes`.
         source: file and first line of the kernel; None where unknown.
         launches: how many launches these are together, where they were not timed apart.
         lines: by file and line the share of the time that was spent there, estimated.
@@ -71,16 +71,16 @@ class Session(Protocol):
     """What a profile is made of.
 
     Attributes:
-        place: where kernels ran: `the CPU`, `the GPU`.
-        scopes: what the program told of its scopes, with the names of the scopes it was in.
+        timed_on: where kernels ran: `the CPU`, `the GPU`.
+        scopes: what the program reported of its scopes, with the names of the scopes it was in.
     """
 
-    place: str
+    timed_on: str
     scopes: list[tuple[tuple[str, ...], dict[str, float]]]
 
     @property
     def samples(self) -> list[Sample]:
-        """In the order of the launches."""
+        """Samples in the order of the launches."""
 
     @property
     def seen(self) -> int:
@@ -96,7 +96,7 @@ class Session(Protocol):
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Of each kernel and configuration, the seconds that calls took beside the kernel's."""
+        """Seconds that calls took beside the kernel's own, of each kernel and configuration."""
 
     def running(self) -> AbstractContextManager[None]:
         """Profiles what is launched while the context lasts."""
@@ -112,13 +112,13 @@ class CpuSession:
     Args:
         only: names of the kernels to profile; all by default.
         threads: how many threads run the programs of a launch.
-        context: what launches are told apart by: scopes, or Python's stack.
+        context: what distinguishes launches: scopes, or Python's stack.
         repetition: how often launches are made, and which of them only warm up.
-        line_times: whether to tell how time spreads over lines.
+        line_times: whether to estimate how time spreads over lines.
         dot: how products of f32 tiles are computed, see `interpret`.
     """
 
-    place = "the CPU"
+    timed_on = "the CPU"
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class CpuSession:
         self.notes: dict[str, str] = {}
         self._line_times = LineTimes(self.notes) if line_times else None
         self._origin = Origin(context)
-        self.scopes = self._origin.told
+        self.scopes = self._origin.reported
         self._interpretation = interpret(
             only=only, threads=threads, first_config=True, observer=self, dot=dot
         )
@@ -154,7 +154,7 @@ class CpuSession:
         """Profiles what is launched while the context lasts."""
         with ExitStack() as stack:
             stack.enter_context(self._origin.scopes.listening())
-            stack.enter_context(launch_metrics.told(self._take))
+            stack.enter_context(launch_metrics.reported(self._take))
             kernels = stack.enter_context(launched())
             stack.callback(lambda: self._kernels.extend(kernels))
             stack.enter_context(self._interpretation)
@@ -170,7 +170,7 @@ class CpuSession:
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Of each kernel and configuration, the seconds that calls took beside its programs."""
+        """Seconds that calls took beside the programs, of each kernel and configuration."""
         return self._calls.grouped(lambda compiled: self._keys.get(id(compiled.src)))
 
     @property
@@ -189,8 +189,8 @@ class CpuSession:
         self._keys[id(launch.source)] = launch.kernel, config_text(launch.config)
         before = Snapshot(launch.written_storages or ()) if times > 1 else None
         runs = []
-        for turn in range(times):
-            if turn and before is not None:
+        for iteration in range(times):
+            if iteration and before is not None:
                 before.restore()
             begin = time.perf_counter()
             report = launch.execute(_PLAIN if self._line_times is None else LINES)
