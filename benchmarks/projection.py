@@ -134,7 +134,7 @@ def work_in(prof: Profile) -> Work:
     ((_, inspection, accesses),) = qualities(prof.samples, prof.inspections)
     assert sample.counts is not None
     assert prof.device is not None
-    return work_of(sample.counts, inspection, accesses, prof.device)
+    return work_of(sample.counts, inspection, prof.device, accesses)
 
 
 def report(rest: list[tuple[str, Work, float]], constants: Constants) -> str:

@@ -90,7 +90,7 @@ class Profile:
         for each in self._largest():
             # Kernels for another target than the device's would be projected wrongly.
             if each.counts and each.inspection.target == self.device.target:
-                work = work_of(each.counts, each.inspection, each.accesses, self.device)
+                work = work_of(each.counts, each.inspection, self.device, each.accesses)
                 found[each.kernel, each.config] = project(work, Constants())
         return found
 

@@ -1,9 +1,10 @@
 """How long a launch may take on a GPU that is not there: a projection, with its assumptions.
 
 The roofline's parts, with more of what keeps kernels from it: sectors moved in vain, units that
-reach only a share of their peak, programs that do not fill the GPU, loops whose turns wait for
-memory. The constants are fitted to launches on an H100 (`benchmarks/projection.py` judges them by
-others). Must not know how counts are made.
+reach only a share of their peak, programs that do not fill the GPU, loops whose iterations wait for
+memory, spilled registers. The profiler shows it as a time where its constants were fitted, to
+launches on an H100 (`benchmarks/projection.py` tests them on others); the tuner ranks
+configurations by it for any device. Must not know how counts are made.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, fields, replace
 from math import ceil, exp, log
 
 from ttools.core.compilation.inspection import Inspection
-from ttools.core.errors import UsageError
 from ttools.core.gpus.devices import Device
 from ttools.profiler.access.requests import AccessQuality
 from ttools.profiler.counting.costs import OTHER_UNITS
@@ -22,11 +22,11 @@ from ttools.profiler.counting.counts import LaunchCounts
 ASSUMPTIONS = (
     "the last level of cache holds what fits into it before the launch begins; other bytes cross "
     "the memory bus once, in whole sectors; requested ones come from that cache; every unit "
-    "reaches a fixed share of its peak; blocks run in waves; each turn of a loop that loads waits "
-    "a fixed time; whatever takes longest hides the rest"
+    "reaches a fixed share of its peak; blocks run in waves; each iteration of a loop that loads "
+    "waits a fixed time; whatever takes longest hides the rest, but not what spilled registers cost"
 )
-#: Multiprocessors, and bytes of the last level of cache, from NVIDIA's Hopper white paper.
-_DEVICES = {"h100": (132, 50e6), "h200": (132, 50e6)}
+#: Of the devices that the constants were fitted to and tested on.
+_ARCHITECTURE = "sm_90"
 #: Elementary functions and divisions are made by units of a quarter of the rate of fp32.
 _FUNCTIONS = 4.0
 #: Of the cache, what a launch's own data may take and still be there.
@@ -34,8 +34,8 @@ _KEPT = 0.8
 
 
 def is_projected(device: Device | None) -> bool:
-    """Whether enough is known of a device to project launches on it."""
-    return device is not None and device.name in _DEVICES
+    """Whether projections for a device are times, not only good enough to compare launches."""
+    return device is not None and device.architecture == _ARCHITECTURE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +47,18 @@ class Work:
         cache: for the bytes requested, at the memory's rate.
         matrix: for the products of matrix units.
         arithmetic: for all other operations.
-        turns: of its longest loop that accesses memory, times the waves of blocks.
+        iterations: of its longest loop that accesses memory, times the waves of blocks.
         busy: share of the multiprocessors that have blocks, on average.
+        spills: to write and read spilled registers once, at the memory's rate.
     """
 
     memory: float
     cache: float
     matrix: float
     arithmetic: float
-    turns: float
+    iterations: float
     busy: float
+    spills: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class Constants:
         cache: of the memory's bandwidth, by the last level of cache.
         matrix: of the matrix units' peak.
         arithmetic: of the other units' peak.
-        turn: what a turn of a loop waits.
+        iteration: what an iteration of a loop waits.
         least: what any launch takes.
     """
 
@@ -76,45 +78,42 @@ class Constants:
     cache: float = 2.84
     matrix: float = 0.5
     arithmetic: float = 0.58
-    turn: float = 4.6e-7
+    iteration: float = 4.6e-7
     least: float = 0.9e-6
 
 
 def work_of(
     counts: LaunchCounts,
     inspection: Inspection,
-    accesses: Sequence[AccessQuality],
     device: Device,
+    accesses: Sequence[AccessQuality] = (),
 ) -> Work:
     """What a launch asks of a device.
 
     Args:
         counts: of the launch.
         inspection: of its kernel, compiled for the device.
-        accesses: of the launch, as the device's warps make them.
         device: that it is to run on.
-
-    Raises:
-        UsageError: too little is known of the device.
+        accesses: of the launch, as the device's warps make them; without, no sector is wasted.
     """
-    if device.name not in _DEVICES:
-        raise UsageError(f"nothing is projected for {device.name}; only for {', '.join(_DEVICES)}")
-    multiprocessors, cache = _DEVICES[device.name]
+    multiprocessors = device.multiprocessors
+    programs = max(1, counts.programs)
     requested = counts.total.bytes
     touched = requested if counts.unique is None else counts.unique
     waste = _waste(accesses)
-    held = inspection.occupancy
+    held, own = inspection.occupancy, inspection.resources
     at_once = multiprocessors * max(1, held.blocks if held else 1)
-    rounds = ceil(counts.programs / multiprocessors)
+    rounds = ceil(programs / multiprocessors)
     matrix, arithmetic = _arithmetic(counts, device)
-    crosses = 0.0 if touched * waste <= _KEPT * cache else touched * waste
+    crosses = 0.0 if touched * waste <= _KEPT * (device.cache or 0) else touched * waste
     return Work(
         memory=crosses / device.bandwidth,
         cache=requested * waste / device.bandwidth,
         matrix=matrix,
         arithmetic=arithmetic,
-        turns=_turns(counts) * max(1, ceil(counts.programs / at_once)),
-        busy=counts.programs / (rounds * multiprocessors),
+        iterations=_iterations(counts) * ceil(programs / at_once),
+        busy=programs / (rounds * multiprocessors),
+        spills=2 * own.spilled * own.threads * programs / device.bandwidth,
     )
 
 
@@ -139,7 +138,7 @@ def _arithmetic(counts: LaunchCounts, device: Device) -> tuple[float, float]:
     return matrix, other
 
 
-def _turns(counts: LaunchCounts) -> float:
+def _iterations(counts: LaunchCounts) -> float:
     """Executions by a program of the line with the most of them, of those that access memory."""
     most = max((line.executions for line in counts.lines if line.bytes), default=0)
     return most / max(1, counts.programs)
@@ -155,9 +154,9 @@ def project(work: Work, constants: Constants) -> float:
         work.cache / constants.cache / fed,
         work.matrix / constants.matrix / busy,
         work.arithmetic / constants.arithmetic / busy,
-        work.turns * constants.turn,
+        work.iterations * constants.iteration,
     )
-    return constants.least + max(parts)
+    return constants.least + max(parts) + work.spills / constants.cache
 
 
 def fitted(points: Sequence[tuple[Work, float]], rounds: int = 8) -> Constants:
