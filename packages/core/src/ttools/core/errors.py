@@ -7,10 +7,9 @@ belong to the command line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation, excerpt
 
 
@@ -121,18 +120,6 @@ class KernelError(_LocatedError):
         super().__init__(message, location, help)
         self.kind = kind
         self.program = program
-
-
-class FindingsError(TtoolsError):
-    """A sanitizer run was asked to fail on findings, and has some; the text is the report.
-
-    Attributes:
-        findings: those that are severe enough.
-    """
-
-    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
-        super().__init__(message)
-        self.findings = tuple(findings)
 
 
 @contextmanager

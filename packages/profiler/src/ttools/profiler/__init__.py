@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttools.profiler.api import Profile, profile
+    from ttools.profiler.api import profile
+    from ttools.profiler.report.profile import Profile
 
 __all__ = ["Profile", "profile"]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from ttools.core.errors import FindingsError, UsageError
+from ttools.core.errors import UsageError
 from ttools.core.findings.baseline import Baseline
-from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, LaunchEntry, Severity
 from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.reports.registry import write_report

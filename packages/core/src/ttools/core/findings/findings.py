@@ -7,10 +7,11 @@ written (`reports`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 
 Severity = Literal["error", "warning", "note"]
@@ -173,3 +174,15 @@ class LaunchEntry:
     seconds: float = 0.0
     location: str | None = None
     config: Mapping[str, Any] | None = field(default=None, hash=False)
+
+
+class FindingsError(TtoolsError):
+    """A sanitizer run was asked to fail on findings, and has some; the text is the report.
+
+    Attributes:
+        findings: those that are severe enough.
+    """
+
+    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
+        super().__init__(message)
+        self.findings = tuple(findings)

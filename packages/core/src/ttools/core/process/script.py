@@ -23,7 +23,8 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Literal
 
-from ttools.core.errors import FindingsError, KernelError, TtoolsError, UsageError
+from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.findings.findings import FindingsError
 from ttools.core.process import interruptible
 
 _CODE_FILE = "<string>"

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ttools.core.location import source_lines
 from ttools.core.reports.page_template import page_template, script_json
@@ -19,11 +19,9 @@ from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
 from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
 from ttools.profiler.report.advice import Hint
+from ttools.profiler.report.profile import Profile
 from ttools.profiler.run.configuration import config_text
 from ttools.profiler.run.session import Sample
-
-if TYPE_CHECKING:
-    from ttools.profiler.api import Profile
 
 _PAGE = Path(__file__).parent / "page"
 #: More launches than this make a page slow; the longest are shown.
