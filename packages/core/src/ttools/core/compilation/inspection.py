@@ -62,7 +62,7 @@ class Inspection:
 
     @cached_property
     def accesses(self) -> list[GlobalAccess]:
-        """To global memory, by line."""
+        """Accesses to global memory, by line."""
         return global_accesses(self.compilation)
 
     @cached_property

@@ -39,7 +39,7 @@ class Device:
 
     @property
     def target(self) -> Target:
-        """To compile for."""
+        """The target to compile for."""
         return read_target(self.architecture)
 
     def peak(self, unit: str) -> float | None:

@@ -94,7 +94,7 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
 
 
 def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLayout | None:
-    """By kind, line and shape; of several those of the same column."""
+    """The layout of the same kind, line and shape; of several the one of the same column."""
     alike = [
         each
         for each in layouts

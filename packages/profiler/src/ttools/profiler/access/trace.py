@@ -56,7 +56,7 @@ class AccessTrace:
 
     @property
     def shared_by(self) -> float | None:
-        """By how many programs a byte is touched on average; None where that is unknown."""
+        """How many programs touch a byte on average; None where that is unknown."""
         return self.requested / self.again / self.unique if self.unique else None
 
 

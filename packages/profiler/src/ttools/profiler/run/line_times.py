@@ -40,7 +40,7 @@ class LineTimes:
         self._shares: WeakKeyDictionary[Variants, Shares] = WeakKeyDictionary()
 
     def of(self, launch: ObservedLaunch, seconds: float) -> Mapping[tuple[str, int], float]:
-        """By file and line the share of the time of a launch that has taken so many seconds."""
+        """The share by file and line of the time of a launch that has taken so many seconds."""
         with self._lock:
             longest = self._longest.get(launch.variants)
             if longest is not None and seconds < _LONGER * longest:
