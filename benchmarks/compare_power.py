@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from ttools.profiler import profile
-from ttools.profiler.comparison import Key, compare
+from ttools.profiler.report.comparison import Key, compare
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
 

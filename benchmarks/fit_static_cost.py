@@ -22,10 +22,11 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import Ridge
 from tuning_samples import Recorded, read_samples
 
+from ttools.core.gpus.devices import DEVICES
 from ttools.tuner.cost.static_cost import WEIGHTS, Weights, expected_costs, numbers_of
 
 #: Multiprocessors of the H100 and the H200 that the spaces were recorded on.
-PROCESSORS = 132
+PROCESSORS = DEVICES["h100"].multiprocessors
 #: What is slower than the best by more counts as so many times as slow.
 MOST = 4.0
 #: Kernels that are much alike.

@@ -4,8 +4,8 @@
     python benchmarks/projection.py judge points.json       # anywhere
 
 `measure` times each launch. `judge` counts them on the CPU, fits the constants of
-`ttools.profiler.projection` to every fourth, projects all others, and prints the table: Spearman's
-rank correlation, median error, and every point.
+`ttools.profiler.gpu_time.projection` to every fourth, projects all others, and prints the table:
+Spearman's rank correlation, median error, and every point.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import triton
 import wider_kernels
 
 from ttools.profiler import Profile, profile
-from ttools.profiler.access.frame import qualities
-from ttools.profiler.projection import Constants, Work, fitted, project, work_of
+from ttools.profiler.gpu_time.projection import Constants, Work, fitted, project, work_of
+from ttools.profiler.report.access_frame import qualities
 
 LAUNCHES = 30
 Point = tuple[str, Callable[[], Any]]
@@ -134,7 +134,7 @@ def work_in(prof: Profile) -> Work:
     ((_, inspection, accesses),) = qualities(prof.samples, prof.inspections)
     assert sample.counts is not None
     assert prof.device is not None
-    return work_of(sample.counts, inspection, accesses, prof.device)
+    return work_of(sample.counts, inspection, prof.device, accesses)
 
 
 def report(rest: list[tuple[str, Work, float]], constants: Constants) -> str:

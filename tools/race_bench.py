@@ -23,7 +23,7 @@ from typing import Any
 
 from tools.libraries.outcomes import first_line, markdown
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.sanitizer import sanitize
 

@@ -455,7 +455,9 @@ def test_limit_keeps_the_gravest_and_the_baseline_all(
         "sanitize", "--max-findings", "1", "--baseline", "b.json", "--update-baseline", buggy
     )
     assert "error[memcheck]: out-of-bounds store" in done.stdout, done.stdout
-    assert done.stdout.endswith("1 error in 1 kernel, 1 launch; 1 more not told (--max-findings)\n")
+    assert done.stdout.endswith(
+        "1 error in 1 kernel, 1 launch; 1 more not reported (--max-findings)\n"
+    )
     assert "b.json now holds 2 findings" in done.stderr
     assert ttools("sanitize", "--fail-on", "warning", "--baseline", "b.json", buggy).returncode == 0
 

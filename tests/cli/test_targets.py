@@ -8,7 +8,7 @@ import pytest
 
 from ttools.cli.targets import read_target, separate, ttir_path
 from ttools.core.errors import UsageError
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 
 TAKES_VALUE = {"--threads": True, "--stats": False, "-m": True, "-c": True, "--only": True}
 

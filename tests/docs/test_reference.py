@@ -9,7 +9,7 @@ import typer
 import typer.core
 
 from ttools.cli.app import app
-from ttools.core.suppressions import CHECK, KINDS
+from ttools.core.findings.suppressions import CHECK, KINDS
 from ttools.sanitizer.checks.registry import kinds, kinds_table
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

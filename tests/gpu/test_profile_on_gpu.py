@@ -59,7 +59,7 @@ def test_times_and_counts(tmp_path: Path) -> None:
         proton.finalize()
         torch.matmul(x.view(4096, 4096), y.view(4096, 4096))
     assert torch.equal(out, x + y)
-    assert prof.place == "the GPU"
+    assert prof.timed_on == "the GPU"
     frame = prof.frame.set_index("kernel")
     row = frame.loc["add_kernel"]
     assert row["launches"] == count
@@ -279,7 +279,7 @@ def test_a_graph_of_kernels_that_never_ran_before_is_counted() -> None:
 
 
 def test_sums_have_no_launches_that_warm_up() -> None:
-    with pytest.raises(UsageError, match="warm up cannot be told"):
+    with pytest.raises(UsageError, match="warm up cannot be separated"):
         profile(data="tree", warmup=1)
 
 

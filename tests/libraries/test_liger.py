@@ -263,7 +263,7 @@ def test_operator(case: Case, dtype: torch.dtype, native: None) -> None:
 @pytest.mark.parametrize("case", MAPPED, ids=str)
 def test_operator_on_a_mapped_device(case: Case, dtype: torch.dtype, native: None) -> None:
     """As a script written for CUDA runs it: Liger sizes grids by the multiprocessors it is told."""
-    from ttools.core.device_map import map_devices
+    from ttools.core.device_map.mapping import map_devices
 
     functional = pytest.importorskip("liger_kernel.transformers.functional")
     torch.manual_seed(0)

@@ -11,11 +11,11 @@ import triton.language as tl
 
 import ttools.profiler
 from ttools.core.errors import UsageError
+from ttools.core.gpus.devices import read_device
 from ttools.profiler import profile
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.devices import DEVICES, read_device
-from ttools.profiler.html import write_page
-from ttools.profiler.roofline import bound
+from ttools.profiler.gpu_time.roofline import bound
+from ttools.profiler.report.html import write_page
 
 
 @triton.jit
@@ -157,26 +157,6 @@ def test_the_roofline_takes_the_longest_part() -> None:
     found = bound(counts({"function": 10**15}, None, requested=3350), device)
     assert (found.limited_by, found.intensity) == ("memory", 0.0)
     assert found.seconds == pytest.approx(1e-9)
-
-
-def test_units_without_a_rate_of_their_own_use_a_close_one() -> None:
-    h100, a100 = read_device("h100"), read_device("a100")
-    assert h100.peak("dot bf16") == h100.peak("dot fp16")
-    assert a100.peak("dot f8E5M2") == a100.peak("dot fp16")
-    assert a100.peak("dot fp32") == 156e12
-    assert a100.peak("nothing") is None
-
-
-def test_every_device_can_be_compiled_for() -> None:
-    for device in DEVICES.values():
-        assert device.target.name == device.architecture
-        assert device.bandwidth > 1e11
-        assert device.peaks["fp32"] < device.peaks["dot fp16"]
-
-
-@pytest.mark.parametrize("name", ["H100", "nvidia h100", "NVIDIA-H100"])
-def test_devices_by_name(name: str) -> None:
-    assert read_device(name).name == "h100"
 
 
 def test_wrong_arguments() -> None:

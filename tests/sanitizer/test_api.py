@@ -13,7 +13,8 @@ import triton
 import triton.language as tl
 
 import ttools.sanitizer
-from ttools.core.errors import FindingsError, UsageError
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import FindingsError
 from ttools.sanitizer import Sanitization, sanitize
 
 

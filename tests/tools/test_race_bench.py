@@ -8,7 +8,7 @@ import pytest
 from tests.forked_python import PYTHON
 from tools.race_bench import Row, judge, main, score
 
-from ttools.core.findings import Finding, Related
+from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,7 +11,7 @@ import pytest
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import CompilationError, compile_for
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 from ttools.tuner.cost.limits import over_allocated, over_limit
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -17,7 +17,7 @@ from random import Random
 from tools.fuzz_readers import documents, seeds
 from tools.fuzz_readers.mutations import damaged_bytes
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 
 Damage = Callable[[bytes, Random], bytes]
@@ -119,7 +119,7 @@ def _compare(path: Path, number: int) -> int:
 
 
 def _suppressions(path: Path, number: int) -> None:
-    from ttools.core.suppressions import Ran, SuppressionFile
+    from ttools.core.findings.suppressions import Ran, SuppressionFile
 
     found = SuppressionFile(path)
     for finding in _findings():
@@ -128,8 +128,8 @@ def _suppressions(path: Path, number: int) -> None:
 
 
 def _baseline(path: Path, number: int) -> None:
-    from ttools.core.baseline import Baseline
-    from ttools.core.suppressions import Ran
+    from ttools.core.findings.baseline import Baseline
+    from ttools.core.findings.suppressions import Ran
 
     found = Baseline(path)
     for finding in _findings():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ttools.core.baseline import write_baseline
-from ttools.core.findings import Finding
+from ttools.core.findings.baseline import write_baseline
+from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.records.launch_record import (
     Excerpt,

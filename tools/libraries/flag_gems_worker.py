@@ -25,7 +25,7 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is not an answer
     os.environ.setdefault("GEMS_VENDOR", "nvidia")
 
-    from ttools.core.device_map import map_devices
+    from ttools.core.device_map.mapping import map_devices
     from ttools.interpreter import interpret
 
     with interpret(), map_devices({"cuda": "cpu"}):

@@ -11,7 +11,7 @@ import triton.language as tl
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import source_of_signature
 from ttools.core.compilation.stages import compile_for
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 
 
 @triton.jit

@@ -13,7 +13,7 @@ from ttools.core.compilation.access_layouts import access_layouts
 from ttools.core.compilation.kernel_source import source_of_signature
 from ttools.core.compilation.launched import launched, source_by_kernel
 from ttools.core.compilation.stages import compile_for
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 
 
 @triton.jit

@@ -11,8 +11,8 @@ from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.kernel_source import source_of_signature
 from ttools.core.compilation.resources import Resources, occupancy
 from ttools.core.compilation.stages import CompilationError, compile_for, read_stages
-from ttools.core.compilation.targets import ARCHITECTURES, read_target
 from ttools.core.errors import UsageError
+from ttools.core.gpus.targets import ARCHITECTURES, read_target
 
 TARGETS = ["sm_80", "sm_90", "sm_100", "gfx942"]
 

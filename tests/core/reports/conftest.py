@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ttools.core.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import SourceLocation
 from ttools.core.reports.report import Report
 from ttools.core.reports.tensor_map import TOUCH, fold
-from ttools.core.suppressions import Suppressed
 
 GOLDENS = Path(__file__).parent / "goldens"
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 
 from ttools.core.errors import UsageError
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import SourceLocation
 from ttools.core.reports.registry import WRITERS, write_report
 from ttools.core.reports.report import Report

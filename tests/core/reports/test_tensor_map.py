@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.core.reports import tensor_map
 from ttools.core.reports.tensor_map import COLLISION, SHARED, TOUCH, UNTOUCHED, fold
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
 from ttools.core.location import SourceLocation
-from ttools.core.reports.report import Report, at_least, gravest, shown_path, summary
+from ttools.core.reports.report import Report, at_least, most_severe, shown_path, summary
 from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write
 
 
@@ -128,7 +128,7 @@ def test_summary_counts(report: Report) -> None:
     assert "no Triton kernel was launched" in summary(Report(findings=()))
     assert "of those chosen was launched" in summary(Report(findings=(), some_only=True))
     more = replace(report, dropped=report.findings[:2])
-    assert summary(more).endswith("; 1 suppressed; 2 more not told (--max-findings)")
+    assert summary(more).endswith("; 1 suppressed; 2 more not reported (--max-findings)")
 
 
 @given(st.lists(st.sampled_from(SEVERITIES), max_size=8), st.integers(1, 8))
@@ -137,7 +137,7 @@ def test_gravest_are_told_in_their_order(severities: list[Severity], limit: int)
         Finding(kind="k", check="c", severity=severity, message=str(at), kernel="k")
         for at, severity in enumerate(severities)
     ]
-    told, dropped = gravest(findings, limit)
+    told, dropped = most_severe(findings, limit)
     assert len(told) == min(limit, len(findings))
     assert sorted([*told, *dropped], key=findings.index) == findings
     assert told == [each for each in findings if each in told]

@@ -11,8 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.core.errors import FindingsError, UsageError
-from ttools.core.findings import Finding
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding, FindingsError
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.rewriting import Rewriter
 from ttools.sanitizer import sanitize

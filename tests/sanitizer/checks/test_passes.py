@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import source_line
 from ttools.interpreter.ir import Module
 from ttools.interpreter.parser import parse_module

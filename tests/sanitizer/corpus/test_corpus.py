@@ -36,7 +36,7 @@ import undefined_cases  # noqa: F401
 import view_cases  # noqa: F401
 from catalogue import BUGGY, CLEAN, NOTED, Buggy
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
 
 

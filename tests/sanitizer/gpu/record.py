@@ -17,7 +17,7 @@ from pathlib import Path
 
 import triton
 
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 from ttools.sanitizer.gpu.launch_log import LOG, REPORT
 from ttools.sanitizer.gpu.tool import find_tool
 from ttools.sanitizer.gpu.tool_run import run_tool

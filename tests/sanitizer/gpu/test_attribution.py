@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.sanitizer.gpu.attribution import Launches, argument_at, distance
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument
 from ttools.sanitizer.gpu.output import Frame, Record

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 from ttools.sanitizer.gpu import api, sanitize_on_gpu
 
 SCRIPT = """\

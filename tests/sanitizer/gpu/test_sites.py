@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.core.location import SourceLocation
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
 from ttools.sanitizer.gpu.launch_log import Launch, LoggedArgument

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.location import source_line
 from ttools.sanitizer import sanitize
 

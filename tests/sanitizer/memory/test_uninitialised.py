@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from hypothesis import example, given, strategies
 
-from ttools.core.device_map import map_devices
+from ttools.core.device_map.mapping import map_devices
 from ttools.sanitizer import sanitize
 from ttools.sanitizer.memory import pattern as unwritten_pattern
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory

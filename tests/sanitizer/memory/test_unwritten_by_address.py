@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from hypothesis import given, settings, strategies
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.sanitizer import sanitize
 
 D = 8

@@ -1,4 +1,4 @@
-"""Which configurations a GPU can launch is exact; how long they take there is a ranking."""
+"""Which configurations a GPU can launch is exact."""
 
 from __future__ import annotations
 
@@ -8,16 +8,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy
-from ttools.core.compilation.targets import ARCHITECTURES, read_target
-from ttools.core.errors import UsageError
-from ttools.profiler.counting.counts import LaunchCounts, LineCounts
-from ttools.profiler.devices import DEVICES
+from ttools.core.gpus.targets import ARCHITECTURES, read_target
 from ttools.tuner import TuningRun
-from ttools.tuner.cost.gpu_time import MULTIPROCESSORS, predict, read_gpu
 from ttools.tuner.cost.limits import exceeded
 from ttools.tuner.space.candidate import candidates
 
@@ -54,54 +48,6 @@ def test_only_what_the_driver_refuses_is_over_a_limit(
 ) -> None:
     found = exceeded(own, held_by(own, "sm_90"), HOPPER, columns)
     assert (found is None) if told is None else (found is not None and told in found)
-
-
-def counts(programs: int = 1000, moved: int = 10**8, flops: int = 10**9) -> LaunchCounts:
-    total = LineCounts(None, executions=programs, loaded=moved)
-    total.operations["fp32"] = flops
-    return LaunchCounts(
-        programs=programs, total=total, lines=(total,), unique_loaded=moved, unique_stored=0
-    )
-
-
-@settings(max_examples=60)
-@given(
-    st.integers(1, 10**5),
-    st.integers(0, 10**10),
-    st.integers(0, 10**12),
-    st.sampled_from(sorted(DEVICES)),
-    st.integers(16, 255),
-    st.integers(0, 4096),
-)
-def test_predictions_are_never_below_the_roofline_and_spills_never_help(
-    programs: int, moved: int, flops: int, name: str, registers: int, spilled: int
-) -> None:
-    device, did = DEVICES[name], counts(programs, moved, flops)
-    own = resources(registers=registers)
-    held = held_by(own, device.architecture)
-    least = max(moved / device.bandwidth, flops / (device.peak("fp32") or 1e12))
-    seconds = predict(did, own, held, device)
-    assert seconds >= least * (1 - 1e-9)
-    assert predict(did, replace(own, spilled=spilled), held, device) >= seconds
-    assert predict(did, own, held, device, stages=4) <= seconds
-
-
-def test_every_device_has_its_multiprocessors() -> None:
-    assert set(MULTIPROCESSORS) == set(DEVICES)
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("h100", "h100"), ("RTX 4090", "rtx4090"), ("sm_90", "h100"), ("80", "a100")]
-)
-def test_gpus_by_name_and_architecture(text: str, name: str) -> None:
-    assert read_gpu(text).name == name
-
-
-def test_gpus_without_rates_are_named() -> None:
-    with pytest.raises(UsageError, match="no rates are known of a device with sm_87"):
-        read_gpu("sm_87")
-    with pytest.raises(UsageError, match="no device `h999`"):
-        read_gpu("h999")
 
 
 def config(block: int, part: int = 1, **options: int) -> triton.Config:

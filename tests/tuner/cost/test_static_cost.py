@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttools.core import triton_versions
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 from ttools.tuner.cost.gpu_resources import compiled_facts
 from ttools.tuner.cost.static_cost import StaticFacts, expected_costs
 from ttools.tuner.measure.gpu_launch import gpu_launch

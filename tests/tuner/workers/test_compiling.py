@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ttools.core import triton_versions
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.gpu_bench import GpuBench
 from ttools.tuner.measure.gpu_launch import GpuTunedLaunch, gpu_launch

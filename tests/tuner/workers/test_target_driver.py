@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from ttools.core import triton_versions
-from ttools.core.compilation.targets import read_target
+from ttools.core.gpus.targets import read_target
 from ttools.tuner.workers.target_driver import compile_for_target, current_target
 
 

@@ -22,7 +22,7 @@ from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.script import working_folder
+from ttools.core.process.script import working_folder
 
 app = typer.Typer(
     name="ttools",

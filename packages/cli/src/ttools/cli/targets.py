@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from ttools.core.errors import UsageError
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 
 TTIR_SUFFIX, RECORD_SUFFIX = ".ttir", ".tt"
 #: Files that hold kernels and no script.

@@ -19,10 +19,10 @@ from ttools.cli.options import DeviceMap
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import read_target, record_path, ttir_path
 from ttools.cli.ttir import Launch, read_launch, run_launch
-from ttools.core.device_map import map_devices
+from ttools.core.device_map.mapping import map_devices
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
-from ttools.core.script import Target, run_target
+from ttools.core.process.script import Target, run_target
 
 Work = Launch | Replay | Target
 ADVICE = "`ttools sanitize` finds accesses out of bounds, and survives them"

@@ -1,16 +1,15 @@
 """The exceptions that ttools raises for its users.
 
-A `TtoolsError` is a failure of the tool or a misuse of it, told in plain text without colour; a
+A `TtoolsError` is a failure of the tool or a misuse of it, reported in plain text without colour; a
 defect in the user's kernel is a finding, not an exception. Rendering on a console and exit codes
 belong to the command line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ttools.core.findings import Finding
 from ttools.core.location import SourceLocation, excerpt
 
 
@@ -42,7 +41,7 @@ class UsageError(TtoolsError):
 
 
 class _LocatedError(TtoolsError):
-    """An error at a place in the user's source, told as a compiler would."""
+    """An error at a source location, reported as a compiler would."""
 
     _kind = "error"
 
@@ -121,18 +120,6 @@ class KernelError(_LocatedError):
         super().__init__(message, location, help)
         self.kind = kind
         self.program = program
-
-
-class FindingsError(TtoolsError):
-    """A sanitizer run was asked to fail on findings, and has some; the text is the report.
-
-    Attributes:
-        findings: those that are grave enough.
-    """
-
-    def __init__(self, message: str, findings: Sequence[Finding]) -> None:
-        super().__init__(message)
-        self.findings = tuple(findings)
 
 
 @contextmanager

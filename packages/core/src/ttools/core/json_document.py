@@ -1,6 +1,6 @@
 """Files that users hand in, as JSON or TOML: ours say in `schema` what they are, in which version.
 
-Owns telling a user what is wrong with such a file: that it does not read, nests too deeply, or
+Owns what a user reads of such a file: that it does not read, nests too deeply, or
 lacks something or has it of another type. Must not know what any of them hold.
 """
 

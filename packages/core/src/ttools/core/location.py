@@ -35,11 +35,11 @@ class SourceLocation:
 
 
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
-    """A place and those of the calls that led there, each with the calls that led to it."""
+    """A location and those of the calls that led there, each with the calls that led to it."""
     bare = (location, *location.callers)
     return [
-        SourceLocation(place.file, place.line, place.column, place.name, bare[n + 1 :])
-        for n, place in enumerate(bare)
+        SourceLocation(each.file, each.line, each.column, each.name, bare[n + 1 :])
+        for n, each in enumerate(bare)
     ]
 
 
@@ -49,9 +49,9 @@ def is_library(file: str) -> bool:
 
 
 def users_place(location: SourceLocation | None) -> SourceLocation | None:
-    """The innermost place outside Triton's own functions; None if there is none."""
+    """The innermost location outside Triton's own functions; None if there is none."""
     chain = chain_of(location) if location is not None else []
-    return next((place for place in chain if place.line and not is_library(place.file)), None)
+    return next((each for each in chain if each.line and not is_library(each.file)), None)
 
 
 def excerpt(location: SourceLocation) -> str:

@@ -1,4 +1,4 @@
-"""Tells what Triton kernels do and how long that takes.
+"""What Triton kernels do and how long that takes.
 
     with ttools.profiler.profile(device="h100") as prof:
         kernel[grid](...)
@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttools.profiler.api import Profile, profile
+    from ttools.profiler.api import profile
+    from ttools.profiler.report.profile import Profile
 
 __all__ = ["Profile", "profile"]
 

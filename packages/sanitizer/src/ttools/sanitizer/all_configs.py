@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ttools.core.findings import Finding, Severity
-from ttools.core.host_line import host_line
+from ttools.core.findings.findings import Finding, Severity
+from ttools.core.process.host_line import host_line
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.sanitizer.memory.addresses import AddressBook

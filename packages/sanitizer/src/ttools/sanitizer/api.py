@@ -13,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
-from ttools.core.baseline import Baseline
-from ttools.core.errors import FindingsError, UsageError
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
-from ttools.core.inline_suppressions import InlineSuppressions
+from ttools.core.errors import UsageError
+from ttools.core.findings.baseline import Baseline
+from ttools.core.findings.findings import SEVERITIES, Finding, FindingsError, LaunchEntry, Severity
+from ttools.core.findings.inline import InlineSuppressions
+from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.reports.registry import write_report
-from ttools.core.reports.report import Report, at_least, gravest, summary
-from ttools.core.suppressions import Source, SuppressionFile, apply, names
+from ttools.core.reports.report import Report, at_least, most_severe, summary
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
@@ -91,7 +91,7 @@ class Sanitization:
         launches = self.launches
         ran = what_ran(launches, options.checks)
         kept, hidden = apply(list(self.session.findings), self._sources(), ran)
-        reported, dropped = gravest(kept, options.max_findings)
+        reported, dropped = most_severe(kept, options.max_findings)
         return Report(
             findings=tuple(reported),
             dropped=tuple(dropped),

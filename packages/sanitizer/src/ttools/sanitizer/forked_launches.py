@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 
 _LAUNCHED, _FOUND = 0, 1
 

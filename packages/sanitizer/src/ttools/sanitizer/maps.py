@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.reports.tensor_map import TOUCH, TensorMap, Touches, fold
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.runtime.monitor import Monitor

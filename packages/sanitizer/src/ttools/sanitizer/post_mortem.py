@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ttools.core.errors import KernelError, TtoolsError
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.core.reports.text import finding_text
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.eager.stopping import Place, StoppingDebugger

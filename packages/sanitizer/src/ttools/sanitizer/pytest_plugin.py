@@ -107,8 +107,8 @@ class _Plugin:
 
     def _validate(self, checks: str) -> None:
         from ttools.core.errors import UsageError
-        from ttools.core.findings import SEVERITIES
-        from ttools.core.suppressions import SuppressionFile
+        from ttools.core.findings.findings import SEVERITIES
+        from ttools.core.findings.suppressions import SuppressionFile
         from ttools.sanitizer.checks.registry import parse_checks
 
         try:
@@ -279,7 +279,7 @@ def _attach(item: pytest.Item, report: Report) -> None:
 
 def _without_allowed(report: Report, item: pytest.Item) -> Report:
     """Moves the kinds that the markers allow, and notes on the run as a whole, out of the way."""
-    from ttools.core.suppressions import CHECK, Suppressed, names
+    from ttools.core.findings.suppressions import CHECK, Suppressed, names
 
     allowed = _allowed(item)
     # Another test may be the one that a suppression is for.
@@ -303,7 +303,7 @@ def _allowed(item: pytest.Item) -> set[str]:
 
 
 def _validate_allowed(item: pytest.Item) -> None:
-    from ttools.core.suppressions import KINDS
+    from ttools.core.findings.suppressions import KINDS
     from ttools.sanitizer.checks.registry import CHECKS, kinds
 
     for name in sorted(_allowed(item).difference(CHECKS, kinds(), KINDS)):

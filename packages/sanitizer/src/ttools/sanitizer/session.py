@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError
-from ttools.core.findings import Finding, LaunchEntry, merge, merge_in_launch
-from ttools.core.host_line import host_line
+from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_launch
+from ttools.core.process.host_line import host_line
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first

@@ -17,11 +17,11 @@ from typing import Any, Literal
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.gpus.devices import read_gpu
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.tuner.cost.gpu_time import read_gpu
 from ttools.tuner.measure.bench import AnyBench
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
 from ttools.tuner.measure.measuring import Measuring

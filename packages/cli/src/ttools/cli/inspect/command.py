@@ -22,7 +22,7 @@ from ttools.core.errors import UsageError
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.core.compilation.kernel_source import KernelSource
-    from ttools.core.compilation.targets import Target
+    from ttools.core.gpus.targets import Target
 
 _NO_GPU = "sm_90"
 
@@ -95,7 +95,7 @@ class _Inspected:
 
 
 def _targets(names: Sequence[str]) -> list[Target]:
-    from ttools.core.compilation import targets
+    from ttools.core.gpus import targets
 
     if names:
         return [targets.read_target(name) for name in names]
@@ -177,8 +177,8 @@ def _against(
     other: str, found: Sequence[Inspection], inspected: _Inspected
 ) -> tuple[Inspection, Inspection]:
     """The one inspected and what it is compared with: another kernel, or another target."""
-    from ttools.core.compilation import targets
     from ttools.core.compilation.inspection import inspect_sources
+    from ttools.core.gpus import targets
 
     if len(found) != 1:
         kernels = ", ".join(sorted({each.source.name for each in found}))

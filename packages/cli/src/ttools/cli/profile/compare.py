@@ -15,7 +15,7 @@ from ttools.cli.profile.report import seconds
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from ttools.profiler.comparison import Change
+    from ttools.profiler.report.comparison import Change
 
 BaseArgument = Annotated[Path, typer.Argument(metavar="BASE", help="A profile in JSON.")]
 NewArgument = Annotated[Path, typer.Argument(metavar="NEW", help="A later one.")]
@@ -51,7 +51,7 @@ def profile_compare_command(
     interval of the ratio of its medians lies above 1 and reaches the share. The exit status is 1 if
     one is.
     """
-    from ttools.profiler.comparison import compare_profiles, read_profile
+    from ttools.profiler.report.comparison import compare_profiles, read_profile
 
     threshold = _share(fail_on_regression)
     require_folder(output)

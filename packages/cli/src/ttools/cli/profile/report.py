@@ -1,6 +1,6 @@
 """A profile as tables and in the formats that other programs read.
 
-Owns headings, units and rounding. What the numbers mean is `ttools.profiler.frames`' to say.
+Owns headings, units and rounding. What the numbers mean is `ttools.profiler.report.frames`' to say.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ttools.core.reports.report import shown_path
 if TYPE_CHECKING:
     from ttools.core.compilation.inspection import Inspection
     from ttools.profiler import Profile
-    from ttools.profiler.advice import Hint
-    from ttools.profiler.call_tree import Node
+    from ttools.profiler.report.advice import Hint
+    from ttools.profiler.report.call_tree import Node
 
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SPREAD = ("min_s", "median_s", "p95_s", "max_s", "overhead_median_s")
@@ -58,13 +58,13 @@ def write(
 
 
 def _chrome(profiled: Profile) -> str:
-    from ttools.profiler.chrome import chrome_trace
+    from ttools.profiler.report.chrome import chrome_trace
 
     return json.dumps(chrome_trace(profiled.samples)) + "\n"
 
 
 def _page(profiled: Profile, target: str) -> str:
-    from ttools.profiler.html import write_page
+    from ttools.profiler.report.html import write_page
 
     return write_page(profiled, target=target)
 
@@ -75,7 +75,7 @@ def _json(profiled: Profile, target: str, status: int) -> str:
     data = {
         "schema": "ttools.profile/1",
         "script": {"target": target, "exit_code": status},
-        "timed_on": profiled.place.removeprefix("the "),
+        "timed_on": profiled.timed_on.removeprefix("the "),
         "device": asdict(profiled.device) if profiled.device else None,
         "target": profiled.target.name if profiled.target else None,
         "kernels": [
@@ -195,7 +195,7 @@ def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
 
 def _kernels(profiled: Profile) -> Table:
     table = _table(
-        f"Kernels on {profiled.place}",
+        f"Kernels on {profiled.timed_on}",
         ("kernel", "config"),
         (
             "launches",
@@ -226,8 +226,8 @@ def _kernels(profiled: Profile) -> Table:
 
 
 def _bounds(profiled: Profile) -> Table:
-    from ttools.profiler.projection import ASSUMPTIONS as PROJECTION
-    from ttools.profiler.roofline import ASSUMPTIONS
+    from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
+    from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
 
     assert profiled.device is not None
     table = _table(f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ())

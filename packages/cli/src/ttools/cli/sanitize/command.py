@@ -23,7 +23,7 @@ from ttools.cli.work import (
     take_over_from_upstream,
 )
 from ttools.core.errors import KernelError, TtoolsError, UsageError
-from ttools.core.hard_exit import before_hard_exit
+from ttools.core.process.hard_exit import before_hard_exit
 
 if TYPE_CHECKING:
     from ttools.sanitizer import Sanitization

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ttools.cli import exit_codes
 from ttools.cli.console import say, show_error, write_findings, write_text
 from ttools.core.errors import TtoolsError
-from ttools.core.findings import Severity
+from ttools.core.findings.findings import Severity
 
 if TYPE_CHECKING:
     from ttools.core.reports.report import Report
@@ -106,7 +106,7 @@ class SanitizeEnding:
 
 def _write_down(report: Report, baseline: Path) -> Report:
     """Writes the findings to the baseline; returns the report without them."""
-    from ttools.core.baseline import write_baseline
+    from ttools.core.findings.baseline import write_baseline
     from ttools.core.reports.report import counted
 
     count = write_baseline((*report.findings, *report.dropped), baseline)

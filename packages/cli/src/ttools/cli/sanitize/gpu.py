@@ -14,7 +14,7 @@ from ttools.cli.console import say
 from ttools.cli.replay import Replay
 from ttools.cli.work import Work
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 
 if TYPE_CHECKING:
     from ttools.sanitizer.gpu import GpuSanitization

@@ -56,7 +56,7 @@ _INDENT = " " * 4
 
 
 def access_layouts(compilation: Compilation) -> list[AccessLayout]:
-    """The accesses to tiles whose layouts are known, each place and layout once."""
+    """The accesses to tiles whose layouts are known, each location and layout once."""
     ttgir = compilation.texts["ttgir"]
     named = {layout.name: layout for layout in layouts_of(ttgir)}
     found: dict[tuple[object, ...], AccessLayout] = {}

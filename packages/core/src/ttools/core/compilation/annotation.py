@@ -19,7 +19,7 @@ class StageLine:
 
     Attributes:
         number: in the stage's text, from 1.
-        text: without what tells of locations.
+        text: without its locations.
         location: in the source, None where there is none; column 0 if unknown.
     """
 
@@ -29,7 +29,7 @@ class StageLine:
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:
-    """The lines of a stage with their sources; lines that only tell of locations are left out."""
+    """The lines of a stage with their sources; lines that only hold locations are left out."""
     return list(_READERS[stage](text))
 
 
@@ -52,12 +52,12 @@ def _mlir(text: str) -> Iterator[StageLine]:
 
 
 def _resolve(text: str, aliases: dict[str, str]) -> SourceLocation | None:
-    """The innermost place: of a call the callee, of several the first."""
+    """The innermost location: of a call the callee, of several the first."""
     for _ in range(_DEEPEST):
-        place = _FILE.search(text)
+        found = _FILE.search(text)
         alias = re.search(r"#loc\d*", text)
-        if place and (alias is None or place.start() < alias.start()):
-            return SourceLocation(place[1], int(place[2]), int(place[3]))
+        if found and (alias is None or found.start() < alias.start()):
+            return SourceLocation(found[1], int(found[2]), int(found[3]))
         if alias is None or alias[0] not in aliases:
             return None
         text = aliases[alias[0]]
@@ -87,14 +87,14 @@ def _fields(text: str) -> dict[str, str]:
 def _debug_location(
     number: str, nodes: dict[str, tuple[str, dict[str, str]]]
 ) -> SourceLocation | None:
-    kind, place = nodes.get(number, ("", {}))
-    if kind != "DILocation" or place.get("line", "0") == "0":
+    kind, location = nodes.get(number, ("", {}))
+    if kind != "DILocation" or location.get("line", "0") == "0":
         return None
-    node = place
+    node = location
     for _ in range(_DEEPEST):  # from scopes to the file
         if "filename" in node:
             folder, name = (node.get(k, '""').strip('"') for k in ("directory", "filename"))
-            return SourceLocation(f"{folder}/{name}", int(place["line"]), _column(place))
+            return SourceLocation(f"{folder}/{name}", int(location["line"]), _column(location))
         step = node.get("file") or node.get("scope")
         if step is None:
             return None
@@ -102,8 +102,8 @@ def _debug_location(
     return None
 
 
-def _column(place: dict[str, str]) -> int:
-    return int(place.get("column", "0"))
+def _column(location: dict[str, str]) -> int:
+    return int(location.get("column", "0"))
 
 
 # ---- assembly: `.file 1 "folder" "name"`, then `.loc 1 4 0` before the instructions concerned
@@ -120,9 +120,9 @@ def _assembly(text: str) -> Iterator[StageLine]:
     location: SourceLocation | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if found := _ASM_LOC.match(line):
-            place = found[1] in files and found[2] != "0"
+            is_known = found[1] in files and found[2] != "0"
             location = (
-                SourceLocation(files[found[1]], int(found[2]), int(found[3])) if place else None
+                SourceLocation(files[found[1]], int(found[2]), int(found[3])) if is_known else None
             )
         if re.match(r"\s*\.section|\s*// -- End function|\s*; -- End function", line):
             location = None
@@ -155,8 +155,8 @@ def _sass(text: str) -> Iterator[StageLine]:
 def _tree(text: str) -> Iterator[StageLine]:
     for number, line in enumerate(text.splitlines(), 1):
         found = re.search(r"  # line (\d+)$", line)
-        place = SourceLocation("", int(found[1]), 0) if found else None
-        yield StageLine(number, line[: found.start()] if found else line, place)
+        location = SourceLocation("", int(found[1]), 0) if found else None
+        yield StageLine(number, line[: found.start()] if found else line, location)
 
 
 _READERS: dict[str, Callable[[str], Iterator[StageLine]]] = {

@@ -76,5 +76,5 @@ def _source(
 
 
 def _at(line: StageLine, file: str) -> int | None:
-    place = line.location
-    return place.line if place is not None and place.file in ("", file) else None
+    location = line.location
+    return location.line if location is not None and location.file in ("", file) else None

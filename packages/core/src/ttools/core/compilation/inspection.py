@@ -23,7 +23,7 @@ from ttools.core.compilation.layouts import explain, layouts_of, shapes_of
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy, resources_of
 from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
-from ttools.core.compilation.targets import Target
+from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
 
 
@@ -62,12 +62,12 @@ class Inspection:
 
     @cached_property
     def accesses(self) -> list[GlobalAccess]:
-        """To global memory, by line."""
+        """Accesses to global memory, by line."""
         return global_accesses(self.compilation)
 
     @cached_property
     def matrix(self) -> list[MatrixInstructions]:
-        """Of the matrix units, by line."""
+        """Instructions of the matrix units, by line."""
         return matrix_instructions(self.compilation)
 
     @cached_property

@@ -60,8 +60,8 @@ def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
             kind, bits = access
             found[_line_of(line), kind, bits] += 1
     rows = [
-        GlobalAccess(kind=kind, bits=bits, location=place, count=count)
-        for (place, kind, bits), count in found.items()
+        GlobalAccess(kind=kind, bits=bits, location=location, count=count)
+        for (location, kind, bits), count in found.items()
     ]
     return sorted(rows, key=lambda row: (_order(row.location), row.kind, row.bits))
 
@@ -74,8 +74,8 @@ def matrix_instructions(compilation: Compilation) -> list[MatrixInstructions]:
         if name:
             found[_line_of(line), _short(name[0])] += 1
     rows = [
-        MatrixInstructions(name=name, location=place, count=count)
-        for (place, name), count in found.items()
+        MatrixInstructions(name=name, location=location, count=count)
+        for (location, name), count in found.items()
     ]
     return sorted(rows, key=lambda row: (_order(row.location), row.name))
 
@@ -92,12 +92,12 @@ def _assembly(compilation: Compilation) -> list[StageLine]:
 
 
 def _line_of(line: StageLine) -> SourceLocation | None:
-    place = line.location
-    return SourceLocation(place.file, place.line, 0) if place else None
+    location = line.location
+    return SourceLocation(location.file, location.line, 0) if location else None
 
 
-def _order(place: SourceLocation | None) -> tuple[str, int]:
-    return (place.file, place.line) if place else ("", 0)
+def _order(location: SourceLocation | None) -> tuple[str, int]:
+    return (location.file, location.line) if location else ("", 0)
 
 
 # ---- PTX
@@ -155,7 +155,7 @@ _PLAIN_DOT = re.compile(r"\btt\.dot\b.*-> tensor<[^>]*#blocked")
 
 
 def _short(name: str) -> str:
-    """Without the words that tell nothing of speed."""
+    """Without the words that say nothing of speed."""
     if name.startswith("v_"):
         return name
     words = [w for w in name.split(".") if w not in ("sync", "aligned", "row", "col")]

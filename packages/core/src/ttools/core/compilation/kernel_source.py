@@ -37,7 +37,7 @@ class KernelSource:
         hints: Triton's attributes by path of parameter indices.
         options: of the launch: num_warps, num_stages, …
         path: of the TTIR file; None for a function.
-        told: what is known of the parameters of such a file, as text.
+        described: what is known of the parameters of such a file, as text.
         launched: where it was launched from, `file:line`.
     """
 
@@ -48,7 +48,7 @@ class KernelSource:
     hints: Mapping[tuple[int, ...], Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     path: Path | None = None
-    told: Mapping[str, str] = field(default_factory=dict)
+    described: Mapping[str, str] = field(default_factory=dict)
     launched: str | None = None
 
     def compilable(self) -> Any:
@@ -64,7 +64,7 @@ class KernelSource:
     def parameters(self) -> dict[str, str]:
         """Each parameter as it is specialised: `*fp32, divisible by 16`, `constant 1024`."""
         if self.path is not None:
-            return dict(self.told)
+            return dict(self.described)
         return {
             name: self._parameter(index, kind)
             for index, (name, kind) in enumerate(self.signature.items())

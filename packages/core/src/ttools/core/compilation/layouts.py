@@ -75,7 +75,7 @@ def _blocked(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
 
     def at(register: int, lane: int, warp: int) -> Coordinates:
         repeat, within = divmod(register, inner)
-        places = zip(
+        indices = zip(
             delinearised(repeat, repeats, order),
             delinearised(warp, warps, order),
             delinearised(lane, lanes, order),
@@ -88,7 +88,7 @@ def _blocked(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder:
         )
         return tuple(
             (again * t + (w * many + part) * s + r) % n
-            for again, w, part, r, t, s, many, n in places
+            for again, w, part, r, t, s, many, n in indices
         )
 
     return Holder(shape, inner * prod(repeats), threads, prod(warps), at)

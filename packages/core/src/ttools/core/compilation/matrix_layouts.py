@@ -32,9 +32,9 @@ def nvidia_mma(layout: Layout, shape: tuple[int, ...], threads: int) -> Holder |
         again = delinearised(repeat, repeats, (1, 0))
         # Warps of wgmma are counted along rows first, as its groups of four demand.
         where = delinearised(warp, warps, (0, 1) if version[1] == "3" else (1, 0))
-        block, place = divmod(within, 4)
-        row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (place // 2)
-        column = again[1] * tile[1] + where[1] * columns + 8 * block + lane % 4 * 2 + place % 2
+        block, index = divmod(within, 4)
+        row = again[0] * tile[0] + where[0] * 16 + lane // 4 + 8 * (index // 2)
+        column = again[1] * tile[1] + where[1] * columns + 8 * block + lane % 4 * 2 + index % 2
         return row % shape[0], column % shape[1]
 
     return Holder(shape, inner * prod(repeats), threads, prod(warps), at)
@@ -119,9 +119,9 @@ def _tiled(
         repeat, within = divmod(register, registers)
         again = delinearised(repeat, repeats, (1, 0))
         where = delinearised(warp, warps, (1, 0))
-        places = zip(again, tile, where, size, across, part(within, lane), shape, strict=True)
+        parts = zip(again, tile, where, size, across, part(within, lane), shape, strict=True)
         return tuple(
-            (a * t + (w % many) * own + inside) % n for a, t, w, own, many, inside, n in places
+            (a * t + (w % many) * own + inside) % n for a, t, w, own, many, inside, n in parts
         )
 
     return Holder(tuple(shape), registers * prod(repeats), threads, prod(warps), at)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.stages import Compilation
-from ttools.core.compilation.targets import Limits
+from ttools.core.gpus.targets import Limits, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Occupancy:
 
     @property
     def share(self) -> float:
-        """Of the warps that a multiprocessor holds, 0 to 1."""
+        """Share of the warps that a multiprocessor holds, 0 to 1."""
         return self.warps / self.most_warps
 
 
@@ -69,9 +69,7 @@ def resources_of(compilation: Compilation) -> Resources:
     read = _nvidia if compilation.target.backend == "cuda" else _amd
     registers, spilled, instructions = read(compilation)
     warps = int(metadata["num_warps"])
-    # Warps that a specialised kernel adds for loads or matrix products count too.
-    asked = re.search(r"\.(?:reqntid|maxntid) (\d+)", compilation.texts.get("ptx", ""))
-    threads = int(asked[1]) if asked else warps * compilation.target.threads
+    threads = threads_of(compilation.texts.get("ptx", ""), warps, compilation.target)
     return Resources(
         registers=registers,
         spilled=spilled,
@@ -80,6 +78,12 @@ def resources_of(compilation: Compilation) -> Resources:
         warps=threads // compilation.target.threads,
         threads=threads,
     )
+
+
+def threads_of(ptx: str, warps: int, target: Target) -> int:
+    """Threads of a block: warps that a specialised kernel adds for loads or products count too."""
+    asked = re.search(r"\.(?:reqntid|maxntid) (\d+)", ptx)
+    return int(asked[1]) if asked else warps * target.threads
 
 
 def _nvidia(compilation: Compilation) -> tuple[int, int, int]:

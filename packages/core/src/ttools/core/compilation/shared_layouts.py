@@ -16,27 +16,27 @@ _ROWS, _GROUPS = (0, 1, 2, 8), 4
 
 
 def offset(layout: Layout, shape: tuple[int, ...]) -> Offset | None:
-    """From an element of a tile to its place in shared memory, in elements; None if unknown."""
+    """From an element of a tile to its offset in shared memory, in elements; None if unknown."""
     make = _OFFSETS.get(layout.kind)
     return make(layout, shape) if make and len(shape) == 2 else None
 
 
 def explain(layout: Layout, shape: tuple[int, ...]) -> Iterator[str]:
     """Where the first elements of some rows of a tile lie; nothing for what is not known."""
-    place = offset(layout, shape)
-    if place is None:
+    offset_of = offset(layout, shape)
+    if offset_of is None:
         return
     yield f"of a tile of {shape[0]}x{shape[1]}, elements lie in shared memory so:"
     for row in (n for n in _ROWS if n < shape[0]):
-        yield f"row {row}: {_places(place, row, shape[1])}"
+        yield f"row {row}: {_runs_text(offset_of, row, shape[1])}"
 
 
-def _places(place: Offset, row: int, columns: int) -> str:
+def _runs_text(offset_of: Offset, row: int, columns: int) -> str:
     """`0:8 at 72, 8:16 at 64`: runs of columns with the offset of their first element."""
     runs: list[tuple[int, int]] = []
     for column in range(columns):
-        here = place((row, column))
-        if not runs or here != place((row, column - 1)) + 1:
+        here = offset_of((row, column))
+        if not runs or here != offset_of((row, column - 1)) + 1:
             runs.append((column, here))
     ends = [*(start for start, _ in runs[1:]), columns]
     texts = [

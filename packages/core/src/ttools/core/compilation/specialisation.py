@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.host_line import host_line
+from ttools.core.process.host_line import host_line
 
 #: Options of a launch that a compilation depends on, as Triton's hook tells them.
 _OPTIONS = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")

@@ -18,8 +18,8 @@ from typing import Any
 from ttools.core.compilation.disassembly import disassemble
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.line_table import repaired, same_code
-from ttools.core.compilation.targets import Target
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.gpus.targets import Target
 from ttools.core.triton_versions import AllocatedMemory, allocate_memory
 
 #: Stages by backend, in the order of compilation; the last is the disassembled binary.
@@ -98,7 +98,7 @@ class Compilation:
 def _dump(node: ast.AST, depth: int = 0) -> str:
     """One node per line with its line number; leaves beside their parents."""
     pad = "  " * depth
-    place = f"  # line {node.lineno}" if isinstance(node, (ast.stmt, ast.expr)) else ""
+    note = f"  # line {node.lineno}" if isinstance(node, (ast.stmt, ast.expr)) else ""
     simple, nested = [], []
     for name, value in ast.iter_fields(node):
         if isinstance(value, ast.AST) and next(ast.iter_child_nodes(value), None) is not None:
@@ -110,7 +110,7 @@ def _dump(node: ast.AST, depth: int = 0) -> str:
             simple.append(f"{name}={_leaf(value)}")
         elif value not in (None, []):
             simple.append(f"{name}={value!r}")
-    return "\n".join([f"{pad}{type(node).__name__}({', '.join(simple)}){place}", *nested])
+    return "\n".join([f"{pad}{type(node).__name__}({', '.join(simple)}){note}", *nested])
 
 
 def _leaf(node: ast.AST) -> str:
@@ -161,7 +161,7 @@ def _compiling(source: KernelSource, target: Target) -> Iterator[tuple[Any, dict
     from triton.compiler import make_backend
 
     with warnings.catch_warnings():
-        # 3.9 tells of a default that 3.10 will change; it is not what anybody inspects.
+        # 3.9 warns of a default that 3.10 will change; it is not what anybody inspects.
         warnings.filterwarnings("ignore", message="TRITON_DEFAULT_FP_FUSION")
         backend = make_backend(target.gpu_target())
         known = backend.parse_options({}).__dict__

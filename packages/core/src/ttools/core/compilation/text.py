@@ -93,23 +93,24 @@ def access_lines(inspection: Inspection, root: Path) -> Iterator[str]:
     for access in inspection.accesses:
         width = f"{access.bits} bits each" if access.bits else "by a whole block"
         narrow = f", {_NARROW}" if 0 < access.bits < WIDEST else ""
-        yield f"{_place(access.location, root)}: {access.count} x {access.kind}, {width}{narrow}"
+        at = _location_text(access.location, root)
+        yield f"{at}: {access.count} x {access.kind}, {width}{narrow}"
 
 
 def matrix_lines(inspection: Inspection, root: Path) -> Iterator[str]:
     """One sentence per line of source with a product."""
     for each in inspection.matrix:
-        yield f"{_place(each.location, root)}: {each.count} x {each.name}"
+        yield f"{_location_text(each.location, root)}: {each.count} x {each.name}"
     for location in inspection.plain_dots:
-        yield f"{_place(location, root)}: a dot product without matrix units"
+        yield f"{_location_text(location, root)}: a dot product without matrix units"
 
 
-def _place(location: SourceLocation | None, root: Path) -> str:
-    return f"{shown_path(location.file, root)}:{location.line}" if location else "unknown place"
+def _location_text(location: SourceLocation | None, root: Path) -> str:
+    return f"{shown_path(location.file, root)}:{location.line}" if location else "unknown location"
 
 
-def _relative(place: str, root: Path) -> str:
-    file, colon, line = place.rpartition(":")
+def _relative(location: str, root: Path) -> str:
+    file, colon, line = location.rpartition(":")
     return f"{shown_path(file, root)}{colon}{line}"
 
 
@@ -128,8 +129,8 @@ def _stage(inspection: Inspection, stage: str, root: Path) -> Iterator[str]:
 
 
 def _line(line: StageLine) -> SourceLocation | None:
-    place = line.location
-    return SourceLocation(place.file, place.line, 0) if place else None
+    location = line.location
+    return SourceLocation(location.file, location.line, 0) if location else None
 
 
 # ---- two of them

@@ -39,7 +39,7 @@ class _Dimension:
 
 @dataclass
 class _Counts:
-    """Of one kind of access, per cell: elements accessed, lowest and highest program."""
+    """One kind of access, per cell: elements accessed, lowest and highest program."""
 
     elements: Ints
     low: Ints
@@ -76,8 +76,8 @@ class AccessMap:
         self._order = sorted(self._dimensions, key=lambda d: (d.extent > 1, -d.stride))
         count = prod(shape[:-2]) if len(shape) > 2 else 1
         self.slices = sorted({round(n) for n in np.linspace(0, count - 1, min(count, SLICES))})
-        self._place_of_slice = np.full(count, -1, np.int64)
-        self._place_of_slice[self.slices] = np.arange(len(self.slices))
+        self._index_of_slice = np.full(count, -1, np.int64)
+        self._index_of_slice[self.slices] = np.arange(len(self.slices))
         self.row_cells = min(self.rows, CELLS)
         self.column_cells = min(self.columns, CELLS)
         self._cells = len(self.slices) * self.row_cells * self.column_cells
@@ -168,15 +168,15 @@ class AccessMap:
         source, cell = _expanded(pieces.first * cells // extent, pieces.last * cells // extent)
         pieces = pieces.where(source)
         self.outside -= int((self._ends(pieces, bounds, cell)).sum())
-        place = self._place_of_slice[pieces.at["slice"]]
-        shown = place >= 0
+        index = self._index_of_slice[pieces.at["slice"]]
+        shown = index >= 0
         number = self._ends(pieces, bounds, cell)[shown]
-        pieces, cell, place = pieces.where(shown), cell[shown], place[shown]
+        pieces, cell, index = pieces.where(shown), cell[shown], index[shown]
         if along_row:
             row, column = cell, pieces.at["column"] * columns // self.columns
         else:
             row, column = pieces.at["row"] * rows // self.rows, cell
-        flat = (place * rows + row) * columns + column
+        flat = (index * rows + row) * columns + column
         counts = self._counts.get(kind)
         if counts is None:
             nobody = np.full(self._cells, _NOBODY)

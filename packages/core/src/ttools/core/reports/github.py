@@ -5,7 +5,7 @@ Owns their escaping, which GitHub describes as "workflow commands for GitHub Act
 
 from __future__ import annotations
 
-from ttools.core.findings import Finding, Severity
+from ttools.core.findings.findings import Finding, Severity
 from ttools.core.location import extent
 from ttools.core.reports.report import Report, summary
 from ttools.core.reports.text import affected_text, witness_text

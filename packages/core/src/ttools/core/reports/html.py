@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry
 from ttools.core.location import SourceLocation, extent, source_lines
 from ttools.core.reports.page_template import page_template, script_json
 from ttools.core.reports.report import Report, counted, launches_summary, summary
 from ttools.core.reports.tensor_map import COLLISION, TensorMap
-from ttools.core.reports.text import argument_text, detail_lines, headline, place_text
+from ttools.core.reports.text import argument_text, detail_lines, headline, location_text
 
 _PAGE = Path(__file__).parent / "page"
 _WHOLE_FILE_LINES = 400
@@ -51,13 +51,13 @@ def write(report: Report) -> str:
 
 
 def _finding(finding: Finding, index: int, root: Path) -> dict[str, Any]:
-    place = place_text(finding.location, root) if finding.location else finding.kernel
+    location = location_text(finding.location, root) if finding.location else finding.kernel
     return {
         "id": f"finding-{index + 1}",
         "kind": finding.kind,
         "severity": finding.severity,
         "kernel": finding.kernel,
-        "place": place,
+        "location": location,
         "headline": headline(finding),
         "details": "\n".join(detail_lines(finding, root)),
     }
@@ -79,8 +79,8 @@ def _filters(findings: Iterable[Finding]) -> dict[str, dict[str, int]]:
 
 def _sources(report: Report) -> dict[str, list[str]]:
     """The lines of each file that a finding is in, as far as they can be read."""
-    places = [finding.location for finding in report.findings if finding.location]
-    read = {file: source_lines(file) for file in dict.fromkeys(p.file for p in places)}
+    locations = [finding.location for finding in report.findings if finding.location]
+    read = {file: source_lines(file) for file in dict.fromkeys(p.file for p in locations)}
     return {file: lines for file, lines in read.items() if lines}
 
 
@@ -94,19 +94,19 @@ def _files(
     files = []
     for index, (file, lines) in enumerate(sources.items()):
         at: dict[int, list[dict[str, Any]]] = {}
-        places: dict[int, SourceLocation] = {}
+        locations: dict[int, SourceLocation] = {}
         for shown, finding in zip(findings, report.findings, strict=True):
             if finding.location and finding.location.file == file:
                 at.setdefault(finding.location.line, []).append(shown)
-                places.setdefault(finding.location.line, finding.location)
+                locations.setdefault(finding.location.line, finding.location)
         others = (r.location for f in report.findings for r in f.related if r.location)
-        near = {*at, *(place.line for place in others if place.file == file)}
+        near = {*at, *(location.line for location in others if location.file == file)}
         files.append(
             {
                 "id": f"file-{index + 1}",
                 "path": report.path(file),
                 "lines": [
-                    _line(number, gap, lines[number - 1].rstrip("\r\n"), places.get(number))
+                    _line(number, gap, lines[number - 1].rstrip("\r\n"), locations.get(number))
                     | {"findings": at.get(number, [])}
                     for number, gap in visible_lines(len(lines), near)
                 ],
@@ -136,8 +136,8 @@ def visible_lines(total: int, near: set[int]) -> list[tuple[int, bool]]:
     return [(number, number != last + 1) for number, last in zip(wanted, before, strict=False)]
 
 
-def _line(number: int, gap: bool, text: str, place: SourceLocation | None) -> dict[str, Any]:
-    first, end = (place and extent(place)) or (len(text) + 1, len(text) + 1)
+def _line(number: int, gap: bool, text: str, location: SourceLocation | None) -> dict[str, Any]:
+    first, end = (location and extent(location)) or (len(text) + 1, len(text) + 1)
     return {
         "number": number,
         "gap": gap,
@@ -154,7 +154,7 @@ def _map(tensor: TensorMap) -> dict[str, Any]:
     runs = collision_runs(tensor)
     listed = [_collision(*run) for run in runs[:_COLLISIONS_LISTED]]
     if len(runs) > _COLLISIONS_LISTED:
-        listed.append(f"and {len(runs) - _COLLISIONS_LISTED:,} more places")
+        listed.append(f"and {len(runs) - _COLLISIONS_LISTED:,} more locations")
     per_cell = counted(tensor.elements_per_cell, "element")
     return {
         "title": f"{tensor.kernel}: {argument_text(tensor.argument)}; {per_cell} per cell",
@@ -191,10 +191,10 @@ def _map_data(tensor: TensorMap) -> dict[str, Any]:
 
 
 def _launch(entry: LaunchEntry, report: Report) -> list[str]:
-    place = ""
+    location = ""
     if entry.location:
         file, colon, line = entry.location.rpartition(":")
-        place = f"{report.path(file)}{colon}{line}"
+        location = f"{report.path(file)}{colon}{line}"
     config = ", ".join(f"{name}={value}" for name, value in (entry.config or {}).items())
     grid = " x ".join(map(str, entry.grid))
-    return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", place, config]
+    return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", location, config]

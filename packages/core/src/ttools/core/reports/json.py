@@ -10,10 +10,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from ttools.core.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.findings import Argument, Finding, LaunchEntry, Related
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.location import SourceLocation, extent
 from ttools.core.reports.report import Report, summary
-from ttools.core.suppressions import Suppressed
 
 SCHEMA = "ttools.report/1"
 
@@ -62,7 +62,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 
 
 def location_data(location: SourceLocation | None) -> dict[str, Any] | None:
-    """A place; `column` and `end_column`, which is one past the last, count characters from 1."""
+    """A location; `column` and `end_column`, one past the last, count characters from 1."""
     if location is None:
         return None
     columns = extent(location) or (location.column or None, None)

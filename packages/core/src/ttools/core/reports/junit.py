@@ -1,7 +1,7 @@
 """The report as JUnit XML, which CI systems show as tests.
 
 Owns how findings become test cases: a suite per kernel, a case per finding, and one that passes
-for a kernel with nothing to tell. Findings below the failing severity pass and keep their text. A
+for a kernel with nothing to report. Findings below the failing severity pass and keep their text. A
 program that failed, or launched nothing, is a suite of its own: that is no clean result.
 """
 
@@ -11,17 +11,17 @@ import re
 
 from junitparser import Attr, Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.reports.report import Report, at_least, counted, no_launch
 from ttools.core.reports.text import finding_text
-from ttools.core.suppressions import Suppressed
 
 # What XML 1.0 cannot hold, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class _Case(TestCase):
-    """A test case with its place: not in the schema, but what CI systems link a failure to."""
+    """A test case with its location: not in the schema, but what CI systems link a failure to."""
 
     file = Attr()
     line = Attr()
@@ -85,10 +85,10 @@ def _skipped(entry: Suppressed, report: Report) -> TestCase:
 
 
 def _named(finding: Finding, report: Report) -> TestCase:
-    place = ""
+    location = ""
     if finding.location is not None:
-        place = f" at {report.path(finding.location.file)}:{finding.location.line}"
-    case = _Case(_clean(f"{finding.kind}{place}"), _clean(finding.kernel), 0)
+        location = f" at {report.path(finding.location.file)}:{finding.location.line}"
+    case = _Case(_clean(f"{finding.kind}{location}"), _clean(finding.kernel), 0)
     if finding.location is not None:
         case.file = _clean(report.path(finding.location.file))
         case.line = str(finding.location.line)

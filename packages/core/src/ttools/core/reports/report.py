@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ttools.core.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
+from ttools.core.findings.suppressions import Suppressed
 from ttools.core.reports.tensor_map import TensorMap
-from ttools.core.suppressions import Suppressed
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
@@ -25,7 +25,7 @@ class Report:
 
     Attributes:
         findings: those that count.
-        dropped: those that count, too, but are more than the report was to tell.
+        dropped: those that count, too, but exceed the report's limit.
         launches: what ran, equal launches together.
         suppressed: those that were found and do not count.
         maps: who touched what of the tensors concerned.
@@ -60,16 +60,16 @@ class Report:
 
 
 def at_least(severity: Severity, threshold: Severity) -> bool:
-    """Whether a severity is as grave as a threshold, or graver."""
+    """Whether a severity reaches a threshold."""
     return SEVERITIES.index(severity) <= SEVERITIES.index(threshold)
 
 
-def gravest(findings: Sequence[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
-    """The gravest findings, at most `limit` of them, and the others; each in the given order."""
+def most_severe(findings: Sequence[Finding], limit: int) -> tuple[list[Finding], list[Finding]]:
+    """The most severe findings, at most `limit`, and the others; each in the given order."""
     order = range(len(findings))
     chosen = set(sorted(order, key=lambda at: SEVERITIES.index(findings[at].severity))[:limit])
-    told = [finding for at, finding in enumerate(findings) if at in chosen]
-    return told, [finding for at, finding in enumerate(findings) if at not in chosen]
+    kept = [finding for at, finding in enumerate(findings) if at in chosen]
+    return kept, [finding for at, finding in enumerate(findings) if at not in chosen]
 
 
 def shown_path(file: str, root: Path) -> str:
@@ -91,7 +91,7 @@ def summary(report: Report) -> str:
     found = ", ".join(counted(severities[name], name) for name in SEVERITIES if severities[name])
     hidden = f"; {len(report.suppressed):,} suppressed" if report.suppressed else ""
     if report.dropped:
-        hidden += f"; {len(report.dropped):,} more not told (--max-findings)"
+        hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
     if report.launches:
         return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
     return f"{found or no_launch(report)}{hidden}"

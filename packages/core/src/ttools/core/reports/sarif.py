@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ttools.core.findings import Finding, Related
+from ttools.core.findings.findings import Finding, Related
+from ttools.core.findings.suppressions import KINDS, Suppressed
 from ttools.core.location import SourceLocation, extent, source_line
 from ttools.core.reports.json import finding_data
 from ttools.core.reports.report import Report
 from ttools.core.reports.text import finding_text
-from ttools.core.suppressions import KINDS, Suppressed
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"
@@ -110,7 +110,7 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
 
 
 def _launch(finding: Finding) -> SourceLocation | None:
-    """Where a finding shows that has no place in a kernel: code scanning takes none without."""
+    """Where a finding without a location shows: code scanning takes none without."""
     file, _, line = (finding.launch or "").rpartition(":")
     return SourceLocation(file, int(line), 0) if file and line.isdigit() else None
 
@@ -167,8 +167,8 @@ def _related(related: Related, index: int, root: Path) -> dict[str, Any]:
 
 def _stack(location: SourceLocation, kernel: str, root: Path) -> dict[str, Any]:
     """The inlined calls, innermost first; Triton records no names of inlined functions."""
-    places = [location, *location.callers]
-    frames = [{"location": _location(place, root)} for place in places]
+    chain = [location, *location.callers]
+    frames = [{"location": _location(each, root)} for each in chain]
     frames[-1]["location"]["logicalLocations"] = [{"name": kernel, "kind": "function"}]
     return {"frames": frames}
 

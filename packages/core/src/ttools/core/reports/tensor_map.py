@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 
 ROWS = 64
 COLUMNS = 512
@@ -76,7 +76,7 @@ class _Intervals:
 def fold(kernel: str, argument: Argument, elements: int, touches: Touches) -> TensorMap:
     """The map of a storage of `elements` elements; what lies outside it is left out.
 
-    A collision is judged by element, not by cell: neighbours that write next to each other's
+    Collisions are found by element, not by cell: neighbours that write next to each other's
     elements share a cell without colliding.
 
     Args:
@@ -128,7 +128,7 @@ def _united(touches: Touches, per_cell: int) -> _Intervals:
 
 
 def _cover(count: int, intervals: _Intervals, weights: Ints) -> Ints:
-    """Of each of `count` places, the sum of the weights of the intervals that hold it."""
+    """The sum of the weights of the intervals that hold each of `count` indices."""
     steps = np.zeros(count + 1, np.int64)
     np.add.at(steps, intervals.start, weights)
     np.subtract.at(steps, intervals.stop, weights)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings import Argument, Finding, Related
+from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent
 from ttools.core.reports.report import Report, counted, shown_path, summary
 
@@ -28,15 +28,15 @@ def finding_text(finding: Finding, root: Path) -> str:
     """One finding as a block of lines.
 
     Args:
-        finding: what to tell.
+        finding: what to report.
         root: the folder that paths are shown relative to.
     """
-    place = f"kernel {finding.kernel}" if finding.kernel else "ttools"
+    location = f"kernel {finding.kernel}" if finding.kernel else "ttools"
     lines: list[str] = []
     if finding.location is not None:
-        place = place_text(finding.location, root)
+        location = location_text(finding.location, root)
         lines += filter(None, [excerpt(finding.location)])
-    return "\n".join([f"{place}: {headline(finding)}", *lines, *detail_lines(finding, root)])
+    return "\n".join([f"{location}: {headline(finding)}", *lines, *detail_lines(finding, root)])
 
 
 def headline(finding: Finding) -> str:
@@ -47,7 +47,7 @@ def headline(finding: Finding) -> str:
 def detail_lines(finding: Finding, root: Path) -> list[str]:
     """What follows the source line: the call stack, the witness, the argument, what to do."""
     callers = finding.location.callers if finding.location else ()
-    lines = [f"called from {place_text(caller, root)}" for caller in callers]
+    lines = [f"called from {location_text(caller, root)}" for caller in callers]
     lines += [witness_text(finding), *_argument_lines(finding), *config_lines(finding)]
     lines = [f"  {line}" for line in lines if line]
     for related in finding.related:
@@ -56,7 +56,7 @@ def detail_lines(finding: Finding, root: Path) -> list[str]:
     return lines
 
 
-def place_text(location: SourceLocation, root: Path) -> str:
+def location_text(location: SourceLocation, root: Path) -> str:
     """`file:line:column`, as far as known; the column counts characters."""
     column = (extent(location) or (location.column,))[0]
     parts = [shown_path(location.file, root)]
@@ -115,10 +115,10 @@ def itemsize(dtype: str) -> int:
 
 
 def related_lines(related: Related, finding: Finding, root: Path) -> list[str]:
-    """Another place of the same defect, with its source line unless that was just shown."""
-    place = f"{place_text(related.location, root)}: " if related.location else ""
+    """Another location of the same defect, with its source line unless that was just shown."""
+    location = f"{location_text(related.location, root)}: " if related.location else ""
     who = ", ".join(_who(related))
-    lines = [f"  {place}{related.message}" + (f": {who}" if who else "")]
+    lines = [f"  {location}{related.message}" + (f": {who}" if who else "")]
     shown = finding.location and excerpt(finding.location)
     if related.location is not None and excerpt(related.location) != shown:
         lines += filter(None, [excerpt(related.location)])
@@ -130,8 +130,10 @@ def _who(witness: Finding | Related) -> list[str]:
     if witness.program is not None:
         parts.append(f"program ({_numbers(witness.program)})")
     if witness.iteration:
-        turns = _numbers(witness.iteration)
-        parts.append(f"iteration {turns if len(witness.iteration) == 1 else f'({turns})'}")
+        iterations = _numbers(witness.iteration)
+        parts.append(
+            f"iteration {iterations if len(witness.iteration) == 1 else f'({iterations})'}"
+        )
     if witness.lane:
         parts.append(f"lane [{_numbers(witness.lane)}]")
     return parts

@@ -1,7 +1,7 @@
 """TTIR that Triton did not just write: whether its own reader may be given it.
 
 MLIR's parser and Triton's passes trust their input: text that nests deeply, a module without a
-kernel or types that do not fit end the process. So what can be told from the text is told first,
+kernel or types that do not fit end the process. So what the text alone shows is reported first,
 and the rest is tried in a child process. Must not know what the module is for.
 """
 
@@ -11,8 +11,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from ttools.core.child_process import in_child
 from ttools.core.errors import UsageError
+from ttools.core.process.child import in_child
 from ttools.core.triton_versions.front_end import run_ttir_passes
 from ttools.core.triton_versions.version import installed_triton
 
@@ -68,7 +68,7 @@ def refuse_damaged_ttir(text: str, name: str) -> None:
 
 
 def _wrong(text: str) -> str | None:
-    """What can be told from the text."""
+    """What the text alone shows."""
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         return f"line {line} holds a byte of zero"

@@ -94,7 +94,7 @@ def source_file(function: Any) -> str:
 def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
     """The kernel for which Triton calls a backend, found in the caller's variables.
 
-    Triton does not tell a backend which kernel it compiles, and leaves the path of its source out
+    Triton does not say to a backend which kernel it compiles, and leaves the path of its source out
     of its cache's key.
 
     Args:

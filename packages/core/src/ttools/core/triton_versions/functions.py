@@ -44,7 +44,7 @@ def kernel_name(kernel: Any) -> str:
 
 
 def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
-    """Lets an autotuner time its configurations with `benchmark(call, quantiles)`."""
+    """Makes an autotuner time its configurations with `benchmark(call, quantiles)`."""
     # A cached property of the class: what the instance holds comes first.
     tuner.__dict__["do_bench"] = benchmark
 

@@ -77,12 +77,12 @@ def argument_type(argument: Any) -> str:
     return str(mangle_type(argument))
 
 
-def static_assertion_failure(place: SourceLocation | None, message: str) -> Exception:
+def static_assertion_failure(location: SourceLocation | None, message: str) -> Exception:
     """What Triton raises where a `static_assert` fails, and its autotuner survives."""
     from triton.compiler.errors import CompileTimeAssertionFailure
 
     text = "static_assert failed" + (f": {message}" if message else "")
-    return _located(CompileTimeAssertionFailure, place, text)
+    return _located(CompileTimeAssertionFailure, location, text)
 
 
 def is_type_mismatch(error: Exception) -> bool:
@@ -92,11 +92,11 @@ def is_type_mismatch(error: Exception) -> bool:
     return isinstance(error, IncompatibleTypeErrorImpl)
 
 
-def compilation_error(place: SourceLocation | None, cause: Exception) -> Exception:
+def compilation_error(location: SourceLocation | None, cause: Exception) -> Exception:
     """Triton's error for a mistake in a kernel's source.
 
     Args:
-        place: where it is.
+        location: where it is.
         cause: what Triton's own library raised.
     """
     from triton.compiler.errors import CompilationError
@@ -104,12 +104,12 @@ def compilation_error(place: SourceLocation | None, cause: Exception) -> Excepti
     if isinstance(cause, CompilationError):
         return cause  # type: ignore[no-any-return]
     text = str(getattr(cause, "message", "")) or str(cause) or type(cause).__name__
-    return _located(CompilationError, place, text)
+    return _located(CompilationError, location, text)
 
 
-def _located(kind: Any, place: SourceLocation | None, text: str) -> Exception:
+def _located(kind: Any, location: SourceLocation | None, text: str) -> Exception:
     error: Any = kind(None, None, text)
     # Made without a syntax tree it would say that there is no source.
-    lines = [f"{place}: {text}", excerpt(place)] if place is not None else [text]
+    lines = [f"{location}: {text}", excerpt(location)] if location is not None else [text]
     error.message = "\n".join(filter(None, lines))
     return error  # type: ignore[no-any-return]

@@ -93,7 +93,7 @@ def reported_target(asking_module: str) -> GPUTarget:
     """The target to report to code of the module named `asking_module`."""
     if not _is_mapped() or asking_module.split(".")[0] in ("triton", "torch", "ttools"):
         return CPU_TARGET
-    from ttools.core.cuda_stand_in import CAPABILITY
+    from ttools.core.device_map.properties import CAPABILITY
 
     major, minor = CAPABILITY
     return GPUTarget("cuda", 10 * major + minor, WARP_SIZE)
@@ -105,12 +105,12 @@ def reported_torch_device() -> Any:
 
     if not _is_mapped():
         return torch.device("cpu")
-    from ttools.core.device_map import reported_device
+    from ttools.core.device_map.mapping import reported_device
 
     return reported_device()
 
 
 def _is_mapped() -> bool:
     """Whether a device map makes the CPU pass for CUDA; without one its module is not loaded."""
-    device_map = sys.modules.get("ttools.core.device_map")
+    device_map = sys.modules.get("ttools.core.device_map.mapping")
     return device_map is not None and bool(device_map.is_active())

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
+from ttools.core.device_map.proton import note_launch
 from ttools.core.errors import TtoolsError, UsageError, during
-from ttools.core.proton_stand_in import note_launch
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.abi.module import EmitOptions

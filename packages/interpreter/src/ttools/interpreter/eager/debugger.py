@@ -17,7 +17,7 @@ from typing import Any
 from ttools.interpreter.eager.frames import is_hidden, module_of
 from ttools.interpreter.eager.session import failed_session
 
-_RUNS_SCRIPTS = "ttools.core.script"
+_RUNS_SCRIPTS = "ttools.core.process.script"
 
 
 class Debugger(pdb.Pdb):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttools.core import interruptible
+from ttools.core.process import interruptible
 from ttools.interpreter.eager.frames import from_the_kernel_on
 from ttools.interpreter.eager.session import Program, Session
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ttools.core.child_process import in_child
 from ttools.core.errors import UsageError
+from ttools.core.process.child import in_child
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _NEWER = 2

@@ -22,8 +22,8 @@ from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UnsupportedError, UsageError
-from ttools.core.host_line import host_line
 from ttools.core.location import SourceLocation
+from ttools.core.process.host_line import host_line
 from ttools.core.records.container import LARGEST_RECORD
 from ttools.core.records.excerpts import excerpts_around
 from ttools.core.records.launch_record import (

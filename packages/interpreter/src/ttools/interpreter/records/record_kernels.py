@@ -47,7 +47,7 @@ def kernels_of_record(
         found[launch.ttir] = KernelSource(
             name=launch.kernel,
             path=file,
-            told=launch.specialisation,
+            described=launch.specialisation,
             options={**_compiled_with(launch), **options},
             launched=launch.host_line,
         )

@@ -55,7 +55,7 @@ class AccessQuality:
 
     @property
     def location(self) -> SourceLocation | None:
-        """In the source."""
+        """Where the access is in the source."""
         return self.trace.location
 
     @property
@@ -70,7 +70,7 @@ class AccessQuality:
 
     @property
     def efficiency(self) -> float:
-        """Of the bytes that sectors move, those that could not be left out."""
+        """Share of the bytes that sectors move which could not be left out."""
         return self.ideal / self.sectors if self.sectors else 1.0
 
 
@@ -94,7 +94,7 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
 
 
 def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLayout | None:
-    """By kind, line and shape; of several those of the same column."""
+    """The layout of the same kind, line and shape; of several the one of the same column."""
     alike = [
         each
         for each in layouts

@@ -56,7 +56,7 @@ class AccessTrace:
 
     @property
     def shared_by(self) -> float | None:
-        """By how many programs a byte is touched on average; None where that is unknown."""
+        """How many programs touch a byte on average; None where that is unknown."""
         return self.requested / self.again / self.unique if self.unique else None
 
 
@@ -203,7 +203,7 @@ def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int
     """Rows of tiles from runs of adjacent bytes.
 
     A run that reaches the end of a tile goes on at the beginning of the next; one that begins
-    before the place where the last one of its site ended belongs to a later tile.
+    before the index where the last one of its site ended belongs to a later tile.
 
     Args:
         records: of one access, sorted by program and site, those of a site in their order.
@@ -217,9 +217,9 @@ def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int
     which = np.repeat(np.arange(len(records)), counts)
     step = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
     position = first[which] + step
-    turn = ordinal[which] + position // total
-    most = int(turn.max()) + 1 if len(turn) else 1
-    _, row = np.unique(records["program"][which] * most + turn, return_inverse=True)
+    iteration = ordinal[which] + position // total
+    most = int(iteration.max()) + 1 if len(iteration) else 1
+    _, row = np.unique(records["program"][which] * most + iteration, return_inverse=True)
     rows = np.full((int(row.max()) + 1 if len(row) else 0, total), -1, np.int64)
     rows[row, _row_major(site)[position % total]] = start[which] + step * site.size
     return rows
@@ -228,10 +228,10 @@ def tile_addresses(records: NDArray[np.void], site: ProbeSite) -> NDArray[np.int
 def _ordinals(
     records: NDArray[np.void], first: NDArray[np.int64], last: NDArray[np.int64], total: int
 ) -> NDArray[np.int64]:
-    """Of its site's tiles in its program, the one in which each run begins."""
-    program, place = records["program"], records["site"]
+    """The tile in which each run begins, counted by site and program."""
+    program, site = records["program"], records["site"]
     same = np.zeros(len(records), np.bool_)
-    same[1:] = (program[1:] == program[:-1]) & (place[1:] == place[:-1])
+    same[1:] = (program[1:] == program[:-1]) & (site[1:] == site[:-1])
     later = np.zeros(len(records), np.int64)
     later[1:] = (first[1:] <= last[:-1] % total) + last[:-1] // total
     every = np.cumsum(np.where(same, later, 0))

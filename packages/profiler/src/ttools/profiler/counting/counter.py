@@ -136,9 +136,9 @@ def _observe(
 def _counters(monitor: Monitor, plan: CountingPlan) -> list[int]:
     counters = [0] * plan.counters
     for number, site in enumerate(monitor.sites):
-        told = dict(site.attributes).get("count")
-        if told is not None:
-            counters[int(told)] += monitor.lanes(number)
+        number_of_counter = dict(site.attributes).get("count")
+        if number_of_counter is not None:
+            counters[int(number_of_counter)] += monitor.lanes(number)
     return counters
 
 

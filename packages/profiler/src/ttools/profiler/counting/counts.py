@@ -51,7 +51,7 @@ class LineCounts:
 
     @property
     def masked_share(self) -> float:
-        """Of all lanes of accesses, how many a mask holds back."""
+        """Share of the lanes of accesses that a mask holds back."""
         return self.masked_off / self.lanes if self.lanes else 0.0
 
     def add(self, other: LineCounts) -> None:
@@ -134,8 +134,8 @@ def evaluate(
         for unit, each in compute.cost.items():
             line.operations[unit] += each * executions
     total = LineCounts(None)
-    for place, line in lines.items():
-        line.location = place
+    for location, line in lines.items():
+        line.location = location
         total.add(line)
     ordered = sorted(lines.values(), key=lambda line: _order(line.location))
     return LaunchCounts(
@@ -151,5 +151,5 @@ def evaluate(
     )
 
 
-def _order(place: SourceLocation | None) -> tuple[str, int]:
-    return (place.file, place.line) if place else ("", 0)
+def _order(location: SourceLocation | None) -> tuple[str, int]:
+    return (location.file, location.line) if location else ("", 0)

@@ -1,7 +1,7 @@
 """What decides what a launch does: which of its parameters, and whether memory does.
 
 Loops, branches, masks and addresses are kept and all that they do not need is taken away; what is
-left tells. Two launches that agree in what decides do the same. Must not know how launches are
+left decides. Two launches that agree in what decides do the same. Must not know how launches are
 counted.
 """
 
@@ -85,7 +85,7 @@ def _goes_by_descriptor(op: Operation) -> bool:
 
 
 def _keep_blocks(operation: Operation, rewriter: Rewriter) -> None:
-    """Lets every loop and branch stay, also those that only compute."""
+    """Keeps every loop and branch, also those that only compute."""
     for region in operation.regions:
         for block in region.blocks:
             b = rewriter.start(block)

@@ -83,7 +83,7 @@ class CountingPlan:
         counters: how many there are; the first, of the kernel's own block, counts programs.
         reads: whether what runs depends on values in memory.
         depends_on_writes: whether it may depend on what the launch itself writes there; then only
-            the whole kernel can tell.
+            the whole kernel shows.
         unsupported: what cannot be counted, a sentence each.
     """
 
@@ -146,7 +146,7 @@ def _visit(
                     _visit(region.blocks, plan, provenance, rewriter, masks)
             elif found := cost(op):
                 plan.computes.append(
-                    ComputeSite(location=place_of(op.location), cost=found, block=number)
+                    ComputeSite(location=user_location(op.location), cost=found, block=number)
                 )
 
 
@@ -175,7 +175,7 @@ def _access(
     plan.accesses.append(
         AccessSite(
             kind=kind,
-            location=place_of(op.location),
+            location=user_location(op.location),
             item=_item(pointer),
             lanes=prod(shape_of(pointer.type)),
             block=block,
@@ -214,11 +214,11 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
             plan.depends_on_writes = True
 
 
-def place_of(location: SourceLocation | None) -> SourceLocation | None:
+def user_location(location: SourceLocation | None) -> SourceLocation | None:
     """The line of the user's that an operation belongs to: the innermost outside Triton."""
     if location is None:
         return None
-    for place in (location, *location.callers):
-        if "/triton/language/" not in place.file.replace("\\", "/"):
-            return SourceLocation(place.file, place.line, 0)
+    for each in (location, *location.callers):
+        if "/triton/language/" not in each.file.replace("\\", "/"):
+            return SourceLocation(each.file, each.line, 0)
     return SourceLocation(location.file, location.line, 0)

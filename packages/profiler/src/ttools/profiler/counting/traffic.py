@@ -1,7 +1,7 @@
 """Rewrites a kernel so that it only reads what it would access.
 
 The bytes that a launch touches at least once must cross the memory bus, however good the caches;
-what it requests again may come from a cache. Stores become loads of the same places, so memory
+what it requests again may come from a cache. Stores become loads of the same addresses, so memory
 stays as it is.
 """
 
@@ -18,7 +18,7 @@ def rewrite_accesses(module: Module) -> dict[int, Kind]:
     """Rewrites a module without calls in place.
 
     Returns:
-        What loads stand for that stand for stores and atomics, by their places in the order of the
+        What loads stand for that stand for stores and atomics, by their indices in the order of the
         module.
     """
     kernel = module.kernel
@@ -56,7 +56,7 @@ def _load(b: Builder, pointer: Value, masks: list[Value]) -> Operation:
 
 
 def _use(b: Builder, value: Value) -> None:
-    """Lets a value be needed without any consequence."""
+    """Keeps a value needed without any consequence."""
     element = element_of(value.type)
     if isinstance(element, PointerType):
         value = b.cast(value, IntegerType(64), "tt.ptr_to_int")

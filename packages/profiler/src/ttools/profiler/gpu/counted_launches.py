@@ -21,8 +21,6 @@ from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import source_by_kernel
 from ttools.interpreter.backend.tuned_config import is_trial
-from ttools.profiler import launch_metrics
-from ttools.profiler.call_times import CallTimes
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.host_count import HostCounter
@@ -36,9 +34,11 @@ from ttools.profiler.gpu.launched_kernel import (
 from ttools.profiler.gpu.repeated import repeated
 from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
-from ttools.profiler.launch_metrics import Told
-from ttools.profiler.origin import Origin
-from ttools.profiler.repetition import ONCE, Repetition
+from ttools.profiler.run import launch_metrics
+from ttools.profiler.run.call_times import CallTimes
+from ttools.profiler.run.launch_metrics import Told
+from ttools.profiler.run.origin import Origin
+from ttools.profiler.run.repetition import ONCE, Repetition
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from ttools.interpreter.analysis.effects import memory_effects
 from ttools.interpreter.parser import parse_module
 from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.gpu.launch_code import LaunchCode, key_of, word
-from ttools.profiler.origin import kernel_source
+from ttools.profiler.run.origin import kernel_source
 
 Words = tuple[Any, ...]
 

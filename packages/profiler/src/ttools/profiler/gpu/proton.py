@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
-from ttools.profiler.origin import Context
+from ttools.profiler.run.origin import Context
 
 Data = Literal["trace", "tree"]
 Hook = Literal["triton"]
@@ -26,11 +26,11 @@ class ProtonOptions:
     """What Proton's `start` takes.
 
     Attributes:
-        context: what launches are told apart by.
+        context: what distinguishes launches.
         data: `trace` times every launch, `tree` keeps sums and costs less.
         backend: Proton's source of times; the GPU's own by default.
         mode: of the backend: `pcsampling`, `periodic_flushing`.
-        hook: `triton` lets Proton's file hold what kernels tell of their launches, too.
+        hook: `triton` lets Proton's file hold what kernels report of their launches, too.
     """
 
     context: Context = "shadow"
@@ -40,7 +40,7 @@ class ProtonOptions:
     hook: Hook | None = None
 
     def file(self, stem: Path) -> Path:
-        """What Proton writes if it is told to write to `stem`."""
+        """What Proton writes when it writes to `stem`."""
         return stem.with_name(stem.name + _SUFFIXES[self.data])
 
 
@@ -97,7 +97,7 @@ def _running(native: Any) -> list[int]:
 
 @contextmanager
 def _spared(native: Any, own: int) -> Iterator[None]:
-    """Lets Proton's functions for all sessions mean all but ours."""
+    """Makes Proton's functions for all sessions mean all but ours."""
     others = _others.setdefault(id(native), [])
     before = {name: getattr(native, name) for name in ("start", "finalize", *_ALL)}
 

@@ -26,7 +26,7 @@ class KernelTime:
         begin: seconds on the file's clock.
         seconds: it took.
         lane: the device and stream that ran it.
-        stack: scopes or functions around it, outermost first, as far as the file tells.
+        stack: scopes or functions around it, outermost first, as far as the file says.
         launches: how many launches these are together.
     """
 
@@ -89,9 +89,9 @@ def _of_trace(events: Any) -> Iterator[KernelTime]:
             continue
         name = str(event["name"])
         track = (event.get("pid"), event.get("tid"))
-        told = event.get("args") or {}
-        stack = [str(frame) for frame in told.get("call_stack", ())]
-        # The stack is told innermost first or last, the kernel itself in it or not.
+        details = event.get("args") or {}
+        stack = [str(frame) for frame in details.get("call_stack", ())]
+        # The stack is given innermost first or last, the kernel itself in it or not.
         yield KernelTime(
             name,
             float(event["ts"]) / 1e6,

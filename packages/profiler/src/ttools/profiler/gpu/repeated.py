@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
-from ttools.profiler.repetition import NOT_REPEATED
+from ttools.profiler.run.repetition import NOT_REPEATED
 
 
 def repeated(

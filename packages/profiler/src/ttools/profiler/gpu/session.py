@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.profiler.configuration import config_text
 from ttools.profiler.gpu import proton
 from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
 from ttools.profiler.gpu.proton import ProtonOptions
 from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
-from ttools.profiler.origin import Origin, frames_of_proton
-from ttools.profiler.repetition import ONCE, Repetition, all_warm_up
-from ttools.profiler.session import Sample
+from ttools.profiler.run.configuration import config_text
+from ttools.profiler.run.origin import Origin, frames_of_proton
+from ttools.profiler.run.repetition import ONCE, Repetition, all_warm_up
+from ttools.profiler.run.session import Sample
 
 
 class GpuSession:
@@ -39,10 +39,10 @@ class GpuSession:
         repetition: how often launches are made, and which of them only warm up.
 
     Attributes:
-        scopes: what the program told of its scopes.
+        scopes: what the program reported of its scopes.
     """
 
-    place = "the GPU"
+    timed_on = "the GPU"
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class GpuSession:
         self._only, self._keep = only, keep
         self._options = options or ProtonOptions()
         origin = Origin(self._options.context)
-        self.scopes = origin.told
+        self.scopes = origin.reported
         # Proton's trace has the stack of each launch.
         sums = self._options.data == "tree" and self._options.context == "shadow"
         self._repetition = repetition
@@ -71,7 +71,7 @@ class GpuSession:
 
     @property
     def samples(self) -> list[Sample]:
-        """In the order of the launches, of runs that have ended."""
+        """Samples in the order of the launches, of runs that have ended."""
         self._settle()
         return self._samples
 
@@ -88,7 +88,7 @@ class GpuSession:
 
     @property
     def overheads(self) -> dict[tuple[str, str], list[float]]:
-        """Of each kernel and configuration, the seconds that the host took to launch it."""
+        """Seconds that the host took to launch each kernel and configuration."""
         keys = {
             id(made.compiled): (made.launch.kernel, config_text(made.config))
             for made in reversed(self._watch.launches)

@@ -57,7 +57,7 @@ class Frame:
             yield from child.walk(here)
 
     def total(self, metric: str) -> Number | None:
-        """Of a metric, with all nodes below; None where nobody has it."""
+        """The sum of a metric with all nodes below; None where none has it."""
         value = self.own.get(metric)
         if metric in self.local:
             return value
@@ -73,7 +73,7 @@ class ProtonProfile:
     Attributes:
         name: of the file.
         root: of its tree.
-        devices: what it tells of each device, by kind and number.
+        devices: what it says of each device, by kind and number.
     """
 
     name: str
@@ -146,8 +146,8 @@ def _of_trees(name: str, data: list[Any]) -> ProtonProfile:
     others = [each for each in data if "frame" not in each]
     devices = {
         (str(kind), str(number)): facts
-        for told in others
-        for kind, numbered in told.items()
+        for given in others
+        for kind, numbered in given.items()
         if isinstance(numbered, Mapping)
         for number, facts in numbered.items()
         if isinstance(facts, Mapping)
@@ -161,8 +161,8 @@ def _frame(node: Any) -> Frame | None:
     """None for what Proton measures of itself."""
     if not isinstance(node, Mapping):
         return None
-    told = node.get("frame")
-    name = str(told.get("name", "")) if isinstance(told, Mapping) else ""
+    given = node.get("frame")
+    name = str(given.get("name", "")) if isinstance(given, Mapping) else ""
     if name.split(":")[0] == _METADATA:
         return None
     frame = Frame(name or "(no name)")
@@ -213,7 +213,7 @@ def _number(value: Any) -> Number | None:
 
 
 def _events(document: Any) -> list[Any] | None:
-    """Of one document of a trace; None if it is none."""
+    """The profile of one document of a trace; None if it is none."""
     found = document.get("traceEvents") if isinstance(document, Mapping) else None
     return found if isinstance(found, list) else None
 
@@ -223,8 +223,8 @@ def _of_trace(events: list[Any]) -> Frame:
     kernels = [event for event in complete if event.get("cat") == "kernel"]
     root = Frame("ROOT")
     for event in kernels or complete:
-        told = event.get("args")
-        stack = told.get("call_stack") if isinstance(told, Mapping) else ()
+        details = event.get("args")
+        stack = details.get("call_stack") if isinstance(details, Mapping) else ()
         stack = stack if isinstance(stack, list) else ()
         name = str(event.get("name", "(no name)"))
         frame = root
@@ -235,7 +235,7 @@ def _of_trace(events: list[Any]) -> Frame:
         frame.own["time"] = plus(frame.own.get("time"), duration) or 0.0
         frame.own["count"] = plus(frame.own.get("count"), 1.0) or 0.0
         for metric in ("flops", "bytes"):
-            known = _number(told.get(metric)) if isinstance(told, Mapping) else None
+            known = _number(details.get(metric)) if isinstance(details, Mapping) else None
             if known is not None:
                 frame.own[metric] = plus(frame.own.get(metric), known) or 0.0
     return root

@@ -1,7 +1,7 @@
 """Metrics by name: those of the file, and times, rates and shares that follow from them.
 
 As Proton's own viewer names them: `time/ms`, `avg_time/us`, `tflop16/s`, `gbyte/s`, `util`,
-`time/%`. What cannot be told of a node is None, never an exception. Must not know how it is shown.
+`time/%`. What is unknown of a node is None, never an exception. Must not know how it is shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from ttools.core.errors import UsageError
-from ttools.profiler.devices import DEVICES, Device
+from ttools.core.gpus.devices import DEVICES, Device
 from ttools.profiler.view.file import Frame, Number, ProtonProfile
 
 Evaluate = Callable[[Frame, ProtonProfile], "Number | None"]
@@ -22,7 +22,7 @@ _TIMES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _TIME = re.compile(r"(avg_)?((?:cpu_)?time)/(s|ms|us|ns)")
 _RATE = re.compile(r"([kmgt]?)(flop|byte)(8|16|32|64)?/s")
-#: Which peak a width of operations is judged by; a width says nothing of the unit.
+#: Which peak a width of operations is compared with; a width says nothing of the unit.
 _PEAKS = {"8": "dot fp8", "16": "dot fp16", "32": "fp32", "64": "fp64"}
 
 
@@ -43,7 +43,7 @@ def columns(names: list[str], profiles: list[ProtonProfile]) -> list[Column]:
     """The metrics of these names; without any, those that there are, of several files the first.
 
     Raises:
-        UsageError: none of the profiles can tell one of them.
+        UsageError: none of the profiles has one of them.
     """
     known = list(dict.fromkeys(metric for each in profiles for metric in each.metrics))
     usual = _usual(known) if len(profiles) == 1 else _usual(known)[:1]

@@ -59,8 +59,8 @@ def rows(
     devices = {f.device for each in profiles for _, f in each.root.walk() if f.device}
     for index, profile in enumerate(profiles):
         whole = _first(profile.root, profile, columns)
-        for place, frame in profile.root.walk():
-            path = place
+        for parents, frame in profile.root.walk():
+            path = parents
             if not _is_chosen(path, frame, wanted, unwanted, selection.depth):
                 continue
             own = _first(frame, profile, columns)

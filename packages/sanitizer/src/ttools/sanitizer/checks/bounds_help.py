@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.core.location import source_lines
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region

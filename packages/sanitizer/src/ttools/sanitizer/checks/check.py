@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ttools.core.errors import KernelError
-from ttools.core.findings import Finding, Severity
+from ttools.core.findings.findings import Finding, Severity
 from ttools.core.location import users_place
 from ttools.interpreter.runtime.launch import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count

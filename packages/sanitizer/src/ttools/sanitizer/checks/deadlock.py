@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ttools.core.errors import KernelError
-from ttools.core.findings import Finding, Related
+from ttools.core.findings.findings import Finding, Related
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance, synchronises
 from ttools.interpreter.ir import Module

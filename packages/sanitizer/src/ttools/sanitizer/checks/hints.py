@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from ttools.core.findings import Finding
+from ttools.core.findings.findings import Finding
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 from ttools.sanitizer.hints.arguments import ArgumentHint, argument_hints

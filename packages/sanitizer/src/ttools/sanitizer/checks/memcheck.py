@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from ttools.core.findings import Argument, Finding, Related
+from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.analysis.unused_loads import commented_locations
 from ttools.interpreter.runtime.monitor import Count

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from ttools.core.findings import Finding, Related
+from ttools.core.findings.findings import Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.runtime.access_log import tiles_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ttools.core.errors import UsageError
-from ttools.core.findings import LaunchEntry
-from ttools.core.suppressions import Ran
+from ttools.core.findings.findings import LaunchEntry
+from ttools.core.findings.suppressions import Ran
 from ttools.sanitizer.checks.check import SHARED_KINDS, Check
 from ttools.sanitizer.checks.deadlock import Deadlock
 from ttools.sanitizer.checks.hints import Hints

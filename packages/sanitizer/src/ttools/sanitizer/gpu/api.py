@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttools.core.baseline import Baseline
 from ttools.core.errors import TtoolsError
-from ttools.core.findings import Finding, LaunchEntry, Severity, merge
-from ttools.core.inline_suppressions import InlineSuppressions
-from ttools.core.reports.report import Report, gravest
-from ttools.core.script import Target
-from ttools.core.suppressions import Source, SuppressionFile, apply
+from ttools.core.findings.baseline import Baseline
+from ttools.core.findings.findings import Finding, LaunchEntry, Severity, merge
+from ttools.core.findings.inline import InlineSuppressions
+from ttools.core.findings.suppressions import Source, SuppressionFile, apply
+from ttools.core.process.script import Target
+from ttools.core.reports.report import Report, most_severe
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
 from ttools.sanitizer.gpu.findings import gpu_findings
 from ttools.sanitizer.gpu.launch_log import Launch
@@ -117,7 +117,7 @@ class GpuSanitization:
         """
         made = {tool.check for tool in self._tools}
         kept, hidden = apply(self._found, self._sources(), what_ran(self.launches, made))
-        reported, dropped = gravest(kept, self.options.max_findings)
+        reported, dropped = most_severe(kept, self.options.max_findings)
         return Report(
             findings=tuple(reported),
             dropped=tuple(dropped),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.script import Target, run_target
+from ttools.core.process.script import Target, run_target
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
 from ttools.sanitizer.gpu.launch_watch import LaunchWatch, wait_for_gpu
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ttools.core.findings import Finding, Related, Severity
+from ttools.core.findings.findings import Finding, Related, Severity
 from ttools.core.location import SourceLocation
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.core.triton_versions import CompiledKernelFacts
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.sanitizer.launch.subject import describe

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.core.host_line import host_line
+from ttools.core.process.host_line import host_line
 from ttools.interpreter.backend.autotuners import known_trial
 from ttools.interpreter.backend.tuned_config import autotuner_config, tuning
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter

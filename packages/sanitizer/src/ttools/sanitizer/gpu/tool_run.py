@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ttools.core.errors import TtoolsError, UsageError
-from ttools.core.script import Target
+from ttools.core.process.script import Target
 from ttools.sanitizer.gpu.launch_log import LOG, REPORT, LaunchLog, read_log
 from ttools.sanitizer.gpu.output import Output, read_output
 from ttools.sanitizer.gpu.process import run

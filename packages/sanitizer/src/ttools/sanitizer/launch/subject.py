@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ttools.core.findings import Argument
+from ttools.core.findings.findings import Argument
 from ttools.interpreter.run.observation import ObservedLaunch
 
 

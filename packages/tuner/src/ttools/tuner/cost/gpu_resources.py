@@ -5,14 +5,13 @@ Must not know why it is wanted.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.compilation.disassembly import resource_usage
-from ttools.core.compilation.resources import Resources, occupancy
-from ttools.core.compilation.targets import ARCHITECTURES, Target, read_target, target_of_machine
+from ttools.core.compilation.resources import Resources, occupancy, threads_of
 from ttools.core.errors import TtoolsError
+from ttools.core.gpus.targets import ARCHITECTURES, Target, read_target, target_of_machine
 from ttools.tuner.cost.limits import StaticResources, figures_of
 from ttools.tuner.cost.static_cost import StaticFacts
 
@@ -61,9 +60,7 @@ def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
 
 
 def _resources(kernel: Any, target: Target, registers: int, spilled: int) -> Resources:
-    # Warps that a specialised kernel adds for loads or matrix products count too.
-    asked = re.search(r"\.(?:reqntid|maxntid) (\d+)", str(kernel.asm.get("ptx", "")))
-    threads = int(asked[1]) if asked else int(kernel.metadata.num_warps) * target.threads
+    threads = threads_of(str(kernel.asm.get("ptx", "")), int(kernel.metadata.num_warps), target)
     return Resources(
         registers=registers,
         spilled=spilled,

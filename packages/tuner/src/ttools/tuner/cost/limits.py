@@ -15,15 +15,10 @@ from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.resources import Occupancy, Resources, occupancy
 from ttools.core.compilation.stages import allocate_for
-from ttools.core.compilation.targets import Target
+from ttools.core.gpus.targets import MAX_TENSOR_MEMORY, MAX_THREADS, Target
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.space.candidate import Candidate
 
-#: Threads of a block, on all of NVIDIA's and AMD's (CUDA C++ Programming Guide, table "Technical
-#: Specifications per Compute Capability"; HIP's `hipDeviceProp_t::maxThreadsPerBlock`).
-_MOST_THREADS = 1024
-#: Columns of tensor memory, sm_100 on; Triton checks the same (`CompiledKernel._init_handles`).
-_MOST_TENSOR_MEMORY = 512
 _NO_OPTIONS = ("grid", "warmup")
 
 
@@ -93,12 +88,11 @@ def exceeded(
         tensor_memory: columns that the kernel takes, if there is such memory.
     """
     limits = target.limits
-    if own.threads > _MOST_THREADS:
-        return f"a block has {own.threads:,} threads; {target.name} allows {_MOST_THREADS:,}"
-    if (tensor_memory or 0) > _MOST_TENSOR_MEMORY:
+    if own.threads > MAX_THREADS:
+        return f"a block has {own.threads:,} threads; {target.name} allows {MAX_THREADS:,}"
+    if (tensor_memory or 0) > MAX_TENSOR_MEMORY:
         return (
-            f"takes {tensor_memory} columns of tensor memory; {target.name} has "
-            f"{_MOST_TENSOR_MEMORY}"
+            f"takes {tensor_memory} columns of tensor memory; {target.name} has {MAX_TENSOR_MEMORY}"
         )
     if limits is None or held is None:
         return None

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ttools.core.gpus.devices import Device
 from ttools.interpreter import interpret
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
-from ttools.profiler.devices import Device
 from ttools.tuner.cost.static_cost import expected_costs
 from ttools.tuner.measure.bench import AnyBench, Bench
 from ttools.tuner.measure.checks import Checks

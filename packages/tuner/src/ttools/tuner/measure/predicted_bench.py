@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.stages import CompilationError, compile_for
+from ttools.core.gpus.devices import Device
 from ttools.interpreter.run.tuned_launch import TunedLaunch
-from ttools.profiler.devices import Device
-from ttools.tuner.cost.gpu_time import predict
+from ttools.profiler.gpu_time.projection import Constants, project, work_of
 from ttools.tuner.cost.limits import figures, over_allocated, over_limit, specialised
 from ttools.tuner.measure.bench import Bench, reason_of
 from ttools.tuner.measure.checks import Checks
@@ -66,8 +66,8 @@ class PredictedBench(Bench):
         if counts is None:
             return trial
         inspection = self._inspections.pop(candidate.key)
-        stages = int(candidate.values.get("num_stages", 1))
-        seconds = predict(counts, inspection.resources, inspection.occupancy, self._device, stages)
+        # Wasted sectors are left out: with them configurations of products rank worse.
+        seconds = project(work_of(counts, inspection, self._device), Constants())
         return replace(trial, predicted=seconds)
 
     def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:

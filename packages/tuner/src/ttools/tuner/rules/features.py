@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ttools.profiler.devices import device_called
-from ttools.tuner.cost.gpu_time import MULTIPROCESSORS as _COUNTS
+from ttools.core.gpus.devices import device_called
 from ttools.tuner.store.problem import Problem
 
 #: The key under which the dtypes of a launch's tensors are kept, its device, and how many
@@ -87,7 +86,7 @@ def facts_of(problem: Problem) -> dict[str, Any]:
         facts[f"{DTYPES}[{index}]"] = dtype
     name = device_name(problem.device)
     device = device_called(name)
-    count = {} if device is None else {MULTIPROCESSORS: _COUNTS[device.name]}
+    count = {} if device is None else {MULTIPROCESSORS: device.multiprocessors}
     return {**facts, DEVICE: name, **count}
 
 

@@ -18,10 +18,10 @@ from typing import Any, TypedDict
 import msgspec
 
 from ttools.core import triton_versions
+from ttools.core.gpus.devices import Device
 from ttools.core.json_document import parse_json
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime.pool import default_threads
-from ttools.profiler.devices import Device
 
 
 class _Key(TypedDict):

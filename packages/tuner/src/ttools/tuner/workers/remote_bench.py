@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ttools.core.errors import TtoolsError
-from ttools.core.interruptible import result, wait
+from ttools.core.process.interruptible import result, wait
 from ttools.tuner.cost.static_cost import StaticFacts
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.space.candidate import Candidate

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.core.device_map import map_devices, reported_device
+from ttools.core.device_map.mapping import map_devices, reported_device
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.cost.static_cost import StaticFacts

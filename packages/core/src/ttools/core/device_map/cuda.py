@@ -1,0 +1,349 @@
+"""What `torch.cuda` answers while the CPU stands in for a CUDA device.
+
+Streams, events, device properties, memory statistics and random state, as one table of
+replacements by name. Work on the CPU is synchronous, so a stream has nothing to wait for and an
+event is a point in time. Must not know how replacements are installed or tensors are mapped.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ttools.core.device_map.properties import CAPABILITY, device_properties, physical_memory
+from ttools.core.errors import UnsupportedError
+
+CUDA_VERSION = "12.8"
+
+
+def _memory_allocated(device: object = None) -> int:
+    """The resident memory of this process: nothing shows whose tensors are the device's."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _max_memory_allocated(device: object = None) -> int:
+    import resource
+
+    return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, _memory_allocated())
+
+
+class Event:
+    """A point in time, as `torch.cuda.Event`."""
+
+    def __init__(self, enable_timing: bool = False, *args: Any, **kwargs: Any) -> None:
+        self.enable_timing = enable_timing
+        self._time_ns: int | None = None
+
+    def record(self, stream: object = None) -> None:
+        """Takes the time: everything before it has run."""
+        self._time_ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to `end_event`."""
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._time_ns is None or end_event._time_ns is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return (end_event._time_ns - self._time_ns) / 1e6
+
+    def query(self) -> bool:
+        """Always true: nothing is pending."""
+        return True
+
+    def wait(self, stream: object = None) -> None:
+        """Nothing to wait for."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+
+class Stream:
+    """A stream that is always idle, as `torch.cuda.Stream`."""
+
+    cuda_stream = 0
+    stream_id = 0
+    device_index = 0
+    priority = 0
+    device_type = 1
+
+    def __init__(self, device: object = None, priority: int = 0, **kwargs: Any) -> None:
+        self.priority = priority
+
+    @property
+    def device(self) -> Any:
+        """The device that the script believes to be on."""
+        import torch
+
+        return torch.device("cuda", 0)
+
+    @property
+    def _as_parameter_(self) -> Any:
+        import ctypes
+
+        return ctypes.c_void_p(self.cuda_stream)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Records `event`, or a new one."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def query(self) -> bool:
+        """Always true: nothing is pending."""
+        return True
+
+    def is_capturing(self) -> bool:
+        """Always false: there are no graphs."""
+        return False
+
+    def wait_event(self, event: object) -> None:
+        """Nothing to wait for."""
+
+    def wait_stream(self, stream: object) -> None:
+        """Nothing to wait for."""
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+_DEFAULT_STREAM = Stream()
+
+
+class _Selection:
+    """`torch.cuda.device(…)` and the like: a context that changes nothing."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.idx = 0
+        self.prev_idx = 0
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+class _Graph:
+    """`torch.cuda.CUDAGraph`, which cannot be: what runs once is not recorded."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(
+            "CUDA graphs on the CPU", help="call the function instead of capturing and replaying it"
+        )
+
+
+class CublasLt:
+    """`triton._C.libtriton.nvidia.cublas.CublasLt`, which multiplies by a transposed matrix."""
+
+    def __init__(self, workspace: Any) -> None:
+        del workspace
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """`c = a @ b.T`, accumulated in float32."""
+        self.gemm(a, b, c, c, 1.0, 0.0)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """`d = alpha * a @ b.T + beta * c`, accumulated in float32."""
+        product = alpha * (a.float() @ b.float().T)
+        d.copy_(product + beta * c.float() if beta else product)
+
+
+@contextmanager
+def _stream_context(stream: object = None) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _range(*args: Any, **kwargs: Any) -> Iterator[None]:
+    yield
+
+
+def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
+    import torch
+
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
+def _answer(value: Any) -> Callable[..., Any]:
+    """A function that takes anything and returns `value`."""
+
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return value
+
+    return answer
+
+
+def _properties_field(field: str) -> Callable[..., Any]:
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return getattr(device_properties(), field)
+
+    return answer
+
+
+def _random(torch: ModuleType) -> dict[str, Any]:
+    """Random state: the device's generator is the CPU's."""
+    generator = torch.default_generator
+
+    def set_state(state: Any, device: object = None) -> None:
+        generator.set_state(state)
+
+    return {
+        "manual_seed": lambda seed: generator.manual_seed(int(seed)),
+        "manual_seed_all": lambda seed: generator.manual_seed(int(seed)),
+        "seed": lambda: generator.seed(),
+        "seed_all": lambda: generator.seed(),
+        "initial_seed": lambda: generator.initial_seed(),
+        "get_rng_state": lambda device=None: generator.get_state(),
+        "get_rng_state_all": lambda: [generator.get_state()],
+        "set_rng_state": set_state,
+        "set_rng_state_all": lambda states: set_state(states[0]),
+    }
+
+
+# Questions that do not yet ask for a device: a script may go on without one.
+_QUERIES: dict[str, Any] = {
+    "is_available": _answer(True),
+    "is_initialized": _answer(True),
+    "is_bf16_supported": _answer(True),
+    "is_tf32_supported": _answer(True),
+    "_is_in_bad_fork": _answer(False),
+    "device_count": _answer(1),
+    "current_device": _answer(0),
+    "get_arch_list": _answer([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
+    "get_device_capability": _answer(CAPABILITY),
+    "get_device_name": _properties_field("name"),
+    "get_device_properties": device_properties,
+    "is_current_stream_capturing": _answer(False),
+    "can_device_access_peer": _answer(False),
+}
+
+_NOTHING_TO_DO = (
+    "_lazy_init",
+    "empty_cache",
+    "init",
+    "ipc_collect",
+    "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated",
+    "reset_max_memory_cached",
+    "reset_peak_memory_stats",
+    "set_device",
+    "set_per_process_memory_fraction",
+    "set_stream",
+    "set_sync_debug_mode",
+    "synchronize",
+)
+
+_DEVICE: dict[str, Any] = {
+    "CUDAGraph": _Graph,
+    "Event": Event,
+    "ExternalStream": Stream,
+    "Stream": Stream,
+    "StreamContext": _stream_context,
+    "_DeviceGuard": _Selection,
+    "_exchange_device": _answer(0),
+    "_maybe_exchange_device": _answer(0),
+    "current_stream": _answer(_DEFAULT_STREAM),
+    "default_stream": _answer(_DEFAULT_STREAM),
+    "device": _Selection,
+    "device_of": _Selection,
+    "graph": _Graph,
+    "max_memory_allocated": _max_memory_allocated,
+    "max_memory_cached": _max_memory_allocated,
+    "max_memory_reserved": _max_memory_allocated,
+    "mem_get_info": lambda device=None: (
+        physical_memory("SC_AVPHYS_PAGES"),
+        physical_memory("SC_PHYS_PAGES"),
+    ),
+    "memory_allocated": _memory_allocated,
+    "memory_cached": _memory_allocated,
+    "memory_reserved": _memory_allocated,
+    "memory_snapshot": _answer([]),
+    "memory_stats": lambda device=None: {
+        "allocated_bytes.all.current": _memory_allocated(),
+        "allocated_bytes.all.peak": _max_memory_allocated(),
+    },
+    "memory_summary": _answer("the CPU stands in for the device: no allocator statistics"),
+    "stream": _stream_context,
+    "utilization": _answer(0),
+    **dict.fromkeys(_NOTHING_TO_DO, _answer(None)),
+}
+
+_NVTX: dict[str, Any] = {
+    "mark": _answer(None),
+    "range": _range,
+    "range_end": _answer(None),
+    "range_pop": _answer(0),
+    "range_push": _answer(0),
+    "range_start": _answer(0),
+}
+
+_ACCELERATOR: dict[str, Any] = {
+    "current_device_idx": _answer(0),
+    "current_device_index": _answer(0),
+    "current_stream": _answer(_DEFAULT_STREAM),
+    "device_count": _answer(1),
+    "is_available": _answer(True),
+    "set_device_idx": _answer(None),
+    "set_device_index": _answer(None),
+    "set_stream": _answer(None),
+    "synchronize": _answer(None),
+}
+
+_KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
+
+
+def replacements(
+    torch: ModuleType, used: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) that makes `torch.cuda` answer for the CPU.
+
+    Args:
+        torch: The torch module.
+        used: Wraps a function so that calling it counts as asking for a device.
+    """
+    cuda = torch.cuda
+    functions = {**_QUERIES, **_random(torch)}
+    for name, value in _DEVICE.items():
+        functions[name] = value if isinstance(value, type) else used(value)
+    # Most functions are also attributes of the submodule that defines them.
+    for owner in (cuda, cuda.memory, cuda.random, cuda.streams, cuda.graphs):
+        yield from ((owner, name, f) for name, f in functions.items() if hasattr(owner, name))
+    yield from ((cuda.nvtx, name, f) for name, f in _NVTX.items() if hasattr(cuda.nvtx, name))
+    for name in ("start", "stop"):
+        yield cuda.profiler, name, _answer(None)
+    yield cuda.profiler, "profile", _range
+    yield cuda, "default_generators", (torch.default_generator,)
+    for kind in _KINDS:
+        yield cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor")
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None:
+        for name, function in _ACCELERATOR.items():
+            if hasattr(accelerator, name):
+                yield accelerator, name, function
+        yield accelerator, "current_accelerator", _answer(torch.device("cuda"))
+    # What TorchInductor's code takes; other names there mean to torch that it was built for CUDA.
+    yield torch._C, "_cuda_getCurrentRawStream", used(_answer(_DEFAULT_STREAM.cuda_stream))
+    yield torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided
+    yield torch.version, "cuda", CUDA_VERSION
+
+
+def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
+    cublas = getattr(getattr(triton._C.libtriton, "nvidia", None), "cublas", None)
+    if cublas is not None:
+        yield cublas, "CublasLt", CublasLt

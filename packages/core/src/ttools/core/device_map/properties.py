@@ -1,0 +1,81 @@
+"""The properties of the CUDA device that the CPU stands in for.
+
+Its name, processors and memory are this machine's; the rest is what scripts divide by. Must not
+know which functions of torch give them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from ttools.core.gpus.devices import DEVICES
+from ttools.core.gpus.targets import MAX_THREADS
+
+# A compute capability whose features all have a meaning on the CPU: bf16 and asynchronous copies,
+# but no tensor memory or warp specialisation for scripts to choose instead of plain code.
+CAPABILITY = (8, 0)
+#: What scripts divide by is this one's.
+_A100 = DEVICES["a100"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceProperties:
+    """What `torch.cuda.get_device_properties` gives; memory in bytes, clocks in kHz.
+
+    Only the name, the processors and the memory are this machine's; the rest is what scripts
+    divide by, with the values of an A100.
+    """
+
+    name: str
+    total_memory: int
+    multi_processor_count: int
+    max_threads_per_multi_processor: int
+    regs_per_multiprocessor: int
+    shared_memory_per_block_optin: int
+    shared_memory_per_multiprocessor: int
+    L2_cache_size: int
+    major: int = CAPABILITY[0]
+    minor: int = CAPABILITY[1]
+    warp_size: int = 32
+    max_threads_per_block: int = MAX_THREADS
+    shared_memory_per_block: int = 49152
+    clock_rate: int = 1_410_000
+    memory_clock_rate: int = 1_215_000
+    memory_bus_width: int = 5120
+    is_integrated: int = 1
+    is_multi_gpu_board: int = 0
+    gcnArchName: str = ""  # noqa: N815 - torch's name
+    uuid: str = "00000000-0000-0000-0000-000000000000"
+    pci_bus_id: int = 0
+    pci_device_id: int = 0
+    pci_domain_id: int = 0
+
+
+def device_properties(device: object = None) -> DeviceProperties:
+    """The properties of the only device."""
+    limits = _A100.target.limits
+    assert limits is not None
+    return DeviceProperties(
+        name=f"{platform.processor() or platform.machine()} CPU (ttools)",
+        total_memory=physical_memory("SC_PHYS_PAGES"),
+        multi_processor_count=_processors(),
+        max_threads_per_multi_processor=limits.simds * limits.warps * _A100.target.threads,
+        regs_per_multiprocessor=limits.simds * limits.registers,
+        shared_memory_per_block_optin=limits.shared_per_block,
+        shared_memory_per_multiprocessor=limits.shared,
+        L2_cache_size=_A100.cache or 0,
+    )
+
+
+def _processors() -> int:
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+def physical_memory(pages: str) -> int:
+    """Bytes of this machine, by the name of their number of pages."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages)

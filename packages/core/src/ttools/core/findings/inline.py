@@ -1,0 +1,160 @@
+"""Comments in a kernel's source that suppress findings: `# ttools: ignore[kind] reason`.
+
+Owns their form and reach: the line they are on, or the next line of code when they stand alone.
+A comment where a function was inlined covers what is found inside that call.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ttools.core.findings.findings import Finding
+from ttools.core.findings.suppressions import ANY, CHECK, Ran, Suppressed, names, unused_note
+from ttools.core.location import SourceLocation, source_lines
+
+_COMMENT = re.compile(r"#\s*ttools:\s*ignore\b(?:\[(?P<kinds>[^\]]*)\](?P<reason>.*))?")
+
+#: Why a comment is not honoured, and what to do.
+_NO_KINDS = "names no kinds", "write `# ttools: ignore[kind] reason`"
+_NO_REASON = "gives no reason", "write why after the bracket"
+
+
+@dataclass(frozen=True)
+class Comment:
+    """One comment.
+
+    Attributes:
+        location: where it is.
+        kinds: the kinds or checks it names; `*` means any.
+        reason: what follows; without one the comment is not honoured.
+        covers: the line of code it is about.
+    """
+
+    location: SourceLocation
+    kinds: frozenset[str]
+    reason: str
+    covers: int
+
+
+class InlineSuppressions:
+    """The comments of whatever files a run's findings and launches are in."""
+
+    def __init__(self) -> None:
+        self._used: set[Comment] = set()
+        self._files: set[str] = set()
+
+    def suppress(self, finding: Finding) -> Suppressed | None:
+        """The finding with the reason of the comment that covers it."""
+        if finding.location is None:
+            return None
+        for location in (finding.location, *finding.location.callers):
+            self._files.add(location.file)
+            for comment in comments_of(location.file):
+                covered = comment.covers == location.line and comment.kinds & set(names(finding))
+                if covered and comment.reason:
+                    self._used.add(comment)
+                    return Suppressed(finding=finding, by="inline", reason=comment.reason)
+        return None
+
+    def unused(self, ran: Ran) -> list[Finding]:
+        """Notes on comments in launched kernels that matched nothing or give no reason."""
+        hosts = {(entry.location or "").rpartition(":")[0] for entry in ran.launches}
+        notes: list[Finding] = []
+        for file in sorted(self._files | hosts - {""}):
+            for comment in comments_of(file):
+                kernel = _function_around(file, comment.location.line, ran.kernels)
+                if kernel is None or comment in self._used:
+                    continue
+                if not comment.kinds:
+                    notes.append(_not_honoured(comment, kernel, *_NO_KINDS))
+                elif not comment.reason:
+                    notes.append(_not_honoured(comment, kernel, *_NO_REASON))
+                elif any(kind == ANY or ran.active(kind) for kind in comment.kinds):
+                    kinds = sorted(comment.kinds)
+                    notes.append(
+                        unused_note("this comment", comment.location, kernel, kinds, ran.kinds)
+                    )
+        return notes
+
+
+def _not_honoured(comment: Comment, kernel: str, why: str, advice: str) -> Finding:
+    return Finding(
+        kind="bad_suppression",
+        check=CHECK,
+        severity="note",
+        message=f"this comment {why}, so it is not honoured",
+        kernel=kernel,
+        location=comment.location,
+        help=advice,
+    )
+
+
+def comments_of(file: str) -> tuple[Comment, ...]:
+    """The comments of a file; none if it cannot be read as Python."""
+    return _comments(file, "".join(source_lines(file)))
+
+
+@lru_cache(maxsize=32)
+def _comments(file: str, source: str) -> tuple[Comment, ...]:
+    found = []
+    lines = source.splitlines()
+    for line, column, text in _comment_tokens(source):
+        match = _COMMENT.match(text)
+        if match is None:
+            continue
+        kinds = frozenset(filter(None, map(str.strip, (match["kinds"] or "").split(","))))
+        alone = not lines[line - 1][:column].strip()
+        found.append(
+            Comment(
+                # Columns of locations count bytes, as Python's `ast` does.
+                SourceLocation(file, line, len(lines[line - 1][:column].encode()) + 1),
+                kinds,
+                (match["reason"] or "").strip(" \t:-"),
+                _next_code(lines, line) if alone else line,
+            )
+        )
+    return tuple(found)
+
+
+def _comment_tokens(source: str) -> Iterator[tuple[int, int, str]]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                yield (*token.start, token.string)
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _next_code(lines: list[str], line: int) -> int:
+    """The first line below `line` that is not a comment."""
+    following = line + 1
+    while following <= len(lines) and lines[following - 1].lstrip().startswith("#"):
+        following += 1
+    return following
+
+
+def _function_around(file: str, line: int, kernels: frozenset[str]) -> str | None:
+    """The name of the kernel whose source holds the line."""
+    for name, first, last in _functions("".join(source_lines(file))):
+        if name in kernels and first <= line <= last:
+            return name
+    return None
+
+
+@lru_cache(maxsize=32)
+def _functions(source: str) -> tuple[tuple[str, int, int], ...]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    return tuple(
+        (node.name, node.lineno, node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    )

@@ -1,0 +1,255 @@
+"""Suppressed findings: the file of rules, and how rules, inline comments and baselines are applied.
+
+Owns the format of the file. Must not know what kinds and checks mean: any name may be written, and
+one that matches nothing is reported as unused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from ttools.core.errors import UsageError
+from ttools.core.findings.findings import Finding, LaunchEntry
+from ttools.core.json_document import parse_toml
+from ttools.core.location import SourceLocation
+
+#: What notes about suppressions call themselves.
+CHECK = "suppressions"
+#: Their kinds, with a sentence on each.
+KINDS = {
+    "unused_suppression": "A suppression matches no finding of the run.",
+    "bad_suppression": "A suppression without kinds or reason is not honoured.",
+}
+ANY = "*"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suppressed:
+    """A finding that was suppressed.
+
+    Attributes:
+        finding: what was found.
+        by: an inline comment, a rule of a file, a baseline, or the marker of a test.
+        reason: as its author gave it.
+    """
+
+    finding: Finding
+    by: Literal["inline", "file", "baseline", "marker"]
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What a run could have found something in: separates unused suppressions from idle ones.
+
+    Attributes:
+        launches: the kernels launched.
+        active: whether the run looked for findings of this kind or check.
+        kinds: of findings that there are, to recognise a mistyped one.
+    """
+
+    launches: Sequence[LaunchEntry]
+    active: Callable[[str], bool] = lambda name: True
+    kinds: Collection[str] = ()
+
+    @property
+    def kernels(self) -> frozenset[str]:
+        """The names of the kernels launched."""
+        return frozenset(entry.kernel for entry in self.launches)
+
+
+class Source(Protocol):
+    """Something that suppresses findings, and knows afterwards what it was not needed for."""
+
+    def suppress(self, finding: Finding) -> Suppressed | None:
+        """The finding with a reason when it is suppressed here."""
+
+    def unused(self, ran: Ran) -> list[Finding]:
+        """Notes on what matched nothing although the run could have matched it."""
+
+
+def apply(
+    findings: Iterable[Finding], sources: Sequence[Source], ran: Ran
+) -> tuple[list[Finding], list[Suppressed]]:
+    """Splits findings into those that count, notes on unused suppressions included, and others.
+
+    Every source that knows a finding counts as used; the first one's reason is given.
+    """
+    kept: list[Finding] = []
+    hidden: list[Suppressed] = []
+    for finding in findings:
+        found = [entry for source in sources if (entry := source.suppress(finding))]
+        if found:
+            hidden.append(found[0])
+        else:
+            kept.append(finding)
+    for source in sources:
+        kept += source.unused(ran)
+    return kept, hidden
+
+
+def names(finding: Finding) -> tuple[str, str, str]:
+    """What a suppression may call a finding by: its kind, its check, or anything."""
+    return finding.kind, finding.check, ANY
+
+
+def unused_note(
+    what: str,
+    location: SourceLocation,
+    kernel: str = "",
+    kinds: Iterable[str] = (),
+    known: Collection[str] = (),
+) -> Finding:
+    """The note that a suppression matched nothing.
+
+    Args:
+        what: the suppression, as the subject of a sentence.
+        location: where it stands.
+        kernel: that it is about.
+        kinds: that it names; for one that looks mistyped the note has another.
+        known: kinds that there are.
+    """
+    meant = [match for kind in kinds for match in _similar(kind, {*known, *KINDS})]
+    return Finding(
+        kind="unused_suppression",
+        check=CHECK,
+        severity="note",
+        message=f"{what} matched no finding",
+        kernel=kernel,
+        location=location,
+        help=f"did you mean `{meant[0]}`?" if meant else "remove it",
+    )
+
+
+def _similar(kind: str, known: Collection[str]) -> list[str]:
+    return [] if kind in known else get_close_matches(kind, sorted(known), 1, 0.8)
+
+
+# --- the file ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One `[[suppress]]` of a file; what is None matches anything.
+
+    Attributes:
+        reason: why; required.
+        kind: a kind, a check or `*`.
+        kernel: name of the kernel, with `*` and `?` as in file names.
+        file: end of the path of the source, with `*` and `?`.
+        line: of the finding in that file.
+        location: where the rule is.
+    """
+
+    reason: str
+    kind: str | None = None
+    kernel: str | None = None
+    file: str | None = None
+    line: int | None = None
+    location: SourceLocation
+
+    def matches(self, finding: Finding) -> bool:
+        """Whether the rule speaks of this finding."""
+        return (
+            (self.kind is None or self.kind in names(finding))
+            and (self.kernel is None or fnmatchcase(finding.kernel, self.kernel))
+            and (self.file is None or any(map(self._is_at, _places(finding))))
+        )
+
+    def _is_at(self, location: SourceLocation) -> bool:
+        assert self.file is not None
+        path = Path(location.file).as_posix()
+        named = fnmatchcase(path, self.file) or fnmatchcase(path, f"*/{self.file}")
+        return named and self.line in (None, location.line)
+
+    def could_match(self, ran: Ran) -> bool:
+        """Whether the run launched a kernel and made a check that the rule may be meant for."""
+        launched = self.kernel is None or any(fnmatchcase(k, self.kernel) for k in ran.kernels)
+        return launched and (self.kind in (None, ANY) or ran.active(self.kind))
+
+
+def _places(finding: Finding) -> tuple[SourceLocation, ...]:
+    if finding.location is None:
+        return ()
+    return (finding.location, *finding.location.callers)
+
+
+class SuppressionFile:
+    """The rules of a file.
+
+    Raises:
+        UsageError: it cannot be read, or an entry is not a rule.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rules = _read(path)
+        self._used: set[Rule] = set()
+
+    def suppress(self, finding: Finding) -> Suppressed | None:
+        """The finding with the reason of every rule's first match; all that match are used."""
+        matching = [rule for rule in self.rules if rule.matches(finding)]
+        self._used.update(matching)
+        if not matching:
+            return None
+        return Suppressed(finding=finding, by="file", reason=matching[0].reason)
+
+    def unused(self, ran: Ran) -> list[Finding]:
+        """A note for each rule that matched nothing though its kernel was launched."""
+        return [
+            unused_note(
+                "this suppression", rule.location, rule.kernel or "", [rule.kind or ANY], ran.kinds
+            )
+            for rule in self.rules
+            if rule not in self._used and rule.could_match(ran)
+        ]
+
+
+_FIELDS: dict[str, type] = {"reason": str, "kind": str, "kernel": str, "file": str, "line": int}
+
+
+#: Characters of a text; matching takes the square of a pattern's length.
+_LONGEST = 1000
+
+
+def _read(path: Path) -> list[Rule]:
+    try:
+        text = path.read_text("utf-8")
+        data = parse_toml(text)
+    except OSError as error:
+        raise UsageError(f"cannot read `{path}`: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"`{path}` is not valid TOML: {error}") from error
+    entries = data.pop("suppress", [])
+    if data or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise UsageError(f"`{path}`: only [[suppress]] tables are known here")
+    header = re.compile(r"\s*\[\[\s*suppress\s*\]\]")
+    lines = [at for at, line in enumerate(text.splitlines(), 1) if header.match(line)]
+    lines += [0] * (len(entries) - len(lines))
+    return [
+        _rule(entry, SourceLocation(str(path.absolute()), line, 1))
+        for entry, line in zip(entries, lines, strict=False)
+    ]
+
+
+def _rule(entry: dict[str, Any], location: SourceLocation) -> Rule:
+    for name, value in entry.items():
+        wanted = _FIELDS.get(name)
+        if wanted is None:
+            raise UsageError(f"{location}: `{name}` is not one of {', '.join(_FIELDS)}")
+        if type(value) is not wanted:
+            raise UsageError(f"{location}: `{name}` must be of type {wanted.__name__}")
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise UsageError(f"{location}: `{name}` has more than {_LONGEST:,} characters")
+    if not str(entry.get("reason", "")).strip():
+        raise UsageError(f"{location}: a suppression needs a `reason`")
+    if not {"kind", "kernel", "file"} & set(entry):
+        raise UsageError(f"{location}: a suppression needs a `kind`, a `kernel` or a `file`")
+    if "line" in entry and "file" not in entry:
+        raise UsageError(f"{location}: `line` needs a `file`")
+    return Rule(**entry, location=location)

@@ -1,0 +1,1 @@
+"""GPUs as data: architectures with their limits, devices with their rates."""

@@ -1,0 +1,157 @@
+"""GPUs by name, and the limits of their multiprocessors that occupancy depends on.
+
+Sources: NVIDIA's CUDA C++ Programming Guide, table "Technical Specifications per Compute
+Capability"; AMD's CDNA3 and CDNA4 instruction set guides. Must not know how anything is compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal
+
+from ttools.core.errors import UsageError
+
+#: Threads of a block at most, on all of NVIDIA's and AMD's (the table named above; HIP's
+#: `hipDeviceProp_t::maxThreadsPerBlock`).
+MAX_THREADS = 1024
+#: Columns of tensor memory, sm_100 on; Triton checks the same (`CompiledKernel._init_handles`).
+MAX_TENSOR_MEMORY = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one multiprocessor (or compute unit) has.
+
+    Attributes:
+        simds: parts among which warps are spread; registers and warps belong to one each.
+        registers: 32-bit registers of all threads of a part.
+        registers_per_thread: at most.
+        register_unit: registers of a warp are given out in multiples of this.
+        warps: resident in a part at most.
+        blocks: resident at most.
+        shared: bytes of shared memory of all blocks.
+        shared_per_block: bytes at most.
+        shared_reserved: bytes that the system takes from each block.
+    """
+
+    simds: int = 4
+    registers: int = 16384
+    registers_per_thread: int = 255
+    register_unit: int = 256
+    warps: int
+    blocks: int
+    shared: int
+    shared_per_block: int
+    shared_reserved: int = 1024
+
+
+def _nvidia(shared: int, warps: int, blocks: int) -> Limits:
+    kib = 1024
+    return Limits(
+        warps=warps // 4,
+        blocks=blocks,
+        shared=shared * kib,
+        shared_per_block=(shared - 1) * kib,
+    )
+
+
+def _cdna(shared: int) -> Limits:
+    # A wave has up to 512 vector registers of 64 lanes, given out by eight.
+    return Limits(
+        registers=512 * 64,
+        registers_per_thread=512,
+        register_unit=8 * 64,
+        warps=8,
+        blocks=16,
+        shared=shared * 1024,
+        shared_per_block=shared * 1024,
+        shared_reserved=0,
+    )
+
+
+#: Architectures by name. None: its compiler is known, its occupancy is not.
+ARCHITECTURES: dict[str, Limits | None] = {
+    "sm_75": Limits(
+        warps=8,
+        blocks=16,
+        shared=65536,
+        shared_per_block=65536,
+        shared_reserved=0,
+    ),
+    "sm_80": _nvidia(shared=164, warps=64, blocks=32),
+    "sm_86": _nvidia(shared=100, warps=48, blocks=16),
+    "sm_87": _nvidia(shared=164, warps=48, blocks=16),
+    "sm_89": _nvidia(shared=100, warps=48, blocks=24),
+    "sm_90": _nvidia(shared=228, warps=64, blocks=32),
+    "sm_100": _nvidia(shared=228, warps=64, blocks=32),
+    "sm_103": _nvidia(shared=228, warps=64, blocks=32),
+    "sm_120": _nvidia(shared=100, warps=48, blocks=24),
+    "sm_121": _nvidia(shared=100, warps=48, blocks=24),
+    "gfx90a": _cdna(shared=64),
+    "gfx942": _cdna(shared=64),
+    "gfx950": _cdna(shared=160),
+    "gfx1100": None,
+    "gfx1151": None,
+    "gfx1200": None,
+    "gfx1201": None,
+    "gfx1250": None,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A GPU to compile for.
+
+    Attributes:
+        name: `sm_90`, `gfx942`.
+        backend: as Triton names it.
+        threads: of a warp.
+    """
+
+    name: str
+    backend: Literal["cuda", "hip"]
+    threads: int
+
+    @property
+    def limits(self) -> Limits | None:
+        """The limits of its multiprocessors; None if they are not in the table."""
+        return ARCHITECTURES[self.name]
+
+    def gpu_target(self) -> Any:
+        """As Triton's compiler wants it."""
+        from triton.backends.compiler import GPUTarget
+
+        arch = int(self.name.removeprefix("sm_")) if self.backend == "cuda" else self.name
+        return GPUTarget(self.backend, arch, self.threads)
+
+
+def read_target(text: str) -> Target:
+    """A target by name: `sm_90`, `sm90`, `90`, `cuda:90`, `gfx942`, `hip:gfx942`.
+
+    Raises:
+        UsageError: there is none of that name; the closest are named.
+    """
+    word = re.sub(r"^(cuda|hip):", "", text.strip().lower())
+    word = re.sub(r"^(sm_?)?(\d+)a?$", r"sm_\2", word)
+    if word not in ARCHITECTURES:
+        close = get_close_matches(word, ARCHITECTURES, cutoff=0.4) or list(ARCHITECTURES)
+        raise UsageError(f"there is no target `{text}`; did you mean {', '.join(close)}?")
+    if word.startswith("sm_"):
+        return Target(word, "cuda", 32)
+    return Target(word, "hip", 64 if word.startswith("gfx9") else 32)
+
+
+def target_of_machine() -> Target | None:
+    """The first GPU of this machine; None where there is none or it is not in the table."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return None
+    properties = torch.cuda.get_device_properties(0)
+    if torch.version.hip:  # elsewhere it is the name of the product
+        name = str(properties.gcnArchName).split(":")[0]
+    else:
+        name = f"sm_{properties.major}{properties.minor}"
+    return read_target(name) if name in ARCHITECTURES else None

@@ -1,0 +1,54 @@
+"""Programs that end by `os._exit`, after which Python runs nothing more.
+
+Owns the last chance to act before that. Must not know what is done with it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from ttools.core.process.script import return_to, working_folder
+
+
+@contextmanager
+def before_hard_exit(last: Callable[[int], int]) -> Iterator[None]:
+    """Calls `last` when `os._exit` would end this process while the context lasts.
+
+    It is called in the folder that the context was entered in. Processes that the program forks end
+    as they wish.
+
+    Args:
+        last: given the program's status, returns the one to end with.
+    """
+    leave = os._exit
+    owner, folder = os.getpid(), working_folder()
+
+    def leave_after_last(status: int) -> NoReturn:
+        if os.getpid() == owner:
+            os._exit = leave  # once, whatever happens in `last`
+            return_to(folder)
+            status = _called(last, status)
+        leave(status)
+
+    os._exit = leave_after_last
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+
+def _called(last: Callable[[int], int], status: int) -> int:
+    try:
+        status = last(status)
+    except Exception:  # noqa: BLE001 - nobody is left who could catch it
+        traceback.print_exc()
+        status = status or 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    return status

@@ -1,0 +1,297 @@
+"""Running a user's script exactly as `python` would.
+
+Owns the set-up of `__main__`, `sys.argv` and `sys.path[0]`, and what a script's ending means for
+an exit code. The three forms are those of the interpreter: a path, `-m MODULE`, `-c CODE`. Must
+not know why the script is run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib.util
+import io
+import linecache
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.machinery import BuiltinImporter, ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Literal
+
+from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.findings.findings import FindingsError
+from ttools.core.process import interruptible
+
+_CODE_FILE = "<string>"
+_NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What to run.
+
+    Attributes:
+        kind: How `name` is meant.
+        name: A path (of a file, a directory or archive with `__main__.py`, or `-` for standard
+            input), a module's name, or source code.
+        arguments: `sys.argv[1:]` of the script.
+    """
+
+    kind: Literal["script", "module", "code"]
+    name: str
+    arguments: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return {"script": self.name, "module": f"-m {self.name}", "code": "-c"}[self.kind]
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A target ready to execute."""
+
+    path0: str
+    argv0: str
+    compile: Callable[[], CodeType]
+    file: str | None = None
+    spec: ModuleSpec | None = None
+
+
+Execute = Callable[[CodeType, dict[str, object]], None]
+
+
+def run_target(target: Target, execute: Execute = exec) -> int:
+    """Runs a script in this process and returns the exit code that `python` would give.
+
+    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. Threads
+    that are no daemons are waited for. `__main__`, `sys.argv`, `sys.path` and the folder that the
+    process is in are restored.
+
+    Args:
+        target: What to run.
+        execute: Runs its code in the namespace of `__main__`.
+
+    Raises:
+        UsageError: There is no such file or module.
+        TtoolsError: The script let one pass, except a `KernelError` or `FindingsError`,
+            which count as the script's own failure.
+    """
+    saved_path, saved_argv = list(sys.path), sys.argv
+    saved_main = sys.modules["__main__"]
+    threads = set(threading.enumerate())
+    folder = working_folder()
+    try:
+        if not getattr(sys.flags, "safe_path", False):
+            # As `python` does, the first entry gives way: that of our own entry point.
+            sys.path[0:1] = [_path0(target)]
+        program = _PREPARE[target.kind](target)
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = program.path0
+        sys.argv = [program.argv0, *target.arguments]
+        module = _main_module(program)
+        sys.modules["__main__"] = module
+        code = _execute(program, module, execute)
+        return _join_threads_but(threads) or code
+    finally:
+        sys.modules["__main__"] = saved_main
+        sys.argv, sys.path[:] = saved_argv, saved_path
+        return_to(folder)
+
+
+def working_folder() -> Path | None:
+    """Where the process is; None if that folder is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
+def return_to(folder: Path | None) -> None:
+    """Goes back to a folder, if it is known and still there."""
+    if folder is not None and working_folder() != folder:
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+
+
+def _path0(target: Target) -> str:
+    """The entry of `sys.path` that must be there to find the target."""
+    return {"script": str(Path(target.name).parent), "module": str(Path.cwd()), "code": ""}[
+        target.kind
+    ]
+
+
+def _main_module(program: _Program) -> ModuleType:
+    module = ModuleType("__main__")
+    # __builtins__ is the module, not its dictionary, only in __main__.
+    module.__dict__.update(__builtins__=builtins, __annotations__={}, __spec__=program.spec)
+    if program.spec is not None:
+        module.__package__ = program.spec.parent
+        module.__loader__ = program.spec.loader
+    elif program.file is not None:
+        module.__loader__ = SourceFileLoader("__main__", program.file)
+    else:
+        module.__loader__ = BuiltinImporter
+    if program.file is not None:
+        module.__file__ = program.file
+        module.__dict__["__cached__"] = program.spec.cached if program.spec else None
+    return module
+
+
+# --- the forms of a target --------------------------------------------------------------------
+
+
+def _prepare_script(target: Target) -> _Program:
+    if target.name == "-":
+        return _Program("", "-", lambda: _compile_text(sys.stdin.read(), "<stdin>"))
+    path = Path(target.name)
+    if not path.exists():
+        raise UsageError(f"there is no file `{target.name}`")
+    if path.is_dir() or path.suffix in (".zip", ".pyz"):
+        return _prepare_container(target.name)
+    # Python opens the directory that a symbolic link leads to.
+    directory = str(path.resolve().parent)
+    file = os.path.join(os.getcwd(), target.name)  # noqa: PTH109, PTH118 - Python keeps `./` too
+    return _Program(directory, target.name, lambda: _compile_file(file), file=file)
+
+
+def _prepare_container(name: str) -> _Program:
+    """A directory or archive with a `__main__.py`, which Python runs as `__main__`."""
+    spec = PathFinder.find_spec("__main__", [name])
+    if spec is None:
+        raise UsageError(f"can't find a `__main__` module in `{name}`")
+    path0 = os.path.join(os.getcwd(), name)  # noqa: PTH109, PTH118
+    return _Program(path0, name, lambda: _loader_code(spec), file=spec.origin, spec=spec)
+
+
+def _prepare_module(target: Target) -> _Program:
+    name = target.name
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            name = f"{name}.__main__"
+            spec = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError) as error:
+        raise UsageError(f"no module named `{name}`: {error}") from error
+    if spec is None:
+        hint = f"; `{target.name}` is a package without `__main__`" if name != target.name else ""
+        raise UsageError(f"no module named `{name}`{hint}")
+    found = spec
+    origin = found.origin or name
+    return _Program(
+        str(Path.cwd()), origin, lambda: _loader_code(found), file=found.origin, spec=found
+    )
+
+
+def _prepare_code(target: Target) -> _Program:
+    return _Program("", "-c", lambda: _compile_text(target.name, _CODE_FILE))
+
+
+_PREPARE: dict[str, Callable[[Target], _Program]] = {
+    "script": _prepare_script,
+    "module": _prepare_module,
+    "code": _prepare_code,
+}
+
+
+def _compile_file(path: str) -> CodeType:
+    # open_code is what Python itself reads a script with (it raises the audit event).
+    with io.open_code(path) as file:
+        return compile(file.read(), path, "exec", dont_inherit=True)
+
+
+def _compile_text(source: str, name: str) -> CodeType:
+    # In linecache, so that tracebacks show it and `inspect`, hence `@triton.jit`, can read it.
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    return compile(source, name, "exec", dont_inherit=True)
+
+
+def _loader_code(spec: ModuleSpec) -> CodeType:
+    get_code = getattr(spec.loader, "get_code", None)
+    code = get_code(spec.name) if get_code is not None else None
+    if code is None:
+        raise UsageError(f"no code object available for `{spec.name}`")
+    return code  # type: ignore[no-any-return]
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
+    try:
+        execute(program.compile(), module.__dict__)
+        code = 0
+    except SystemExit as error:
+        code = _exit_code(error.code)
+    except (KernelError, FindingsError) as error:
+        code = _report(error)
+    except TtoolsError as error:
+        if location := _user_location(error):
+            error.add_during(f"running {location}")
+        raise
+    except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
+        code = _report(error)
+    return code
+
+
+def _exit_code(code: object) -> int:
+    """What the interpreter makes of `sys.exit(code)`."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)  # noqa: T201 - as Python does
+    return 1
+
+
+def _report(error: BaseException) -> int:
+    """Prints an uncaught exception as Python would; returns the exit code."""
+    _strip_our_frames(error)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except SystemExit as leaving:
+        return _exit_code(leaving.code)
+    except Exception as failure:  # noqa: BLE001 - a broken hook of the user's
+        print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201
+        traceback.print_exception(failure)
+        print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201
+        traceback.print_exception(error)
+    return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _strip_our_frames(error: BaseException) -> None:
+    """Drops the frames up to ours; a SyntaxError of the script then has none, as in Python."""
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    # What is left of a failed compilation are importlib's own frames.
+    while frames is not None and "importlib" in frames.tb_frame.f_code.co_filename:
+        frames = frames.tb_next
+    error.__traceback__ = frames
+
+
+def _user_location(error: BaseException) -> str | None:
+    """Where in the user's own code an exception came from: the innermost `file:line`."""
+    location = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _NOT_THE_USERS:
+            location = f"{frame.f_code.co_filename}:{line}"
+    return location
+
+
+def _join_threads_but(known: set[threading.Thread]) -> int:
+    """Waits for the script's threads as the interpreter does before it exits."""
+    try:
+        while started := [
+            thread for thread in threading.enumerate() if thread not in known and not thread.daemon
+        ]:
+            for thread in started:
+                interruptible.join(thread)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return 0

@@ -1,0 +1,1 @@
+"""How long launches take on a GPU, from what they do: bounds and projections."""

@@ -1,0 +1,53 @@
+"""How long a launch must take on a GPU at least, and what keeps it from being shorter.
+
+The model: memory moves every byte that is touched once, at peak bandwidth; each unit does its
+operations at its peak rate; all of them at the same time. Real launches take longer: this is a
+bound, no prediction. Must not know how counts are made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.core.gpus.devices import Device
+from ttools.profiler.counting.costs import OTHER_UNITS
+from ttools.profiler.counting.counts import LaunchCounts
+
+ASSUMPTIONS = (
+    "each byte crosses the memory bus once, at peak bandwidth; every unit works at its peak; "
+    "nothing waits for anything: a bound, no prediction"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """The least time of a launch on a device.
+
+    Attributes:
+        seconds: at least.
+        limited_by: `memory`, or the unit with the most to do.
+        parts: seconds that each of them needs.
+        intensity: operations per byte that crosses the memory bus; None without bytes.
+    """
+
+    seconds: float
+    limited_by: str
+    parts: dict[str, float]
+    intensity: float | None
+
+
+def bound(counts: LaunchCounts, device: Device) -> Bound:
+    """The roofline's bound; requested bytes stand in for touched ones where those are not known."""
+    moved = counts.total.bytes if counts.unique is None else counts.unique
+    parts = {"memory": moved / device.bandwidth}
+    for unit, count in counts.total.operations.items():
+        peak = device.peak(unit)
+        if unit not in OTHER_UNITS and peak:
+            parts[unit] = count / peak
+    limited_by = max(parts, key=lambda name: parts[name])
+    return Bound(
+        seconds=parts[limited_by],
+        limited_by=limited_by,
+        parts=parts,
+        intensity=counts.total.flops / moved if moved else None,
+    )

@@ -1,0 +1,1 @@
+"""What a profile says: frames, trees, advice, comparisons and pages."""

@@ -1,0 +1,152 @@
+"""Launches as a tree: scopes or Python functions inside each other, kernels as leaves.
+
+Owns how times, counts and the user's own numbers add up along the tree, and the tree's form for
+llnl-hatchet. Must not know how it is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ttools.profiler.run.configuration import config_text
+from ttools.profiler.run.launch_metrics import flops_of
+from ttools.profiler.run.session import Sample
+
+
+@dataclass
+class Node:
+    """A scope with what is in it, or a kernel.
+
+    Attributes:
+        name: as shown.
+        kind: what it is.
+        seconds: of its launches and those of all below.
+        launches: how many, those below included.
+        flops: the same of operations; None where one is unknown.
+        bytes: the same of requested bytes.
+        metrics: what the program said of the scope, added up; it wins over what was counted.
+        children: by name, in the order of first launch.
+    """
+
+    name: str
+    kind: Literal["scope", "kernel"] = "scope"
+    seconds: float = 0.0
+    launches: int = 0
+    flops: float | None = 0.0
+    bytes: float | None = 0.0
+    metrics: Counter[str] = field(default_factory=Counter)
+    children: dict[str, Node] = field(default_factory=dict)
+
+    def child(self, name: str, kind: Literal["scope", "kernel"] = "scope") -> Node:
+        """The child of a name, made at its first use."""
+        found = self.children.get(name)
+        if found is None:
+            found = self.children[name] = Node(name, kind)
+        return found
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, Node]]:
+        """This node and all below, each after its parent, with their depths."""
+        yield depth, self
+        for each in self.children.values():
+            yield from each.walk(depth + 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "seconds": self.seconds,
+            "launches": self.launches,
+            "flops": self.flops,
+            "bytes": self.bytes,
+            "metrics": dict(self.metrics),
+            "children": [each.as_dict() for each in self.children.values()],
+        }
+
+    def as_literal(self) -> dict[str, Any]:
+        """As `hatchet.GraphFrame.from_literal` takes it."""
+        below = sum(each.seconds for each in self.children.values())
+        metrics: dict[str, float | None] = {
+            "time": self.seconds - below,
+            "time (inc)": self.seconds,
+            "count (inc)": self.launches,
+            "flops (inc)": self.flops,
+            "bytes (inc)": self.bytes,
+        }
+        metrics |= {f"{n} (inc)": value for n, value in self.metrics.items()}
+        numbers = {name: float("nan") if v is None else float(v) for name, v in metrics.items()}
+        return {
+            "frame": {"name": self.name, "type": "kernel" if self.kind == "kernel" else "function"},
+            "metrics": numbers,
+            "children": [each.as_literal() for each in self.children.values()],
+        }
+
+
+def call_tree(
+    samples: Sequence[Sample],
+    scopes: Sequence[tuple[tuple[str, ...], Mapping[str, float]]] = (),
+) -> Node:
+    """The tree of a run.
+
+    Args:
+        samples: its launches.
+        scopes: what the program said of its scopes, see `Session.scopes`.
+    """
+    root = Node("run")
+    for sample in samples:
+        config = config_text(sample.config)
+        path = [root]
+        for name in sample.stack:
+            path.append(path[-1].child(name))
+        path.append(path[-1].child(f"{sample.kernel} [{config}]" if config else sample.kernel))
+        path[-1].kind = "kernel"
+        flops, moved = work_of(sample)
+        for node in path:
+            node.seconds += sample.seconds
+            node.launches += sample.launches
+            node.flops = _plus(node.flops, flops)
+            node.bytes = _plus(node.bytes, moved)
+    for names, metrics in scopes:
+        node = root
+        for name in names:
+            node = node.child(name)
+        for name, value in metrics.items():
+            node.metrics[name] += value  # type: ignore[assignment]
+    _let_users_win(root)
+    return root
+
+
+def work_of(sample: Sample) -> tuple[float | None, float | None]:
+    """Operations and bytes of a sample: what its kernel reports, else what was counted."""
+    counts, metrics = sample.counts, sample.metrics
+    flops = flops_of(metrics)
+    moved = metrics.get("bytes")
+    if counts is not None:
+        flops = counts.total.flops * sample.launches if flops is None else flops
+        moved = counts.total.bytes * sample.launches if moved is None else moved
+    return flops, moved
+
+
+def _plus(total: float | None, more: float | None) -> float | None:
+    return None if total is None or more is None else total + more
+
+
+def _let_users_win(node: Node) -> None:
+    """Gives scopes the numbers that the program has reported for them; those around add them up."""
+    for each in node.children.values():
+        _let_users_win(each)
+    if any(_tells(each) for _, each in node.walk() if each is not node):
+        node.flops, node.bytes = 0.0, 0.0
+        for each in node.children.values():
+            node.flops = _plus(node.flops, each.flops)
+            node.bytes = _plus(node.bytes, each.bytes)
+    reported = flops_of(node.metrics)
+    node.flops = node.flops if reported is None else reported
+    node.bytes = node.metrics.get("bytes", node.bytes)
+
+
+def _tells(node: Node) -> bool:
+    return "bytes" in node.metrics or flops_of(node.metrics) is not None

@@ -1,0 +1,308 @@
+"""A profile as one page that needs no network: kernels, sources, roofline, call tree, timeline.
+
+Owns what the page shows; `page/` owns its markup, style and script. Must not know how launches were
+timed or counted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ttools.core.location import source_lines
+from ttools.core.reports.page_template import page_template, script_json
+from ttools.core.reports.report import shown_path
+from ttools.profiler.counting.costs import OTHER_UNITS
+from ttools.profiler.gpu_time.projection import ASSUMPTIONS as PROJECTION
+from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
+from ttools.profiler.report.advice import Hint
+from ttools.profiler.report.profile import Profile
+from ttools.profiler.run.configuration import config_text
+from ttools.profiler.run.session import Sample
+
+_PAGE = Path(__file__).parent / "page"
+#: More launches than this make a page slow; the longest are shown.
+_MOST_EVENTS = 20_000
+_MOST_LINES = 400
+
+
+def write_page(profiled: Profile, *, target: str = "", root: Path | None = None) -> str:
+    """An HTML document.
+
+    Args:
+        profiled: a run that has ended.
+        target: what was run, as the user wrote it.
+        root: files in it are shown by their paths from there.
+    """
+    root = root or Path.cwd()
+    rows = [_plain(row) for row in profiled.frame.to_dict("records")]
+    names = [column for column in _COLUMNS if any(row.get(column) is not None for row in rows)]
+    events = _events(profiled.samples)
+    return page_template(_PAGE).render(
+        target=target,
+        timed_on=profiled.timed_on,
+        device=profiled.device.name if profiled.device else "",
+        assumptions=ASSUMPTIONS,
+        projection=PROJECTION if "projected_s" in names else "",
+        launches=profiled.launches,
+        configs=any(row["config"] for row in rows),
+        columns=[(name, _COLUMNS[name]) for name in names],
+        rows=[_shown(row, names, root) for row in rows],
+        sources=_sources(profiled, root),
+        left_out=sum(s.launches for s in profiled.samples) - len(events),
+        advice=[_hint(hint, root) for hint in profiled.advice],
+        accesses=[_access(_plain(row), root) for row in profiled.accesses.to_dict("records")],
+        notes=profiled.notes,
+        data=script_json(
+            {
+                "roofline": _roofline(profiled, rows),
+                "tree": _finite(profiled.tree.as_dict()),
+                "events": events,
+            }
+        ),
+    )
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+#: Columns of the table by column of the frame: heading and kind of number.
+_COLUMNS: dict[str, tuple[str, str]] = {
+    "launches": ("launches", "count"),
+    "total_s": ("total", "time"),
+    "share": ("share", "share"),
+    "mean_s": ("mean", "time"),
+    "min_s": ("min", "time"),
+    "median_s": ("median", "time"),
+    "p95_s": ("p95", "time"),
+    "max_s": ("max", "time"),
+    "overhead_median_s": ("launch overhead", "time"),
+    "flops": ("flop", "amount"),
+    "bytes": ("bytes", "bytes"),
+    "unique_bytes": ("unique", "bytes"),
+    "masked_share": ("masked off", "share"),
+    "gflops": ("Gflop/s", "number"),
+    "gbytes": ("GB/s", "number"),
+    "bound_s": ("at least", "time"),
+    "limited_by": ("limited by", "text"),
+    "efficiency": ("of the peak", "share"),
+    "projected_s": ("projected", "time"),
+    "registers": ("registers", "count"),
+    "spilled": ("spilled", "bytes"),
+    "shared": ("shared", "bytes"),
+    "occupancy": ("occupancy", "share"),
+}
+
+
+def _shown(row: Mapping[str, Any], names: Iterable[str], root: Path) -> dict[str, Any]:
+    location = f"{shown_path(row['file'], root)}:{int(row['line'])}" if row.get("file") else ""
+    return {
+        "kernel": row["kernel"],
+        "config": row["config"],
+        "location": location,
+        "cells": [(row.get(name), text(row.get(name), _COLUMNS[name][1])) for name in names],
+    }
+
+
+def text(value: Any, kind: str) -> str:
+    """A number with its unit; empty for nothing known."""
+    if value is None or kind == "text":
+        return str(value or "")
+    if kind == "count":
+        return f"{int(value):,}"
+    if kind == "share":
+        return f"{value:.1%}"
+    if kind == "number":
+        return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    steps, units = _STEPS[kind]
+    for step, unit in zip(steps, units, strict=True):
+        if value >= step:
+            return f"{value / step:.3g}{unit}"
+    return "0"
+
+
+_PREFIXED = (1e12, 1e9, 1e6, 1e3, 1e-300)
+_STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
+    "time": ((1.0, 1e-3, 1e-6, 1e-9), (" s", " ms", " us", " ns")),
+    "bytes": (_PREFIXED, (" TB", " GB", " MB", " kB", " B")),
+    "amount": (_PREFIXED, ("T", "G", "M", "k", "")),
+}
+
+
+# --- sources --------------------------------------------------------------------------------------
+
+
+def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
+    """The source of each kernel with what its lines do, of those files that can be read."""
+    lines = [_plain(row) for row in profiled.lines.to_dict("records")]
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    starts = {s.kernel: s.source for s in profiled.samples if s.source is not None}
+    for kernel, start in starts.items():
+        found[kernel, start[0]] = {"first": start[1], "at": {}}
+    for row in lines:
+        key = (row["kernel"], row["file"])
+        entry = found.setdefault(key, {"first": row["line"], "at": {}})
+        entry["at"][row["line"]] = row
+    return [
+        {
+            "kernel": kernel,
+            "file": shown_path(file, root),
+            "lines": shown,
+            "timed": _is_timed(entry["at"]),
+        }
+        for (kernel, file), entry in found.items()
+        if (shown := _lines(file, entry))
+    ]
+
+
+def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    every = source_lines(file)
+    known: dict[int, Any] = entry["at"]
+    first = min([entry["first"], *known])
+    if not 1 <= first <= len(every):
+        return []
+    try:
+        own = len(inspect.getblock(list(every[first - 1 :])))
+    except (SyntaxError, IndentationError):
+        own = 1
+    last = min(len(every), max([first + own - 1, *known]), first + _MOST_LINES)
+    weight = _time_weight if _is_timed(known) else _weight
+    most = max([weight(row) for row in known.values()], default=0)
+    shown = []
+    for number in range(first, last + 1):
+        row = known.get(number)
+        shown.append(
+            {
+                "number": number,
+                "text": every[number - 1].rstrip("\r\n"),
+                "heat": round(weight(row) / most, 3) if row and most else 0,
+                "facts": _facts(row) if row else "",
+            }
+        )
+    return shown
+
+
+def _is_timed(lines: Mapping[int, Any]) -> bool:
+    return any(row["time_share"] for row in lines.values())
+
+
+def _weight(row: Mapping[str, Any]) -> float:
+    """What lines without times are coloured by: bytes, or operations where those are more."""
+    return float(max(row["loaded"] + row["stored"] + row["atomic"], row["flops"] / 10))
+
+
+def _time_weight(row: Mapping[str, Any]) -> float:
+    return float(row["time_share"] or 0)
+
+
+def _facts(row: Mapping[str, Any]) -> str:
+    said = [f"{text(row[name], 'bytes')} {name}" for name in _MOVED if row[name]]
+    if row["masked_share"]:
+        said.append(f"{row['masked_share']:.1%} masked off")
+    if row["operations"]:
+        said.append(row["operations"])
+    work = f"{row['executions']:,} times: {'; '.join(said)}" if said else ""
+    spent = f"about {row['time_share']:.1%} of the time" if row["time_share"] else ""
+    return "; ".join(filter(None, (spent, work)))
+
+
+_MOVED = ("loaded", "stored", "atomic")
+
+
+def _hint(hint: Hint, root: Path) -> dict[str, str]:
+    location = hint.location
+    return {
+        "kind": hint.kind,
+        "kernel": f"{hint.kernel} [{hint.config}]" if hint.config else hint.kernel,
+        "location": f"{shown_path(location.file, root)}:{location.line}" if location else "",
+        "evidence": hint.evidence,
+        "advice": hint.advice,
+    }
+
+
+def _access(row: Mapping[str, Any], root: Path) -> list[str]:
+    return [
+        row["kernel"],
+        f"{shown_path(row['file'], root)}:{row['line']}",
+        row["kind"],
+        str(row["bits"]),
+        f"{row['sectors_per_request']:.2f}",
+        f"{row['ideal_per_request']:.2f}",
+        f"{row['efficiency']:.1%}",
+        text(row["shared_by"], "number"),
+        f"{row['again']:.1f}",
+    ]
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+def _roofline(profiled: Profile, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Roofs of the device, and each kernel's intensity with its measured rate or its bound."""
+    device = profiled.device
+    if device is None:
+        return None
+    on_device = profiled.timed_on == "the GPU"
+    points = []
+    for row in rows:
+        flops, seconds = row.get("flops"), row["mean_s"] if on_device else row.get("bound_s")
+        if not (row.get("intensity") and flops and seconds):
+            continue
+        name = f"{row['kernel']} [{row['config']}]" if row["config"] else row["kernel"]
+        points.append({"name": name, "x": row["intensity"], "y": flops / seconds})
+    used = {
+        unit
+        for sample in profiled.samples
+        if sample.counts
+        for unit in sample.counts.total.operations
+        if unit not in OTHER_UNITS and device.peak(unit)
+    }
+    roofs = {unit: device.peak(unit) for unit in sorted(used)} or {"fp32": device.peaks["fp32"]}
+    return {
+        "device": device.name,
+        "bandwidth": device.bandwidth,
+        "roofs": roofs,
+        "points": points,
+        "measured": on_device,
+    }
+
+
+def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    timed = [sample for sample in samples if sample.launches == 1]
+    if len(timed) > _MOST_EVENTS:
+        timed = sorted(timed, key=lambda each: -each.seconds)[:_MOST_EVENTS]
+    return [
+        {
+            "name": sample.kernel,
+            "lane": sample.lane or "kernels",
+            "begin": sample.begin,
+            "seconds": sample.seconds,
+            "about": " ".join(
+                [
+                    f"grid {' x '.join(map(str, sample.grid))}" if sample.grid else "",
+                    config_text(sample.config),
+                    " > ".join(sample.stack),
+                ]
+            ).strip(),
+        }
+        for sample in timed
+    ]
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Without NaN, which neither JSON nor readers know."""
+    return {str(name): None if _is_nan(value) else value for name, value in row.items()}
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_finite(value) for value in data]
+    return None if _is_nan(data) else data
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,1 @@
+"""A profiled run: where launches come from, how often they are made, how long they take."""

@@ -1,0 +1,257 @@
+"""A profiled run, and one on the CPU: every launch timed, and counted apart from its timing.
+
+Owns the samples of the run. Must not know how they are summed up or shown.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.compilation.launched import launched, source_by_kernel
+from ttools.core.errors import TtoolsError, UnsupportedError
+from ttools.interpreter import interpret
+from ttools.interpreter.abi.module import DotMode, Instruments
+from ttools.interpreter.run.line_samples import LINES
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.snapshot import Snapshot
+from ttools.profiler.counting.counter import LaunchCounter
+from ttools.profiler.counting.counts import LaunchCounts
+from ttools.profiler.run import launch_metrics
+from ttools.profiler.run.call_times import CallTimes
+from ttools.profiler.run.configuration import config_text
+from ttools.profiler.run.line_times import LineTimes
+from ttools.profiler.run.origin import Context, Origin, kernel_source
+from ttools.profiler.run.repetition import NOT_REPEATED, ONCE, Repetition, all_warm_up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One launch.
+
+    Attributes:
+        kernel: its name.
+        config: of the autotuner, if one made the launch.
+        grid: its extents.
+        seconds: that the programs ran.
+        counts: what they did; None where that cannot be counted.
+        begin: seconds from the beginning of the run.
+        lane: what ran it: a thread of the host, a stream of the GPU.
+        stack: scopes or Python functions that the launch was made in, outermost first.
+        metrics: what the kernel's `launch_metadata` reports: `flops16`, `bytes`.
+        source: file and first line of the kernel; None where unknown.
+        launches: how many launches these are together, where they were not timed apart.
+        lines: by file and line the share of the time that was spent there, estimated.
+        variant: which of the session's `variants` it is; None where that is unknown.
+    """
+
+    kernel: str
+    config: Mapping[str, Any] | None
+    grid: tuple[int, ...]
+    seconds: float
+    counts: LaunchCounts | None
+    begin: float = 0.0
+    lane: str = ""
+    stack: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    source: tuple[str, int] | None = None
+    launches: int = 1
+    lines: Mapping[tuple[str, int], float] = field(default_factory=dict, compare=False)
+    variant: int | None = field(default=None, compare=False)
+
+
+class Session(Protocol):
+    """What a profile is made of.
+
+    Attributes:
+        timed_on: where kernels ran: `the CPU`, `the GPU`.
+        scopes: what the program reported of its scopes, with the names of the scopes it was in.
+    """
+
+    timed_on: str
+    scopes: list[tuple[tuple[str, ...], dict[str, float]]]
+
+    @property
+    def samples(self) -> list[Sample]:
+        """Samples in the order of the launches."""
+
+    @property
+    def seen(self) -> int:
+        """How many launches were made so far, also while the run lasts."""
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What could not be counted, by kernel; takes more."""
+
+    @property
+    def variants(self) -> dict[int, KernelSource]:
+        """The specialisations of kernels that were launched, in the order of first launches."""
+
+    @property
+    def overheads(self) -> dict[tuple[str, str], list[float]]:
+        """Seconds that calls took beside the kernel's own, of each kernel and configuration."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Profiles what is launched while the context lasts."""
+
+
+#: Launchers know a launch like the last one by its objects.
+_PLAIN = Instruments()
+
+
+class CpuSession:
+    """A run on the CPU: an observer that counts each launch, then times it.
+
+    Args:
+        only: names of the kernels to profile; all by default.
+        threads: how many threads run the programs of a launch.
+        context: what distinguishes launches: scopes, or Python's stack.
+        repetition: how often launches are made, and which of them only warm up.
+        line_times: whether to estimate how time spreads over lines.
+        dot: how products of f32 tiles are computed, see `interpret`.
+    """
+
+    timed_on = "the CPU"
+
+    def __init__(
+        self,
+        only: Sequence[str] | None,
+        threads: int | None,
+        context: Context = "shadow",
+        repetition: Repetition = ONCE,
+        line_times: bool = True,
+        dot: DotMode | None = None,
+    ) -> None:
+        self.samples: list[Sample] = []
+        self.notes: dict[str, str] = {}
+        self._line_times = LineTimes(self.notes) if line_times else None
+        self._origin = Origin(context)
+        self.scopes = self._origin.reported
+        self._interpretation = interpret(
+            only=only, threads=threads, first_config=True, observer=self, dot=dot
+        )
+        self._counter = LaunchCounter()
+        self._lock = threading.Lock()
+        self._told = threading.local()
+        self._kernels: list[Any] = []
+        self._began = time.perf_counter()
+        self._repetition = repetition
+        self._calls = CallTimes()
+        #: Of what Triton compiled, kernel and configuration.
+        self._keys: dict[int, tuple[str, str]] = {}
+        #: How often launches of each kind were made so far.
+        self._made: Counter[object] = Counter()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Profiles what is launched while the context lasts."""
+        with ExitStack() as stack:
+            stack.enter_context(self._origin.scopes.listening())
+            stack.enter_context(launch_metrics.reported(self._take))
+            kernels = stack.enter_context(launched())
+            stack.callback(lambda: self._kernels.extend(kernels))
+            stack.enter_context(self._interpretation)
+            stack.enter_context(self._calls.watching(synchronous=True))
+            yield
+        for kernel in {name for name, _ in self._keys.values()} - {s.kernel for s in self.samples}:
+            self.notes.setdefault(kernel, all_warm_up(self._repetition.warmup))
+
+    @property
+    def seen(self) -> int:
+        """How many launches were made so far."""
+        return len(self.samples)
+
+    @property
+    def overheads(self) -> dict[tuple[str, str], list[float]]:
+        """Seconds that calls took beside the programs, of each kernel and configuration."""
+        return self._calls.grouped(lambda compiled: self._keys.get(id(compiled.src)))
+
+    @property
+    def variants(self) -> dict[int, KernelSource]:
+        """The specialisations that were launched."""
+        chosen = {sample.kernel for sample in self.samples}
+        found = source_by_kernel(self._kernels)
+        return {number: each for number, each in found.items() if each.name in chosen}
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Counts a launch, then runs it; see `ttools.interpreter.run.observation`."""
+        entered = time.perf_counter()
+        with self._lock:  # counts are remembered; threads of autograd launch too
+            counts = self._count(launch)
+            warmups, times = self._turns(launch)
+        self._keys[id(launch.source)] = launch.kernel, config_text(launch.config)
+        before = Snapshot(launch.written_storages or ()) if times > 1 else None
+        runs = []
+        for iteration in range(times):
+            if iteration and before is not None:
+                before.restore()
+            begin = time.perf_counter()
+            report = launch.execute(_PLAIN if self._line_times is None else LINES)
+            ended = time.perf_counter()
+            runs.append((ended - report.seconds, report.seconds))
+        lines = {} if self._line_times is None else self._line_times.of(launch, report.seconds)
+        for start, seconds in runs[warmups:]:
+            self._sample(launch, counts, start, seconds, lines)
+        # What is left of the call is its overhead: all but observing, and the programs.
+        observed = begin - entered + time.perf_counter() - ended
+        self._calls.leave_out(observed + report.seconds)
+        return report
+
+    def _turns(self, launch: ObservedLaunch) -> tuple[int, int]:
+        """How many of the times that a launch is made only warm up, and how many these are."""
+        kind = id(launch.variants), *self._counter.kind(launch)
+        times = self._repetition.times(first=not self._made[kind])
+        if times > 1 and launch.written_storages is None:
+            self.notes.setdefault(launch.kernel, NOT_REPEATED)
+            times = 1
+        warmups = max(0, self._repetition.warmup - self._made[kind])
+        self._made[kind] += times
+        return min(warmups, times), times
+
+    def _sample(
+        self,
+        launch: ObservedLaunch,
+        counts: LaunchCounts | None,
+        start: float,
+        seconds: float,
+        lines: Mapping[tuple[str, int], float],
+    ) -> None:
+        sample = Sample(
+            kernel=launch.kernel,
+            config=launch.config,
+            grid=tuple(map(int, launch.grid)),
+            seconds=seconds,
+            counts=counts,
+            begin=max(0.0, start - self._began),
+            lane=threading.current_thread().name,
+            stack=self._origin.stack(),
+            metrics=getattr(self._told, "metrics", {}),
+            source=kernel_source(launch.function),
+            lines=lines,
+            variant=None if launch.source is None else id(launch.source),
+        )
+        with self._lock:
+            self.samples.append(sample)
+
+    def _take(self, metrics: dict[str, float]) -> None:
+        self._told.metrics = metrics
+
+    def _count(self, launch: ObservedLaunch) -> LaunchCounts | None:
+        try:
+            counts = self._counter.count(launch)
+        except UnsupportedError as error:
+            self.notes.setdefault(launch.kernel, error.what)
+            return None
+        except TtoolsError as error:
+            self.notes.setdefault(launch.kernel, str(error))
+            return None
+        for note in counts.notes:
+            self.notes.setdefault(launch.kernel, note)
+        return counts

@@ -1,0 +1,219 @@
+"""A script must not be able to tell `run_target` from `python`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.process.script import Target, run_target
+
+# Runs a target the way our command does, so that a child can be compared with `python` itself.
+RUNNER = """
+import sys
+from ttools.core.errors import TtoolsError
+from ttools.core.process.script import Target, run_target
+kind, name, *arguments = sys.argv[1:]
+raise SystemExit(run_target(Target(kind=kind, name=name, arguments=tuple(arguments))))
+"""
+
+FACTS = """
+import sys, json, os
+main = sys.modules["__main__"]
+print(json.dumps({
+    "argv": sys.argv,
+    "path0": sys.path[0],
+    "name": __name__,
+    "file": globals().get("__file__"),
+    "package": __package__,
+    "spec": None if __spec__ is None else [__spec__.name, __spec__.origin, __spec__.parent],
+    "loader": type(__loader__).__name__,
+    "is_main": main.__dict__ is globals(),
+    "builtins": type(__builtins__).__name__,
+    "docstring": __doc__,
+    "cached": "__cached__" in globals(),
+}))
+"""
+
+
+def run_both(
+    kind: str, name: str, *arguments: str, cwd: Path
+) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
+    """The same target under `python` and under ours."""
+    runner = cwd / "runner" / "run.py"
+    runner.parent.mkdir(exist_ok=True)
+    runner.write_text(RUNNER)
+    form = {"script": [name], "module": ["-m", name], "code": ["-c", name]}[kind]
+    commands = ([*form, *arguments], [str(runner), kind, name, *arguments])
+    theirs, ours = (
+        subprocess.run(
+            [sys.executable, *command],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for command in commands
+    )
+    return theirs, ours
+
+
+def make_tree(folder: Path) -> None:
+    """Scripts and packages that report what they see."""
+    (folder / "facts.py").write_text(FACTS)
+    package = folder / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(FACTS)
+    (package / "module.py").write_text(FACTS)
+    directory = folder / "directory"
+    directory.mkdir()
+    (directory / "__main__.py").write_text(FACTS)
+    (folder / "link.py").symlink_to(directory / "__main__.py")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("script", "facts.py"),
+        ("script", "./directory/../facts.py"),
+        ("script", "link.py"),
+        ("script", "directory"),
+        ("module", "facts"),
+        ("module", "package"),
+        ("module", "package.module"),
+        ("code", FACTS),
+    ],
+)
+def test_script_sees_what_python_shows(tmp_path: Path, kind: str, name: str) -> None:
+    make_tree(tmp_path)
+    theirs, ours = run_both(kind, name, "--flag", "a b", cwd=tmp_path)
+    assert theirs.returncode == 0, theirs.stderr
+    assert ours.stdout == theirs.stdout
+    assert (ours.returncode, ours.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "raise SystemExit",
+        "raise SystemExit(7)",
+        "raise SystemExit(-1)",
+        "raise SystemExit(True)",
+        "raise SystemExit('told')",
+        "raise SystemExit((1, 2))",
+        "1 / 0",
+        "raise KeyError('x') from ValueError('y')",
+        "def f():\n    raise RuntimeError('deep')\nf()",
+        "syntax error here",
+        "import json; json.loads('{')",
+        "import sys; sys.excepthook = lambda *a: print('mine', a[0].__name__); 1 / 0",
+        "import sys; sys.excepthook = lambda *a: sys.exit(9); 1 / 0",
+        "import atexit; atexit.register(print, 'at exit')",
+        (
+            "import threading, time; threading.Thread(target=lambda: "
+            "(time.sleep(.2), print(__name__, 'thread'))).start()"
+        ),
+        "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', 'exit(3)']))",
+    ],
+)
+@pytest.mark.parametrize("kind", ["script", "code"])
+def test_endings_are_python_s(tmp_path: Path, kind: str, ending: str) -> None:
+    name = ending
+    if kind == "script":
+        name = "ending.py"
+        (tmp_path / name).write_text(ending)
+    theirs, ours = run_both(kind, name, cwd=tmp_path)
+    assert (ours.returncode, ours.stdout) == (theirs.returncode, theirs.stdout)
+    if kind == "script":
+        assert ours.stderr == theirs.stderr
+    else:
+        # Before 3.13, Python has no source to show for `-c`; ours always shows it.
+        assert ours.stderr.splitlines()[-1:] == theirs.stderr.splitlines()[-1:]
+        assert "script.py" not in ours.stderr
+
+
+def test_interrupt_is_130(tmp_path: Path) -> None:
+    (tmp_path / "ending.py").write_text("raise KeyboardInterrupt")
+    _, ours = run_both("script", "ending.py", cwd=tmp_path)
+    assert ours.returncode == 130
+    assert ours.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_pickle_and_multiprocessing_find_main(tmp_path: Path) -> None:
+    (tmp_path / "spawns.py").write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, pickle
+
+            class Thing:
+                pass
+
+            def work(x):
+                return x * x
+
+            if __name__ == "__main__":
+                pickle.loads(pickle.dumps(Thing()))
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    print(pool.map(work, [1, 2, 3]))
+            """
+        )
+    )
+    theirs, ours = run_both("script", "spawns.py", cwd=tmp_path)
+    assert theirs.stdout == "[1, 4, 9]\n"
+    assert (ours.stdout, ours.returncode) == (theirs.stdout, 0), ours.stderr
+
+
+def test_code_has_source_for_inspect(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import inspect\ndef f():\n    return 1\nprint(inspect.getsource(f))"
+    assert run_target(Target(kind="code", name=code)) == 0
+    assert capsys.readouterr().out.startswith("def f():\n    return 1\n")
+
+
+def test_interpreter_state_is_restored(tmp_path: Path) -> None:
+    script = tmp_path / "spoils.py"
+    script.write_text(
+        "import os, sys; sys.argv[:] = ['x']; sys.path.append('/nowhere'); os.chdir('/'); 1 / 0"
+    )
+    before = sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path), Path.cwd()
+    hook, sys.excepthook = sys.excepthook, lambda *_: None
+    try:
+        assert run_target(Target(kind="script", name=str(script))) == 1
+    finally:
+        sys.excepthook = hook
+    after = sys.modules["__main__"], sys.argv, list(sys.argv), list(sys.path), Path.cwd()
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (Target(kind="script", name="no/such.py"), "no file `no/such.py`"),
+        (Target(kind="module", name="no_such_module"), "no module named `no_such_module`"),
+        (Target(kind="module", name="no_such.module"), "no module named `no_such.module`"),
+        (Target(kind="module", name="hypothesis.internal"), "package without `__main__`"),
+    ],
+)
+def test_missing_target_is_a_usage_error(target: Target, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        run_target(target)
+
+
+def test_empty_directory_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`__main__` module"):
+        run_target(Target(kind="script", name=str(tmp_path)))
+
+
+def test_tool_failures_pass_but_kernel_failures_are_the_script_s(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raises = "from ttools.core.errors import {0}; raise {0}('boom')"
+    with pytest.raises(TtoolsError, match="boom"):
+        run_target(Target(kind="code", name=raises.format("UnsupportedError")))
+    assert run_target(Target(kind="code", name=raises.format(KernelError.__name__))) == 1
+    assert "error: boom" in capsys.readouterr().err

@@ -1,0 +1,307 @@
+"""Times of a trace, and their joining to counted launches."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+import triton.profiler as proton
+
+from ttools.core.errors import UsageError
+from ttools.profiler import profile
+from ttools.profiler.counting.counts import LaunchCounts, LineCounts
+from ttools.profiler.gpu.counted_launches import CountedLaunches, GpuLaunch, MadeLaunch
+from ttools.profiler.gpu.graphs import GraphLaunches
+from ttools.profiler.gpu.proton import ProtonOptions
+from ttools.profiler.gpu.proton_file import KernelTime, kernel_times
+from ttools.profiler.gpu.session import GpuSession, join, join_sums
+from ttools.profiler.report.frames import kernel_frame
+from ttools.profiler.run.origin import Origin
+
+
+def launch(kernel: str, programs: int, stack: tuple[str, ...] = ()) -> MadeLaunch:
+    counts = LaunchCounts(programs, LineCounts(None), ())
+    return MadeLaunch(GpuLaunch(kernel=kernel, grid=(programs,), counts=counts), stack=stack)
+
+
+def times(*kernels: str) -> list[KernelTime]:
+    return [KernelTime(kernel, float(n), 1e-6 * (n + 1)) for n, kernel in enumerate(kernels)]
+
+
+def test_times_of_a_trace_are_in_order(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "b", "ts": 20.0, "dur": 3.0},
+        {"ph": "X", "cat": "kernel", "name": "a", "ts": 10.0, "dur": 2.5},
+        {"ph": "X", "cat": "scope", "name": "outer", "ts": 0.0, "dur": 100.0},
+        {"ph": "M", "name": "process_name"},
+    ]
+    path = tmp_path / "t.chrome_trace"
+    path.write_text(json.dumps({"traceEvents": events}))
+    found = kernel_times(path.read_bytes())
+    assert [(each.kernel, each.seconds) for each in found] == [("a", 2.5e-6), ("b", 3e-6)]
+
+
+@pytest.mark.parametrize("text", ["no json", "[1"])
+def test_files_that_are_no_trace(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.chrome_trace"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="cannot read"):
+        kernel_times(path.read_bytes())
+
+
+@pytest.mark.parametrize("written", [b"", b"\n"])
+def test_a_trace_without_launches_is_an_empty_file(written: bytes) -> None:
+    assert kernel_times(written) == []
+
+
+def test_the_nth_time_of_a_kernel_belongs_to_its_nth_launch() -> None:
+    notes: dict[str, str] = {}
+    launches = [launch("a", 1), launch("b", 7), launch("a", 2)]
+    found = join(times("a", "library", "b", "a"), launches, notes)
+    assert [(s.kernel, s.grid) for s in found] == [
+        *(("a", (1,)), ("library", ()), ("b", (7,)), ("a", (2,)))
+    ]
+    assert found[1].counts is None
+    assert notes == {}
+
+
+def test_replayed_launches_share_equal_counts() -> None:
+    notes: dict[str, str] = {}
+    one = launch("a", 4)
+    found = join(times("a", "a", "a"), [one], notes)
+    assert [s.counts for s in found] == [one.launch.counts] * 3
+    assert notes == {}
+
+
+def test_counts_that_cannot_be_joined_are_left_out() -> None:
+    notes: dict[str, str] = {}
+    found = join(times("a", "a", "a"), [launch("a", 4), launch("a", 5)], notes)
+    assert [s.counts for s in found] == [None] * 3
+    assert notes == {"a": "2 launches but 3 times, so counts are left out"}
+
+
+def tree(name: str, *children: object, **metrics: object) -> dict[str, object]:
+    named = {key.replace("time", "time (ns)"): value for key, value in metrics.items()}
+    return {"frame": {"name": name}, "metrics": named, "children": list(children)}
+
+
+def test_times_of_a_tree(tmp_path: Path) -> None:
+    own = tree("__proton_launch_metadata", tree("helper", time=5, count=1))
+    scope = tree("outer", own, tree("a", time=3000, count=3, device_id="0"))
+    root = tree("ROOT", scope, tree("b", time=500, count=1), time=0, count=0)
+    path = tmp_path / "t.hatchet"
+    path.write_text(json.dumps([root, {"CUDA": {"0": {"arch": "90"}}}]))
+    found = kernel_times(path.read_bytes())
+    assert [(each.kernel, each.stack, each.launches) for each in found] == [
+        *(("a", ("outer",), 3), ("b", (), 1))
+    ]
+    assert found[0].seconds == pytest.approx(3e-6)
+
+
+def test_sums_take_the_counts_of_equal_launches() -> None:
+    notes: dict[str, str] = {}
+    times = [
+        KernelTime("a", 0.0, 4e-6, stack=("s",), launches=2),
+        KernelTime("b", 0.0, 2e-6, launches=2),
+    ]
+    made = [launch("a", 4, ("s",)), launch("b", 1), launch("a", 4, ("s",)), launch("b", 2)]
+    a, b = join_sums(times, made, notes)
+    assert (a.launches, a.counts, a.stack) == (2, made[0].launch.counts, ("s",))
+    assert (b.launches, b.counts) == (2, None)
+    assert list(notes) == ["b"]
+    row = kernel_frame([a, b], None).set_index("kernel").loc["a"]
+    assert (row["launches"], row["mean_s"]) == (2, 2e-6)
+    assert math.isnan(row["median_s"])
+    assert row["programs"] == 4
+
+
+def test_replays_of_graphs_are_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Graph:
+        """Stands for torch's, which needs a GPU."""
+
+        def capture_begin(self) -> None:
+            """Begins."""
+
+        def capture_end(self) -> None:
+            """Ends."""
+
+        def replay(self) -> str:
+            return "replayed"
+
+    monkeypatch.setattr("torch.cuda.CUDAGraph", Graph)
+    graph = Graph()
+    kept: GraphLaunches[str] = GraphLaunches()
+    with kept.watching():
+        kept.add("before")
+        graph.capture_begin()
+        assert kept.capturing
+        kept.add("first")
+        kept.add("second")
+        graph.capture_end()
+        assert kept.launches == ["before"]
+        assert graph.replay() == "replayed"
+        kept.add("between")
+        graph.replay()
+    assert kept.launches == ["before", "first", "second", "between", "first", "second"]
+    graph.replay()
+    assert len(kept.launches) == 6
+
+
+def test_proton_is_only_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="mode is Proton's"):
+        profile(on="cpu", mode="pcsampling")
+    with pytest.raises(UsageError, match="hook is Proton's"):
+        profile(on="cpu", hook="triton")
+    with pytest.raises(UsageError, match="hook='launch': must be triton"):
+        profile(hook="launch")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="measures cycles inside kernels"):
+        profile(backend="instrumentation")
+
+
+def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ttools.profiler.api.gpu_usable", lambda: False)
+    with pytest.raises(UsageError, match="there is no GPU here"):
+        profile(on="gpu")
+    assert profile().timed_on == "the CPU"
+    with pytest.raises(UsageError, match="on='tpu': must be auto, cpu or gpu"):
+        profile(on="tpu")  # type: ignore[arg-type]
+
+
+def telling(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"flops32": 3 * arguments["n"]}
+
+
+@triton.autotune([triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})], key=["n"])
+@triton.jit(launch_metadata=telling)
+def tuned_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) + 1.0, mask=offs < n)
+
+
+def test_what_is_known_of_a_launch_without_its_time() -> None:
+    x = torch.zeros(100)
+    watch = CountedLaunches(None, counts=True, origin=Origin("shadow"))
+    with watch.watching():
+        tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+        with proton.scope("outer"):
+            tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    watch.count()
+    assert watch.notes == {}
+    trials, last = watch.launches[:-1], watch.launches[-1]
+    assert {made.config["BLOCK"] for made in trials if made.config} == {32, 64}
+    assert last.stack == ("outer",)
+    assert last.metrics == {"flops32": 300}
+    assert last.launch.counts is not None
+    assert last.launch.counts.total.bytes == 800
+    assert last.launch.source == (__file__, tuned_kernel.fn.fn.__code__.co_firstlineno)
+    count = len(watch.launches)
+    tuned_kernel[lambda meta: (triton.cdiv(100, meta["BLOCK"]),)](x, 100)
+    assert len(watch.launches) == count
+
+
+@pytest.fixture
+def proton_writes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets a file with some kernels stand for what Proton would write."""
+
+    def write(*kernels: str) -> None:
+        events = [
+            {"ph": "X", "cat": "kernel", "name": name, "ts": n, "dur": 2}
+            for n, name in enumerate(kernels)
+        ]
+
+        @contextmanager
+        def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
+            try:
+                yield
+            finally:
+                options.file(stem).write_text(json.dumps({"traceEvents": events}))
+
+        monkeypatch.setattr("ttools.profiler.gpu.proton.session", session)
+
+    return write
+
+
+def test_what_ran_before_the_program_failed_is_told(
+    proton_writes: Callable[..., None], tmp_path: Path
+) -> None:
+    proton_writes("plain_kernel", "plain_kernel")
+    x, own = torch.zeros(16), GpuSession(None, keep=tmp_path / "kept")
+
+    def fail() -> None:
+        with own.running():
+            plain_kernel[(1,)](x, BLOCK=16)
+            plain_kernel[(1,)](x, BLOCK=16)
+            _ = 1 // 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with own.running():
+        plain_kernel[(2,)](x, BLOCK=16)
+        assert own.seen == 3
+        plain_kernel[(2,)](x, BLOCK=16)
+    samples = own.samples
+    assert [s.grid for s in samples] == [(1, 1, 1), (1, 1, 1), (2, 1, 1), (2, 1, 1)]
+    assert [s.counts.total.stored for s in samples if s.counts] == [64, 64, 128, 128]
+    assert (own.notes, len(own.samples)) == ({}, 4)
+    assert len(json.loads((tmp_path / "kept").read_text())["traceEvents"]) == 2
+
+
+def calling_it(grid: Any, kernel: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"name": f"launch of {grid[0]}", "bytes": 5.0}
+
+
+@triton.jit(launch_metadata=calling_it)
+def called_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+@triton.jit(repr=lambda specialisation: "compiled_as")
+def renamed_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+@pytest.mark.parametrize("only", [None, ["called_kernel", "renamed_kernel"]])
+def test_launches_and_kernels_under_other_names(
+    proton_writes: Callable[..., None], only: list[str] | None
+) -> None:
+    proton_writes("launch of 1", "compiled_as", "library", "launch of 2")
+    x, own = torch.zeros(16), GpuSession(only)
+    with own.running():
+        called_kernel[(1,)](x, BLOCK=16)
+        renamed_kernel[(3,)](x, BLOCK=16)
+        called_kernel[(2,)](x, BLOCK=16)
+    found = [(s.kernel, s.grid[:1]) for s in own.samples if s.kernel != "library"]
+    assert found == [("called_kernel", (1,)), ("renamed_kernel", (3,)), ("called_kernel", (2,))]
+    assert all(s.counts for s in own.samples if s.kernel != "library")
+    assert [s.metrics for s in own.samples if s.metrics] == [{"bytes": 5.0}] * 2
+    assert (len(own.samples), own.notes) == (4 if only is None else 3, {})
+
+
+@triton.jit
+def plain_kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+
+def test_a_watch_inside_another_sees_launches_too_and_leaves_nothing_behind() -> None:
+    x = torch.zeros(16)
+    outer, inner = (CountedLaunches(None, counts=True, origin=Origin("shadow")) for _ in range(2))
+    compiled = plain_kernel[(1,)](x, BLOCK=16)
+    with outer.watching():
+        plain_kernel[(1,)](x, BLOCK=16)
+        for _ in range(2):
+            with inner.watching():
+                for _ in range(3):
+                    plain_kernel[(1,)](x, BLOCK=16)
+        plain_kernel[(1,)](x, BLOCK=16)
+    plain_kernel[(1,)](x, BLOCK=16)
+    assert (len(outer.launches), len(inner.launches)) == (8, 6)
+    assert "run" not in vars(compiled)
+    assert isinstance(vars(type(compiled))["run"], property)

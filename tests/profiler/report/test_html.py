@@ -1,0 +1,223 @@
+"""The page of a profile: what it holds, that it needs no network, how it behaves in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+import triton.profiler as proton
+
+from ttools.profiler import Profile, profile
+from ttools.profiler.report.html import text, write_page
+
+DumpDom = Callable[[Path], str]
+
+
+@triton.jit
+def scale_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + offs, tl.load(x_ptr + offs, mask=offs < n) * 2.0, mask=offs < n)
+
+
+@triton.jit
+def square_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n)
+    tl.store(x_ptr + offs, x * x, mask=offs < n)
+
+
+@pytest.fixture(scope="module")
+def profiled() -> Profile:
+    x = torch.ones(1000)
+    with profile(device="h100") as prof:
+        for _ in range(2):
+            with proton.scope("<step>", {"flops": 500.0}):
+                scale_kernel[(4,)](x, 1000, BLOCK=256)
+        square_kernel[(4,)](x, 1000, BLOCK=256)
+    return prof
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and all text."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._spans: list[tuple[str, str]] = []
+        self._kind = ""
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+        self._kind = dict(attributes).get("class") or "" if tag == "span" else ""
+        if self._kind:
+            self._spans.append((self._kind, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._kind = ""
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+        if self._kind:
+            self._spans[-1] = self._kind, self._spans[-1][1] + data
+
+    def texts(self, kind: str) -> list[str]:
+        """Of all spans of a class."""
+        return [text for each, text in self._spans if each == kind]
+
+    def all(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
+        return [a for t, a in self.elements if t == tag and kind in (a.get("class") or "")]
+
+
+def test_page_asks_the_network_for_nothing_and_holds_its_data(profiled: Profile) -> None:
+    document = write_page(profiled, target="<script>x</script>.py")
+    page = Page(document)
+    assert not [a for _, a in page.elements if {"src", "srcset", "data", "href"} & set(a)]
+    assert not re.search(r"url\(|@import|fetch\(|XMLHttpRequest", document)
+    assert "<script>x" not in document
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert (policy or "").startswith("default-src 'none'")
+    found = re.search(r'id="data">(.*?)</script>', document)
+    assert found
+    data = json.loads(found[1])
+    assert [each["name"] for each in data["tree"]["children"]] == ["<step>", "square_kernel"]
+    assert data["tree"]["children"][0]["flops"] == 1000.0
+    assert len(data["events"]) == 3
+    assert {point["name"] for point in data["roofline"]["points"]} == {
+        *("scale_kernel", "square_kernel")
+    }
+
+
+def test_without_a_device_and_without_launches(tmp_path: Path, dump_dom: DumpDom) -> None:
+    with profile() as prof:
+        pass
+    page = opened(prof, tmp_path, dump_dom)
+    assert "Name a GPU with --device to see its roofline." in page.words
+    assert "No source could be read." in page.words
+
+
+def opened(prof: Profile, folder: Path, dump_dom: DumpDom, act: str = "") -> Page:
+    """The page as Chromium leaves it after `act` has played the user."""
+    path = folder / "page.html"
+    script = f"<script>addEventListener('load', () => {{ {act} }});</script></body>"
+    path.write_text(write_page(prof).replace("</body>", script), "utf-8")
+    return Page(dump_dom(path))
+
+
+def test_charts_are_drawn(profiled: Profile, tmp_path: Path, dump_dom: DumpDom) -> None:
+    page = opened(profiled, tmp_path, dump_dom)
+    assert len(page.all("circle", "point bound")) == 2
+    assert len(page.all("polyline", "roof")) == 1
+    groups = [a["data-name"] for a in page.all("g")]
+    assert groups == ["run", "<step>", "scale_kernel", "square_kernel"]
+    (canvas,) = page.all("canvas")
+    assert canvas["data-drawn"] == "3"
+
+
+def test_a_click_on_a_kernel_shows_its_source(
+    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    row = "document.querySelector('tr[data-kernel=square_kernel] button')"
+    page = opened(profiled, tmp_path, dump_dom, f"{row}.click();")
+    shown = [a["data-kernel"] for a in page.all("div", "source") if "hidden" not in a]
+    assert shown == ["square_kernel"]
+    assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
+    hot = [a for a in page.all("div", "line") if a["style"] != "--heat: 0"]
+    assert len(hot) == 3  # the line of the first kernel, load and store of the second
+
+
+def test_lines_are_coloured_by_their_times(tmp_path: Path, dump_dom: DumpDom) -> None:
+    x = torch.ones(1 << 22)
+    with profile(device="h100") as prof:
+        square_kernel[(1 << 14,)](x, 1 << 22, BLOCK=256)
+    frame = prof.lines.set_index("line")
+    # Few samples fall on code that belongs to no line: a fortieth where there are only forty.
+    assert 0.8 < frame["time_share"].sum() <= 1.001
+    page = opened(prof, tmp_path, dump_dom)
+    assert "Colour is the share of the time, by samples." in page.words
+    shown = {
+        int(number): float((a["style"] or "").removeprefix("--heat: "))
+        for a, number in zip(page.all("div", "line"), page.texts("at"), strict=True)
+    }
+    most = frame["time_share"].max()
+    for line, share in frame["time_share"].dropna().items():
+        assert shown[int(str(line))] == pytest.approx(share / most, abs=0.002)
+    facts = [text for text in page.texts("facts") if text]
+    # A line may be too short for any sample.
+    timed = [text for text in facts if re.match(r"about \d+\.\d% of the time\b", text)]
+    assert len(timed) == (frame["time_share"] > 0).sum()
+    assert "projected" in page.words
+    assert any(word.endswith("but not what spilled registers cost.") for word in page.words)
+
+
+def test_lines_without_times_are_coloured_by_what_they_do(
+    tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    x = torch.ones(1000)
+    with profile(line_times=False) as prof:
+        square_kernel[(4,)](x, 1000, BLOCK=256)
+    page = opened(prof, tmp_path, dump_dom)
+    assert "Colour is the share of bytes, or of operations where those are more." in page.words
+
+
+@pytest.mark.parametrize(("column", "clicks"), [("launches", 1), ("launches", 2), ("total_s", 2)])
+def test_headings_sort(
+    profiled: Profile, tmp_path: Path, dump_dom: DumpDom, column: str, clicks: int
+) -> None:
+    act = f"document.querySelector('th[data-column={column}]').click();" * clicks
+    page = opened(profiled, tmp_path, dump_dom, act)
+    order = [a["data-kernel"] for a in page.all("tr") if "data-kernel" in a]
+    frame = profiled.frame.sort_values(column, ascending=clicks == 2)
+    assert order == list(frame["kernel"])
+
+
+def test_a_click_in_the_tree_makes_a_scope_the_whole_width(
+    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    scope = "[...document.querySelectorAll('#tree g')].find((g) => g.dataset.name === '<step>')"
+    act = f"{scope}.dispatchEvent(new MouseEvent('click'));"
+    page = opened(profiled, tmp_path, dump_dom, act)
+    assert [a["data-name"] for a in page.all("g")] == ["<step>", "scale_kernel"]
+    page = opened(profiled, tmp_path, dump_dom, act + "document.getElementById('reset').click();")
+    assert len(page.all("g")) == 4
+
+
+def test_the_timeline_zooms_and_goes_back(
+    profiled: Profile, tmp_path: Path, dump_dom: DumpDom
+) -> None:
+    zoom = (
+        "const c = document.querySelector('canvas');"
+        "const at = c.getBoundingClientRect();"
+        "for (let n = 0; n < 30; n += 1) c.dispatchEvent(new WheelEvent('wheel',"
+        " { deltaY: -1, clientX: at.left + 131, clientY: at.top + 5, cancelable: true }));"
+    )
+    (canvas,) = opened(profiled, tmp_path, dump_dom, zoom).all("canvas")
+    assert canvas["data-drawn"] == "1"
+    fit = "document.getElementById('fit').click();"
+    (canvas,) = opened(profiled, tmp_path, dump_dom, zoom + fit).all("canvas")
+    assert canvas["data-drawn"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        (None, "time", ""),
+        (0.00123, "time", "1.23 ms"),
+        (0.0, "bytes", "0"),
+        (2_000_000, "bytes", "2 MB"),
+        (0.5, "share", "50.0%"),
+        (1234567, "count", "1,234,567"),
+        (1024, "amount", "1.02k"),
+        ("memory", "text", "memory"),
+    ],
+)
+def test_numbers_as_text(value: float | str | None, kind: str, shown: str) -> None:
+    assert text(value, kind) == shown

@@ -1,0 +1,94 @@
+"""Launches that warm up, and launches that are made several times on the same memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core.errors import UsageError
+from ttools.profiler import profile
+from ttools.profiler.gpu.counted_launches import CountedLaunches
+from ttools.profiler.run.origin import Origin
+from ttools.profiler.run.repetition import Repetition
+
+
+@triton.jit
+def accumulate_kernel(x_ptr, total_ptr, n, rate, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs, mask=offs < n) + rate
+    tl.store(x_ptr + offs, x, mask=offs < n)
+    tl.atomic_add(total_ptr, 1)
+
+
+@triton.jit
+def table_kernel(table_ptr, BLOCK: tl.constexpr):
+    row = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    offs = tl.arange(0, BLOCK)
+    tl.store(row + offs, tl.load(row + offs) + 1.0)
+
+
+def run(sizes: list[int], **given: Any) -> tuple[Any, list[float]]:
+    """Launches once per size on the same tensors; returns the profile and what they then hold."""
+    x, total = torch.zeros(64), torch.zeros(1, dtype=torch.int32)
+    with profile(**given) as prof:
+        for number, n in enumerate(sizes):
+            accumulate_kernel[(2,)](x, total, n, 1.0 + number, BLOCK=32)
+    return prof, [float(x[0]), float(x[40]), float(total)]
+
+
+def test_each_kind_of_launch_warms_up_on_its_own() -> None:
+    prof, memory = run([64, 64, 64, 20, 20, 64], warmup=2)
+    # `rate` changes every time, and decides nothing.
+    assert [sample.counts.total.stored for sample in prof.samples] == [256, 256]
+    assert memory == [21.0, 12.0, 12.0]
+    assert prof.notes == {}
+
+
+@pytest.mark.parametrize(("warmup", "launches"), [(0, 12), (3, 12), (1, 12)])
+def test_repeated_launches_leave_what_one_leaves(warmup: int, launches: int) -> None:
+    prof, memory = run([64, 20, 64], warmup=warmup, iterations=4)
+    assert memory == [6.0, 4.0, 6.0]
+    assert prof.frame["launches"][0] == launches
+    assert len(prof.seconds["accumulate_kernel", ""]) == launches
+
+
+def test_a_kernel_that_only_warmed_up_is_told() -> None:
+    prof, _ = run([64, 20], warmup=1)
+    assert prof.launches == 0
+    assert "only warmed up" in prof.notes["accumulate_kernel"]
+
+
+def test_what_writes_who_knows_where_is_made_once() -> None:
+    x = torch.zeros(2, 16)
+    table = torch.tensor([row.data_ptr() for row in x])
+    with profile(iterations=3) as prof:
+        table_kernel[(2,)](table, BLOCK=16)
+    assert x.tolist() == torch.ones(2, 16).tolist()
+    assert "unknown what memory" in prof.notes["table_kernel"]
+
+
+def test_launches_for_a_gpu_are_repeated_where_they_are_made() -> None:
+    x, total = torch.zeros(64), torch.zeros(1, dtype=torch.int32)
+    watch = CountedLaunches(
+        None,
+        counts=True,
+        origin=Origin("shadow"),
+        repetition=Repetition(warmup=1, iterations=3),
+    )
+    with watch.watching():
+        for _ in range(2):
+            accumulate_kernel[(2,)](x, total, 64, 1.0, BLOCK=32)
+    watch.count()
+    assert (float(x[0]), int(total)) == (2.0, 4)
+    assert [made.warmup for made in watch.launches] == [True, *[False] * 6]
+    assert {made.launch.counts.total.atomic for made in watch.launches if made.launch.counts} == {8}
+
+
+@pytest.mark.parametrize("given", [{"warmup": -1}, {"iterations": 0}])
+def test_wrong_numbers(given: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="give how"):
+        profile(**given)  # type: ignore[arg-type]
