@@ -111,7 +111,7 @@ class Vector:
 
     @property
     def type(self) -> str:
-        return self.lanes.type(self.scalar)
+        return self.text.type
 
     @property
     def is_float(self) -> bool:

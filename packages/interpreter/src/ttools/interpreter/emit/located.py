@@ -15,6 +15,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.lines import Instruction, Line, flattened
+from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
 #: Metadata that every module has; those of functions and places follow.
@@ -94,10 +95,26 @@ class LocatedBuilder(Builder):
             self._function, self._line = outer, line
         return super().define_function(name, head, lines, names, inline=inline)
 
+    def emit(self, type: str, *parts: str) -> SSAValue:
+        """See `Instructions.emit`."""
+        result = super().emit(type, *parts)
+        self._mark_last()
+        return result
+
+    def do(self, *parts: str) -> None:
+        """See `Instructions.do`."""
+        super().do(*parts)
+        self._mark_last()
+
     def record(self, instruction: Instruction) -> None:
         """See `Instructions.record`."""
-        instruction.mark = self.mark
-        self.lines.append(instruction)
+        super().record(instruction)
+        self._mark_last()
+
+    def _mark_last(self) -> None:
+        last = self.lines[-1]
+        assert isinstance(last, Instruction)
+        last.mark = self.mark
 
     @property
     def mark(self) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from ttools.interpreter.llvm.lines import BlockStart, Instruction, Line, Phi, Return
 from ttools.interpreter.llvm.value import Label, SSAValue, element_of, field_of, with_element
 
+_new = str.__new__
+
 
 class Instructions:
     """Appends instructions to the `lines` of a function.
@@ -33,9 +35,11 @@ class Instructions:
 
     def emit(self, type: str, *parts: str) -> SSAValue:
         """Appends an instruction that makes a value of a type; returns the value."""
+        # Every instruction passes here: no call that can be done without.
         self._counter += 1
-        result = SSAValue(f"%{self._hint}{self._counter}", type)
-        self.record(Instruction(result, parts))
+        result = _new(SSAValue, f"%{self._hint}{self._counter}")
+        result.type = type
+        self.lines.append(Instruction(result, parts))
         return result
 
     def record(self, instruction: Instruction) -> None:
@@ -44,7 +48,7 @@ class Instructions:
 
     def do(self, *parts: str) -> None:
         """Appends an instruction without a result."""
-        self.record(Instruction(None, parts))
+        self.lines.append(Instruction(None, parts))
 
     def label(self, hint: str) -> Label:
         self._counter += 1

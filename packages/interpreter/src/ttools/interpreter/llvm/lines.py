@@ -24,8 +24,10 @@ class Instruction:
 
     __slots__ = ("mark", "parts", "result")
 
-    def __init__(self, result: SSAValue | None, parts: tuple[str, ...], mark: str = "") -> None:
-        self.result, self.parts, self.mark = result, parts, mark
+    def __init__(self, result: SSAValue | None, parts: tuple[str, ...]) -> None:
+        self.result = result
+        self.parts = parts
+        self.mark = ""
 
     @property
     def text(self) -> str:
@@ -114,7 +116,17 @@ Line: TypeAlias = "Instruction | BlockStart | Preheader"
 def body_text(lines: Iterable[Line], names: Mapping[str, str] | None = None) -> str:
     """The text of a function's body, in which values and labels may have other names."""
     if names is None:
-        return "\n".join([line.text for line in lines])
+        join = "".join
+        return "\n".join(
+            [
+                line.text
+                if line.__class__ is not Instruction
+                else f"  {join(line.parts)}{line.mark}"
+                if line.result is None
+                else f"  {line.result} = {join(line.parts)}{line.mark}"
+                for line in lines
+            ]
+        )
     return "\n".join([line.renamed(names) for line in lines])
 
 

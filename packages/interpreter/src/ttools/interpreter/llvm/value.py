@@ -7,6 +7,8 @@ values as they are, see `lines`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 class SSAValue(str):
     """The name of an SSA value, or a literal.
@@ -46,6 +48,7 @@ PROGRAM_IDS = tuple(SSAValue(f"%p{axis}", "i32") for axis in "xyz")
 TRUE, FALSE = SSAValue("true", "i1"), SSAValue("false", "i1")
 
 
+@lru_cache(maxsize=4096)
 def integer(value: int, type: str) -> SSAValue:
     """An integer literal."""
     return SSAValue(str(value), type)

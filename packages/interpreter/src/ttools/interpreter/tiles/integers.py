@@ -21,10 +21,6 @@ def wrap_signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) else value
 
 
-def _operand(value: SSAValue | int, type: str) -> SSAValue:
-    return value if isinstance(value, SSAValue) else integer(value, type)
-
-
 class Integers:
     """Emits integer arithmetic on SSA values and decimal literals."""
 
@@ -38,9 +34,10 @@ class Integers:
             return self.divisors.get(ssa, 1)
         return divisor_of_literal(int(ssa)) if ssa.lstrip("-").isdigit() else 1
 
-    def iadd(self, type: str, x: SSAValue | int, y: SSAValue | int) -> SSAValue:
+    def iadd(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
         """Integer addition with literals folded and divisors tracked."""
-        a, b = _operand(x, type), _operand(y, type)
+        a = a if isinstance(a, SSAValue) else integer(a, type)
+        b = b if isinstance(b, SSAValue) else integer(b, type)
         if a == "0":
             return b
         if b == "0":
@@ -51,9 +48,10 @@ class Integers:
         self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
         return ssa
 
-    def isub(self, type: str, x: SSAValue | int, y: SSAValue | int) -> SSAValue:
+    def isub(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
         """Integer subtraction with literals folded and divisors tracked."""
-        a, b = _operand(x, type), _operand(y, type)
+        a = a if isinstance(a, SSAValue) else integer(a, type)
+        b = b if isinstance(b, SSAValue) else integer(b, type)
         if b == "0":
             return a
         if not a.startswith("%") and not b.startswith("%"):
@@ -62,9 +60,10 @@ class Integers:
         self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
         return ssa
 
-    def imul(self, type: str, x: SSAValue | int, y: SSAValue | int) -> SSAValue:
+    def imul(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
         """Integer multiplication with literals folded and divisors tracked."""
-        a, b = _operand(x, type), _operand(y, type)
+        a = a if isinstance(a, SSAValue) else integer(a, type)
+        b = b if isinstance(b, SSAValue) else integer(b, type)
         if a == "1" or b == "0":
             return b
         if b == "1" or a == "0":

@@ -33,7 +33,7 @@ class WholeTile:
 
 
 def whole_tile(
-    e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[SSAValue, str]
+    e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[SSAValue, SSAValue]
 ) -> WholeTile | None:
     """Emits the test of a tile of pointers where the builder stands; None if there can be none.
 
