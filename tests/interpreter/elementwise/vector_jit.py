@@ -56,7 +56,7 @@ def make_op(
 
 def _address(builder: Builder, mem: str, index: int) -> SSAValue:
     pointer = SSAValue(f"%p{index}", "ptr")
-    return builder.element(mem, pointer, "i64", SSAValue("%i", "i64"), inbounds=False)
+    return builder.element(mem, pointer, SSAValue("%i", "i64"), inbounds=False)
 
 
 def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
@@ -66,11 +66,11 @@ def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
     value = builder.load(vector_type(mem, width), _address(builder, mem, index), 1)
     m, r = vector_type(mem, width), vector_type(reg, width)
     if kind == "i1":
-        return builder.cast("trunc", m, value, r)
+        return builder.cast("trunc", value, r)
     if kind == "bf16":
-        wide = builder.cast("zext", m, value, vector_type("i32", width))
+        wide = builder.cast("zext", value, vector_type("i32", width))
         sixteen = builder.splat(integer(16, "i32"), width)
-        wide = builder.binary("shl", vector_type("i32", width), wide, sixteen)
+        wide = builder.binary("shl", wide, sixteen)
         return builder.bitcast(wide, vector_type("i32", width), r)
     return builder.bitcast(value, m, r)
 
@@ -80,15 +80,15 @@ def _store(builder: Builder, kind: str, width: int, index: int, value: SSAValue)
     mem, reg = memory_type(element), register_type(element)
     m, r = vector_type(mem, width), vector_type(reg, width)
     if kind == "i1":
-        value = builder.cast("zext", r, value, m)
+        value = builder.cast("zext", value, m)
     elif kind == "bf16":
         wide = builder.bitcast(value, r, vector_type("i32", width))
         sixteen = builder.splat(integer(16, "i32"), width)
-        wide = builder.binary("lshr", vector_type("i32", width), wide, sixteen)
-        value = builder.cast("trunc", vector_type("i32", width), wide, m)
+        wide = builder.binary("lshr", wide, sixteen)
+        value = builder.cast("trunc", wide, m)
     else:
         value = builder.bitcast(value, r, m)
-    builder.store(m, value, _address(builder, mem, index), 1)
+    builder.store(value, _address(builder, mem, index), 1)
 
 
 @dataclass(frozen=True, kw_only=True)

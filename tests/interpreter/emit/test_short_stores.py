@@ -60,14 +60,14 @@ def _one_lane(wide: str, stored: str, width: int, lane: int, *, fenced: bool, se
     mask = b.constant_vector([TRUE if n == lane else FALSE for n in range(width)], "i1")
     vec = f"<{width} x {stored}>"
     x, p = SSAValue("%x", f"<{width} x {wide}>"), SSAValue("%p", "ptr")
-    value = b.cast("trunc", x.type, x, vec)
+    value = b.cast("trunc", x, vec)
     if select:
         old = b.load(vec, p, 1)
-        value = b.select(mask.type, mask, vec, value, old)
+        value = b.select(mask, value, old)
     if fenced:
         value = b.fenced(value, stored, width)
     if select:
-        b.store(vec, value, p, 1)
+        b.store(value, p, 1)
     else:
         name = f"llvm.masked.store.v{width}{stored}.p0"
         arguments = [(vec, value), ("ptr align 1", p), (f"<{width} x i1>", mask)]

@@ -72,9 +72,7 @@ def _look_up(name: str, body: str, index: Vector) -> Vector:
     array = f"[{_ENTRIES} x double]"
     builder.define(name, f"@{name} = internal unnamed_addr constant {array} [{body}]")
     kind = lanes.type("ptr")
-    address = builder.element(
-        "double", SSAValue(f"@{name}", "ptr"), index.type, index.text, inbounds=False
-    )
+    address = builder.element("double", SSAValue(f"@{name}", "ptr"), index.text, inbounds=False)
     if lanes.width == 1:
         return lanes.value(builder.load("double", address))
     every = builder.splat(TRUE, lanes.width)

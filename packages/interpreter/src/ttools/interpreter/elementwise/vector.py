@@ -123,7 +123,7 @@ class Vector:
 
     def binary(self, opcode: str, other: Vector | float) -> Vector:
         right = self.coerce(other)
-        text = self.lanes.builder.binary(opcode, self.type, self.text, right.text)
+        text = self.lanes.builder.binary(opcode, self.text, right.text)
         return Vector(self.lanes, text, self.scalar)
 
     def __add__(self, other: Vector | float) -> Vector:
@@ -177,7 +177,7 @@ class Vector:
         right = self.coerce(other)
         opcode = "fcmp" if self.is_float else "icmp"
         op = f"{opcode} {predicate}"
-        text = self.lanes.builder.compare(op, self.type, self.text, right.text)
+        text = self.lanes.builder.compare(op, self.text, right.text)
         return Vector(self.lanes, text, "i1")
 
     def is_nan(self) -> Vector:
@@ -193,7 +193,7 @@ class Vector:
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
         """Of a mask: `then` where it is set, `otherwise` elsewhere."""
         other = then.coerce(otherwise)
-        text = self.lanes.builder.select(self.type, self.text, then.type, then.text, other.text)
+        text = self.lanes.builder.select(self.text, then.text, other.text)
         return Vector(self.lanes, text, then.scalar)
 
     def cast(self, opcode: str, scalar: str) -> Vector:
@@ -201,7 +201,7 @@ class Vector:
         if scalar == self.scalar:
             return self
         target = self.lanes.type(scalar)
-        text = self.lanes.builder.cast(opcode, self.type, self.text, target)
+        text = self.lanes.builder.cast(opcode, self.text, target)
         return Vector(self.lanes, text, scalar)
 
     def as_int(self) -> Vector:

@@ -29,7 +29,7 @@ def leave_when_aborted(e: Emitter) -> None:
 def leave_unless_zero(e: Emitter, status: SSAValue) -> None:
     """Lets the program return if a status, an i32, is not 0."""
     b = e.b
-    stop = b.compare("icmp ne", "i32", status, 0)
+    stop = b.compare("icmp ne", status, 0)
     leave, stay = b.label("leave"), b.label("stay")
     b.cond_branch(stop, leave, stay)
     b.start(leave)

@@ -28,7 +28,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
-from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
@@ -194,7 +194,7 @@ class Emitter(SlotAccess):
                 if ssa == "splat (i32 0)" or chunk.base == "0":
                     ssa = steps
                 else:
-                    ssa = self.b.binary("add", vector_type(type, chunk.width), ssa, steps)
+                    ssa = self.b.binary("add", ssa, steps)
         if not self._cold:
             chunk.ssa = ssa
         return ssa
@@ -322,8 +322,7 @@ class Emitter(SlotAccess):
                 inner = chunk.exact
 
                 def exact() -> SSAValue:
-                    vec = vector_type(type, chunk.width)
-                    return self.b.binary("add", vec, inner(), self.b.splat(delta, chunk.width))
+                    return self.b.binary("add", inner(), self.b.splat(delta, chunk.width))
 
             return Affine(
                 chunk.element,
@@ -333,8 +332,7 @@ class Emitter(SlotAccess):
                 chunk.guard,
                 exact,
             )
-        vec = vector_type(type, chunk.width)
-        ssa = self.b.binary("add", vec, chunk.ssa, self.b.splat(delta, chunk.width))
+        ssa = self.b.binary("add", chunk.ssa, self.b.splat(delta, chunk.width))
         return Vector(chunk.element, chunk.width, ssa)
 
     def known_divisor(self, base: SSAValue, chunk: Affine, addend: SSAValue) -> int:

@@ -213,11 +213,11 @@ def _function(
             e.copy_slot(e.slot(value), target)
         answer = zeros(return_type)
         for n, value in enumerate(v for v in values if not v.is_tensor):
-            answer = b.with_field(return_type, answer, e.scalar(value), n + 1)
+            answer = b.with_field(answer, e.scalar(value), n + 1)
         b.give_back(answer)
 
     def abandon() -> None:
-        failed = b.with_field(return_type, zeros(return_type), integer(1, "i32"), 0)
+        failed = b.with_field(zeros(return_type), integer(1, "i32"), 0)
         b.give_back(failed)
 
     e.return_values, e.abandon = give_back, abandon
@@ -296,20 +296,20 @@ def _driver(
         params = launch_field(b, "parameters", "ptr")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
         grid = [launch_field(b, f"grid_{axis}", "i32") for axis in "xy"]
-        gx, gy = (b.cast("zext", "i32", g, "i64") for g in grid)
+        gx, gy = (b.cast("zext", g, "i64") for g in grid)
         count, batch = launch_field(b, "count", "i64"), launch_field(b, "batch", "i64")
         order = launch_field(b, "order", "ptr")
-        natural = b.compare("icmp eq", "ptr", order, SSAValue("null", "ptr"))
+        natural = b.compare("icmp eq", order, SSAValue("null", "ptr"))
         b.branch(Label("take"))
         b.start(Label("take"))
         stopped = launch_field(b, "abort", "i32")
-        abort = b.compare("icmp ne", "i32", stopped, 0)
+        abort = b.compare("icmp ne", stopped, 0)
         b.cond_branch(abort, Label("out"), Label("next"))
         b.start(Label("next"))
         first = b.change("add", LAUNCH, "i64", batch, "seq_cst")
-        end = b.binary("add", "i64", first, batch)
+        end = b.binary("add", first, batch)
         last = b.intrinsic("llvm.umin.i64", "i64", [("i64", end), ("i64", count)])
-        some = b.compare("icmp ult", "i64", first, count)
+        some = b.compare("icmp ult", first, count)
         b.cond_branch(some, Label("program"), Label("out"))
         b.start(Label("program"))
         phi = b.open_phi("i64", "at")
@@ -318,16 +318,16 @@ def _driver(
         phi.add(following, Label("finished"))
         b.cond_branch(natural, Label("identity"), Label("ordered"))
         b.start(Label("ordered"))
-        cell = b.element("i64", order, "i64", position)
+        cell = b.element("i64", order, position)
         listed = b.load("i64", cell, 8)
         b.branch(Label("identity"))
         b.start(Label("identity"))
         program = b.phi("i64", (position, Label("program")), (listed, Label("ordered")))
-        row = b.binary("udiv", "i64", program, gx)
-        px = b.binary("urem", "i64", program, gx)
-        pz = b.binary("udiv", "i64", row, gy)
-        py = b.binary("urem", "i64", row, gy)
-        x, y, z = (b.cast("trunc", "i64", p, "i32") for p in (px, py, pz))
+        row = b.binary("udiv", program, gx)
+        px = b.binary("urem", program, gx)
+        pz = b.binary("udiv", row, gy)
+        py = b.binary("urem", row, gy)
+        x, y, z = (b.cast("trunc", p, "i32") for p in (px, py, pz))
         arguments = [("ptr", LAUNCH), ("i64", program), *(("i32", n) for n in (x, y, z))]
         arguments += [("ptr", ARENA), *((("ptr", PROBE),) if probe else ()), *values]
         if probe is not None:
@@ -335,12 +335,12 @@ def _driver(
         answer = _run_program(b, entry, unwatched, program, arguments)
         if probe is not None:
             probe.end_program()
-        status = b.field(entry.return_type, answer, 0)
-        failed = b.compare("icmp ne", "i32", status, 0)
+        status = b.field(answer, 0)
+        failed = b.compare("icmp ne", status, 0)
         b.cond_branch(failed, Label("out"), Label("finished"))
         b.start(Label("finished"))
         b.lines.append(Instruction(following, ("add i64 ", position, ", 1")))
-        more = b.compare("icmp ult", "i64", following, last)
+        more = b.compare("icmp ult", following, last)
         b.cond_branch(more, Label("program"), Label("take"))
         b.start(Label("out"))
         if probe is not None:
@@ -379,10 +379,10 @@ def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> tuple[str, S
     stored = memory_type(type)
     raw = b.load(stored, address, 8)
     if type == IntegerType(1):
-        raw = b.cast("trunc", "i8", raw, "i1")
+        raw = b.cast("trunc", raw, "i1")
     elif type == FloatType("f16"):
-        raw = b.cast("bitcast", "i16", raw, "half")
+        raw = b.cast("bitcast", raw, "half")
     elif type == FloatType("bf16"):
-        wide = b.cast("zext", "i16", raw, "i32")
-        raw = b.cast("bitcast", "i32", b.binary("shl", "i32", wide, 16), "float")
+        wide = b.cast("zext", raw, "i32")
+        raw = b.cast("bitcast", b.binary("shl", wide, 16), "float")
     return register, raw

@@ -170,7 +170,7 @@ class _Layout:
         if mask is None:
             return raw
         rest = other or zeros(vec)
-        return b.select(f"<{self.width} x i1>", mask, vec, raw, rest)
+        return b.select(mask, raw, rest)
 
     def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
         for n, held in enumerate(self._vectors()):
@@ -189,8 +189,8 @@ class _Layout:
 
     def _address(self, e: Emitter, base: SSAValue, vector: int) -> SSAValue:
         offset = self.first + vector * self.width * SIZES[self.stored]
-        address = e.b.binary("add", "i64", base, offset) if offset else base
-        return e.b.cast("inttoptr", "i64", address, "ptr")
+        address = e.b.binary("add", base, offset) if offset else base
+        return e.b.cast("inttoptr", address, "ptr")
 
     def _mask(
         self, e: Emitter, held: Sequence[int | None], mask: SSAValue | None
@@ -205,7 +205,7 @@ class _Layout:
             return mask
         vec = f"<{self.width} x i1>"
         chosen = [self.width if lane is None else lane for lane in held]
-        placed = e.b.shuffled(vec, mask, zeros(vec), chosen, self.width)
+        placed = e.b.shuffled(mask, zeros(vec), chosen, self.width)
         return e.b.fenced_mask(placed, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
@@ -226,7 +226,7 @@ class _Layout:
     def _pick(self, e: Emitter, pair: Sequence[SSAValue], places: Sequence[int]) -> SSAValue:
         vec = vector_type(self.stored, self.width)
         other = pair[1] if len(pair) == 2 else poison(vec)
-        return e.b.shuffled(vec, pair[0], other, places, self.width)
+        return e.b.shuffled(pair[0], other, places, self.width)
 
 
 # ---- adjacent lanes
@@ -266,8 +266,7 @@ def _load_run(
         ]
         if len(loaded) == 1:
             return loaded[0]
-        half = vector_type(stored, width // 2)
-        return b.shuffled(half, loaded[0], loaded[1], range(width), width)
+        return b.shuffled(loaded[0], loaded[1], range(width), width)
 
     if mask is None:
         return whole()
@@ -397,7 +396,7 @@ def _load_gather(
 ) -> SSAValue:
     b, vec = e.b, vector_type(stored, width)
     if SIZES[stored] >= 4:
-        pointers = b.cast("inttoptr", f"<{width} x i64>", addresses, f"<{width} x ptr>")
+        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
         return b.intrinsic(
             f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
             vec,
@@ -412,13 +411,13 @@ def _load_gather(
         addresses = _redirect(e, addresses, mask, width)
     raw = poison(vec)
     for lane in range(width):
-        address = b.extract(f"<{width} x i64>", addresses, lane)
-        p = b.cast("inttoptr", "i64", address, "ptr")
+        address = b.extract(addresses, lane)
+        p = b.cast("inttoptr", address, "ptr")
         item = b.load(stored, p, SIZES[stored])
-        raw = b.insert(vec, raw, stored, item, lane)
+        raw = b.insert(raw, item, lane)
     if mask is None:
         return raw
-    return b.select(f"<{width} x i1>", mask, vec, raw, other or zeros(vec))
+    return b.select(mask, raw, other or zeros(vec))
 
 
 def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue, width: int) -> SSAValue:
@@ -426,9 +425,8 @@ def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue, width: int) -> SS
     b = e.b
     offset = e.sink()
     p = b.offset(ARENA, offset)
-    sink = b.splat(b.cast("ptrtoint", "ptr", p, "i64"), width)
-    vec = f"<{width} x i64>"
-    return b.select(f"<{width} x i1>", mask, vec, addresses, sink)
+    sink = b.splat(b.cast("ptrtoint", p, "i64"), width)
+    return b.select(mask, addresses, sink)
 
 
 def _scatter(
@@ -436,7 +434,7 @@ def _scatter(
 ) -> None:
     b, vec = e.b, vector_type(stored, width)
     if SIZES[stored] >= 4:
-        pointers = b.cast("inttoptr", f"<{width} x i64>", addresses, f"<{width} x ptr>")
+        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
         b.intrinsic(
             f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
             "void",
@@ -450,7 +448,7 @@ def _scatter(
     if mask is not None:
         addresses = _redirect(e, addresses, mask, width)
     for lane in range(width):
-        address = b.extract(f"<{width} x i64>", addresses, lane)
-        p = b.cast("inttoptr", "i64", address, "ptr")
-        item = b.extract(vec, raw, lane)
-        b.store(stored, item, p, SIZES[stored])
+        address = b.extract(addresses, lane)
+        p = b.cast("inttoptr", address, "ptr")
+        item = b.extract(raw, lane)
+        b.store(item, p, SIZES[stored])

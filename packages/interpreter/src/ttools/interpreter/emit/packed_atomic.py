@@ -25,7 +25,7 @@ _Combine = Callable[[Emitter, str, SSAValue, SSAValue], SSAValue]
 
 
 def _instruction(name: str) -> _Combine:
-    return lambda e, vec, old, value: e.b.binary(name, vec, old, value)
+    return lambda e, vec, old, value: e.b.binary(name, old, value)
 
 
 def _intrinsic(name: str) -> _Combine:
@@ -92,10 +92,10 @@ def together(
         old = from_memory(b, held, element, width)
         new = to_memory(b, _combined(e, kind, old, value, element, width), element, width)
         if active is not None:
-            new = b.select(f"<{width} x i1>", active, vec, new, held)
+            new = b.select(active, new, held)
         return b.bitcast(new, vec, "i128")
 
-    address = b.cast("inttoptr", "i64", base, "ptr")
+    address = b.cast("inttoptr", base, "ptr")
     replaced = swap_until_unchanged(b, address, "i128", PACK_BYTES, ordering, change)
     return from_memory(b, b.bitcast(replaced, "i128", vec), element, width)
 
@@ -128,8 +128,8 @@ def swap_until_unchanged(
     new = change(seen)
     failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
     pair = b.exchange(address, bits, seen, new, ordering, failure)
-    now = b.field(f"{{ {bits}, i1 }}", pair, 0)
-    swapped = b.field(f"{{ {bits}, i1 }}", pair, 1)
+    now = b.field(pair, 0)
+    swapped = b.field(pair, 1)
     phi.add(now, b.block)
     b.cond_branch(swapped, done, again)
     b.start(done)

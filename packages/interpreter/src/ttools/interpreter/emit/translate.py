@@ -66,16 +66,16 @@ def translated(
     table = b.load("ptr", cell, 8)
     addresses = e.vector(chunk)
     result, bad = poison(f"<{width} x i64>"), FALSE
-    first_bad = b.binary("add", "i64", integer(0, "i64"), 0)
+    first_bad = b.binary("add", integer(0, "i64"), 0)
     for lane in range(width):
         address = _lane(b, addresses, "i64", width, lane)
         active = TRUE if mask is None else _lane(b, mask, "i1", width, lane)
         host = b.call("i64", "@ttools.translate", [("ptr", table), ("i64", address)])
-        unknown = b.compare("icmp eq", "i64", host, 0)
-        failing = b.binary("and", "i1", unknown, active)
-        first_bad = b.select("i1", failing, "i64", address, first_bad)
-        bad = b.binary("or", "i1", bad, failing)
-        result = host if width == 1 else b.insert(f"<{width} x i64>", result, "i64", host, lane)
+        unknown = b.compare("icmp eq", host, 0)
+        failing = b.binary("and", unknown, active)
+        first_bad = b.select(failing, address, first_bad)
+        bad = b.binary("or", bad, failing)
+        result = host if width == 1 else b.insert(result, host, lane)
     _report(e, op, bad, first_bad)
     return Vector(chunk.element, width, result)
 
@@ -83,7 +83,7 @@ def translated(
 def _lane(b: Builder, vector: SSAValue, type: str, width: int, lane: int) -> SSAValue:
     if width == 1:
         return vector
-    return b.extract(f"<{width} x {type}>", vector, lane)
+    return b.extract(vector, lane)
 
 
 def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None:
@@ -93,7 +93,7 @@ def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None
     b.start(failed)
     offset = e.allocate(8)
     payload = b.offset(ARENA, offset)
-    b.store("i64", address, payload, 8)
+    b.store(address, payload, 8)
     access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
     site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
     call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

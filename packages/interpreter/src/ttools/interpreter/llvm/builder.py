@@ -148,8 +148,8 @@ class Builder(Instructions):
         vec = vector_type(scalar.type, width)
         if scalar.is_literal:
             return SSAValue(f"splat ({scalar.type} {scalar})", vec)
-        one = self.insert(vec, poison(vec), scalar.type, scalar, 0)
-        return self.shuffled(vec, one, poison(vec), None, width)
+        one = self.insert(poison(vec), scalar, 0)
+        return self.shuffled(one, poison(vec), None, width)
 
     def any_lane(self, mask: SSAValue, width: int) -> SSAValue:
         """An i1: whether any lane of a mask is set."""
@@ -181,8 +181,8 @@ class Builder(Instructions):
             return self.splat(vector, len(lanes))
         vec = vector_type(type, width)
         if len(lanes) == 1:
-            return self.extract(vec, vector, lanes[0])
-        return self.shuffled(vec, vector, poison(vec), lanes, len(lanes))
+            return self.extract(vector, lanes[0])
+        return self.shuffled(vector, poison(vec), lanes, len(lanes))
 
     def fenced(self, value: SSAValue, stored: str, width: int) -> SSAValue:
         """The lanes of a vector to be stored, which LLVM's code generator does not look behind.
@@ -209,20 +209,20 @@ class Builder(Instructions):
         Of a mask with lanes that are known to be off, LLVM 22 takes some for undefined where only
         others are used, and then accesses them (AVX2 and AVX-512, two registers of 64-bit lanes).
         """
-        bools, words = vector_type("i1", width), vector_type("i32", width)
+        _bools, words = vector_type("i1", width), vector_type("i32", width)
         fence = vector_type("float", width)
-        signs = self.bitcast(self.cast("sext", bools, mask, words), words, fence)
+        signs = self.bitcast(self.cast("sext", mask, words), words, fence)
         held = self.intrinsic(f"llvm.arithmetic.fence.v{width}f32", fence, [(fence, signs)])
-        return self.compare("icmp slt", words, self.bitcast(held, fence, words), zeros(words))
+        return self.compare("icmp slt", self.bitcast(held, fence, words), zeros(words))
 
     def store_lanes(self, value: SSAValue, stored: str, width: int, address: SSAValue) -> None:
         """Stores all lanes of a vector of a memory type at neighbouring elements."""
-        type = vector_type(stored, width)
+        vector_type(stored, width)
         value = self.fenced(value, stored, width)
-        self.store(type, value, address, SIZES[stored])
+        self.store(value, address, SIZES[stored])
 
     def bitcast(self, value: SSAValue, source: str, target: str) -> SSAValue:
-        return value if source == target else self.cast("bitcast", source, value, target)
+        return value if source == target else self.cast("bitcast", value, target)
 
     @contextmanager
     def function_body(self, *, given: bool = False) -> Iterator[list[Line]]:

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ttools.interpreter.llvm.lines import BlockStart, Instruction, Line, Phi, Return
-from ttools.interpreter.llvm.value import Label, SSAValue, element_of, field_of, with_element
+from ttools.interpreter.llvm.value import (
+    Label,
+    SSAValue,
+    element_of,
+    field_of,
+    integer,
+    with_element,
+)
 
 _new = str.__new__
 
@@ -86,26 +93,25 @@ class Instructions:
         return phi
 
     # ---- arithmetic
-    def binary(self, op: str, type: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
+    def binary(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """`add`, `mul nuw nsw`, `fadd`, … of two values of a type."""
-        return self.emit(type, f"{op} {type} ", a, ", ", b if isinstance(b, str) else str(b))
+        other = b if isinstance(b, str) else str(b)
+        return self.emit(a.type, f"{op} {a.type} ", a, ", ", other)
 
-    def compare(self, op: str, type: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
+    def compare(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """`icmp slt`, `fcmp olt`, …: i1 lanes."""
         other = b if isinstance(b, str) else str(b)
-        return self.emit(with_element(type, "i1"), f"{op} {type} ", a, ", ", other)
+        return self.emit(with_element(a.type, "i1"), f"{op} {a.type} ", a, ", ", other)
 
-    def cast(self, op: str, type: str, value: SSAValue, target: str) -> SSAValue:
+    def cast(self, op: str, value: SSAValue, target: str) -> SSAValue:
         """`zext`, `fptosi`, `inttoptr`, … to a type."""
-        return self.emit(target, f"{op} {type} ", value, f" to {target}")
+        return self.emit(target, f"{op} {value.type} ", value, f" to {target}")
 
-    def select(
-        self, lanes: str, mask: SSAValue, type: str, then: SSAValue, otherwise: SSAValue | int
-    ) -> SSAValue:
-        """`then` where a mask of type `lanes` is set, `otherwise` elsewhere."""
+    def select(self, mask: SSAValue, then: SSAValue, otherwise: SSAValue | int) -> SSAValue:
+        """`then` where a mask is set, `otherwise` elsewhere."""
         other = otherwise if isinstance(otherwise, str) else str(otherwise)
-        head = f"select {lanes} "
-        return self.emit(type, head, mask, f", {type} ", then, f", {type} ", other)
+        between = f", {then.type} "
+        return self.emit(then.type, f"select {mask.type} ", mask, between, then, between, other)
 
     # ---- memory
     def load(
@@ -123,13 +129,10 @@ class Instructions:
             tail += f", align {align}"
         return self.emit(type, f"{op} {type}, ptr ", pointer, tail)
 
-    def store(
-        self, type: str, value: SSAValue | int, pointer: SSAValue, align: int | None = None
-    ) -> None:
+    def store(self, value: SSAValue, pointer: SSAValue, align: int | None = None) -> None:
         """Stores a value; aligned as its type if no alignment is given, in bytes."""
         tail = () if align is None else (f", align {align}",)
-        stored = value if isinstance(value, str) else str(value)
-        self.do(f"store {type} ", stored, ", ptr ", pointer, *tail)
+        self.do(f"store {value.type} ", value, ", ptr ", pointer, *tail)
 
     def change(
         self, op: str, pointer: SSAValue, type: str, value: SSAValue, ordering: str
@@ -155,54 +158,47 @@ class Instructions:
         self, pointer: SSAValue, offset: SSAValue | int, *, inbounds: bool = True
     ) -> SSAValue:
         """A pointer so many bytes further on."""
-        return self.element("i8", pointer, "i64", offset, inbounds=inbounds)
+        return self.element("i8", pointer, offset, inbounds=inbounds)
 
     def element(
-        self,
-        type: str,
-        pointer: SSAValue,
-        index_type: str,
-        index: SSAValue | int,
-        *,
-        inbounds: bool = True,
+        self, type: str, pointer: SSAValue, index: SSAValue | int, *, inbounds: bool = True
     ) -> SSAValue:
         """A pointer to an element behind the one that a pointer leads to; lanes of them."""
+        place = index if isinstance(index, SSAValue) else integer(index, "i64")
         head = f"getelementptr {'inbounds ' if inbounds else ''}{type}, ptr "
-        place = index if isinstance(index, str) else str(index)
-        result = with_element(index_type, "ptr")
-        return self.emit(result, head, pointer, f", {index_type} ", place)
+        return self.emit(with_element(place.type, "ptr"), head, pointer, f", {place.type} ", place)
 
     # ---- parts of vectors and structures
-    def extract(self, type: str, vector: SSAValue, lane: int) -> SSAValue:
+    def extract(self, vector: SSAValue, lane: int) -> SSAValue:
         """A lane of a vector."""
+        type = vector.type
         return self.emit(element_of(type), f"extractelement {type} ", vector, f", i64 {lane}")
 
-    def insert(
-        self, type: str, vector: SSAValue, element: str, value: SSAValue, lane: int
-    ) -> SSAValue:
+    def insert(self, vector: SSAValue, value: SSAValue, lane: int) -> SSAValue:
         """A vector with another value in a lane."""
-        tail = f", i64 {lane}"
-        return self.emit(type, f"insertelement {type} ", vector, f", {element} ", value, tail)
+        head, between = f"insertelement {vector.type} ", f", {value.type} "
+        return self.emit(vector.type, head, vector, between, value, f", i64 {lane}")
 
     def shuffled(
-        self, type: str, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
+        self, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
     ) -> SSAValue:
         """Lanes out of two vectors; `count` times the first if None are given."""
-        result = f"<{count} x {element_of(type)}>"
         mask = "zeroinitializer"
         if lanes is not None:
             mask = f"<{', '.join([f'i32 {lane}' for lane in lanes])}>"
         tail = f", <{count} x i32> {mask}"
-        return self.emit(result, f"shufflevector {type} ", a, f", {type} ", b, tail)
+        result = f"<{count} x {element_of(a.type)}>"
+        return self.emit(result, f"shufflevector {a.type} ", a, f", {a.type} ", b, tail)
 
-    def field(self, type: str, structure: SSAValue, index: int) -> SSAValue:
+    def field(self, structure: SSAValue, index: int) -> SSAValue:
         """A field of a structure."""
+        type = structure.type
         return self.emit(field_of(type, index), f"extractvalue {type} ", structure, f", {index}")
 
-    def with_field(self, type: str, structure: SSAValue, value: SSAValue, index: int) -> SSAValue:
+    def with_field(self, structure: SSAValue, value: SSAValue, index: int) -> SSAValue:
         """A structure with another value in a field."""
-        head, middle = f"insertvalue {type} ", f", {field_of(type, index)} "
-        return self.emit(type, head, structure, middle, value, f", {index}")
+        head, between = f"insertvalue {structure.type} ", f", {value.type} "
+        return self.emit(structure.type, head, structure, between, value, f", {index}")
 
     # ---- calls
     def call(self, type: str, function: str, arguments: Iterable[tuple[str, SSAValue]]) -> SSAValue:

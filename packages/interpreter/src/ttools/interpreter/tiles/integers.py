@@ -44,7 +44,7 @@ class Integers:
             return a
         if not a.startswith("%") and not b.startswith("%"):
             return integer(wrap_signed(int(a) + int(b), int(type[1:])), type)
-        ssa = self.b.binary("add", type, a, b)
+        ssa = self.b.binary("add", a, b)
         self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
         return ssa
 
@@ -56,7 +56,7 @@ class Integers:
             return a
         if not a.startswith("%") and not b.startswith("%"):
             return integer(wrap_signed(int(a) - int(b), int(type[1:])), type)
-        ssa = self.b.binary("sub", type, a, b)
+        ssa = self.b.binary("sub", a, b)
         self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
         return ssa
 
@@ -70,7 +70,7 @@ class Integers:
             return a
         if not a.startswith("%") and not b.startswith("%"):
             return integer(wrap_signed(int(a) * int(b), int(type[1:])), type)
-        ssa = self.b.binary("mul", type, a, b)
+        ssa = self.b.binary("mul", a, b)
         self.divisors[ssa] = min(ANY_DIVISOR, self.divisor(a) * self.divisor(b))
         return ssa
 
@@ -87,6 +87,6 @@ class Integers:
                 known &= (1 << bits) - 1
             return integer(wrap_signed(known, wanted), target)
         op = "trunc" if wanted < bits else "sext" if signed else "zext"
-        ssa = self.b.cast(op, source, value, target)
+        ssa = self.b.cast(op, value, target)
         self.divisors[ssa] = min(self.divisor(value), ANY_DIVISOR)
         return ssa

@@ -50,8 +50,8 @@ class Loop:
 
     def close(self, results: Sequence[SSAValue] = ()) -> None:
         b = self.b
-        following = b.binary("add nuw nsw", "i32", self.index, self.step)
-        again = b.compare("icmp ult", "i32", following, self.stop)
+        following = b.binary("add nuw nsw", self.index, self.step)
+        again = b.compare("icmp ult", following, self.stop)
         b.cond_branch(again, self._header, self._exit)
         for phi, new in zip([self._counter, *self._phis], [following, *results], strict=True):
             phi.add(new, b.block)
@@ -136,12 +136,12 @@ def open_loops(
     loop = Loop(b, prod(steps.values()), 1)
     stride = 1
     for k in reversed(moving):
-        digit = loop.index if stride == 1 else b.binary("lshr", "i32", loop.index, _log2(stride))
+        digit = loop.index if stride == 1 else b.binary("lshr", loop.index, _log2(stride))
         stride *= steps[k]
         if k is not moving[0]:
-            digit = b.binary("and", "i32", digit, steps[k] - 1)
+            digit = b.binary("and", digit, steps[k] - 1)
         if walk.lanes_along[k] > 1:
-            digit = b.binary("shl", "i32", digit, _log2(walk.lanes_along[k]))
+            digit = b.binary("shl", digit, _log2(walk.lanes_along[k]))
         bases[k] = digit
     return bases, [loop]
 
@@ -157,7 +157,7 @@ def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) 
     if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):
         moving = [k for k in walk.order if bases[k] != "0"]
         if len(moving) > 2:
-            scaled = b.binary("mul nuw nsw", "i32", loops[0].index, walk.width)
+            scaled = b.binary("mul nuw nsw", loops[0].index, walk.width)
             b.linear[walk.shape, at] = (scaled, 0)
     body(at)
     for loop in reversed(loops):

@@ -24,12 +24,12 @@ def from_memory(b: Builder, raw: SSAValue, element: Type, width: int) -> SSAValu
     """Turns what was loaded into the register representation."""
     vec = vector_type
     if element == IntegerType(1):
-        return b.cast("trunc", vec("i8", width), raw, vec("i1", width))
+        return b.cast("trunc", raw, vec("i1", width))
     if element == FloatType("f16"):
         return b.bitcast(raw, vec("i16", width), vec("half", width))
     if element == FloatType("bf16"):
-        wide = b.cast("zext", vec("i16", width), raw, vec("i32", width))
-        high = b.binary("shl", vec("i32", width), wide, b.splat(integer(16, "i32"), width))
+        wide = b.cast("zext", raw, vec("i32", width))
+        high = b.binary("shl", wide, b.splat(integer(16, "i32"), width))
         return b.bitcast(high, vec("i32", width), vec("float", width))
     return raw
 
@@ -38,13 +38,13 @@ def to_memory(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValu
     """Turns a register value into what is stored."""
     vec = vector_type
     if element == IntegerType(1):
-        return b.cast("zext", vec("i1", width), value, vec("i8", width))
+        return b.cast("zext", value, vec("i8", width))
     if element == FloatType("f16"):
-        return b.cast("bitcast", vec("half", width), value, vec("i16", width))
+        return b.cast("bitcast", value, vec("i16", width))
     if element == FloatType("bf16"):
-        bits = b.cast("bitcast", vec("float", width), value, vec("i32", width))
-        high = b.binary("lshr", vec("i32", width), bits, b.splat(integer(16, "i32"), width))
-        return b.cast("trunc", vec("i32", width), high, vec("i16", width))
+        bits = b.cast("bitcast", value, vec("i32", width))
+        high = b.binary("lshr", bits, b.splat(integer(16, "i32"), width))
+        return b.cast("trunc", high, vec("i16", width))
     return value
 
 
@@ -58,7 +58,7 @@ def widen(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
     if source == target:
         return value
     op = "zext" if source == "i1" else "sext"
-    return b.cast(op, vector_type(source, width), value, vector_type(target, width))
+    return b.cast(op, value, vector_type(target, width))
 
 
 def narrow(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
@@ -70,4 +70,4 @@ def narrow(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
     source, target = widened_type(element), register_type(element)
     if source == target:
         return value
-    return b.cast("trunc", vector_type(source, width), value, vector_type(target, width))
+    return b.cast("trunc", value, vector_type(target, width))

@@ -30,8 +30,8 @@ class SlotAccess(Integers):
             pointer = self.b.offset(pointer, constant)
         if index == "0":
             return pointer
-        wide = self.b.cast("zext", "i32", index, "i64") if index.startswith("%") else index
-        return self.b.element(slot.stored_type, pointer, "i64", wide)
+        wide = self.b.cast("zext", index, "i64") if index.startswith("%") else index
+        return self.b.element(slot.stored_type, pointer, wide)
 
     def read_slot(self, slot: Slot, at: Coords) -> Chunk:
         """Reads the elements at `at`: a vector load, a scalar, or a gather within the tile."""
@@ -54,9 +54,9 @@ class SlotAccess(Integers):
         loaded: dict[int, SSAValue] = {}
         for lane, offset in enumerate(offsets):
             if offset not in loaded:
-                p = b.element(stored, address, "i64", offset)
+                p = b.element(stored, address, offset)
                 loaded[offset] = b.load(stored, p, slot.stored_bytes)
-            raw = b.insert(vec, raw, stored, loaded[offset], lane)
+            raw = b.insert(raw, loaded[offset], lane)
         return Vector(slot.element, width, slot.from_stored(b, raw, width))
 
     def _read_shuffled(
@@ -64,7 +64,7 @@ class SlotAccess(Integers):
     ) -> Chunk:
         """Lanes that repeat or permute a short run: one vector load and a shuffle."""
         b, stored, width = self.b, slot.stored_type, len(offsets)
-        p = b.element(stored, address, "i64", first)
+        p = b.element(stored, address, first)
         vec = vector_type(stored, span)
         run = b.load(vec, p, slot.stored_bytes)
         raw = b.shuffle(run, stored, span, [n - first for n in offsets])
@@ -80,6 +80,6 @@ class SlotAccess(Integers):
             b.store_lanes(value, stored, width, address)
             return
         for lane, offset in enumerate(offsets):
-            p = b.element(stored, address, "i64", offset)
-            item = b.extract(vector_type(stored, width), value, lane)
-            b.store(stored, item, p, slot.stored_bytes)
+            p = b.element(stored, address, offset)
+            item = b.extract(value, lane)
+            b.store(item, p, slot.stored_bytes)

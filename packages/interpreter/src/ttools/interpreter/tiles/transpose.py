@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ttools.interpreter.llvm.builder import Builder
-from ttools.interpreter.llvm.value import SSAValue, vector_type
+from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 from ttools.interpreter.tiles.integers import Integers
 from ttools.interpreter.tiles.loops import Loop
@@ -80,7 +80,6 @@ def fill_transposed(
 def transposed(b: Builder, rows: Sequence[SSAValue], type: str) -> list[SSAValue]:
     """Transposes n vectors of n lanes in log2(n) rounds of two-input shuffles."""
     n = len(rows)
-    vec = vector_type(type, n)
     current = list(rows)
     distance = n // 2
     while distance:
@@ -91,7 +90,7 @@ def transposed(b: Builder, rows: Sequence[SSAValue], type: str) -> list[SSAValue
         for i in range(n):
             if not i & distance:
                 for target, lanes in ((i, low), (i + distance, high)):
-                    new[target] = b.shuffled(vec, current[i], current[i + distance], lanes, n)
+                    new[target] = b.shuffled(current[i], current[i + distance], lanes, n)
         current = new
         distance //= 2
     return current

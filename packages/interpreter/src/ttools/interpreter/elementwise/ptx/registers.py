@@ -120,6 +120,6 @@ def _pair(a: Vector, b: Vector) -> Vector:
     lanes = Lanes(builder, 2 * width)
     if width == 1:
         both = lanes.type(a.scalar)
-        half = builder.insert(both, poison(both), a.type, a.text, 0)
-        return lanes.value(builder.insert(both, half, a.type, b.text, 1))
-    return lanes.value(builder.shuffled(a.type, a.text, b.text, range(2 * width), 2 * width))
+        half = builder.insert(poison(both), a.text, 0)
+        return lanes.value(builder.insert(half, b.text, 1))
+    return lanes.value(builder.shuffled(a.text, b.text, range(2 * width), 2 * width))

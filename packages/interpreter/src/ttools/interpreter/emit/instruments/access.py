@@ -249,7 +249,7 @@ class _Access:
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
             bits = lane_bits(b, differs(chunk, self.mask), self.width)
-            some = b.compare("icmp ne", "i64", bits, 0)
+            some = b.compare("icmp ne", bits, 0)
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
             b.start(bad)
@@ -309,22 +309,21 @@ class _Access:
         """An i1: every active lane is aligned and inside its memory."""
         inside = self._lanes_inside()
         guard = self.chunk.guard if isinstance(self.chunk, Affine) else None
-        return inside if guard is None else self.e.b.binary("and", "i1", inside, guard)
+        return inside if guard is None else self.e.b.binary("and", inside, guard)
 
     def _lanes_inside(self) -> SSAValue:
         e, b, chunk, width = self.e, self.e.b, self.chunk, self.width
         low, bytes_ = self._bounds()
         if isinstance(chunk, Affine) and not any(n % self.site.size for n in chunk.lanes):
             first, last = min(chunk.lanes), max(chunk.lanes)
-            start = b.binary("add", "i64", chunk.base, first) if first else chunk.base
+            start = b.binary("add", chunk.base, first) if first else chunk.base
             return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
         fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
         if width == 1:
             return fits
-        vec = vector_type("i1", width)
         if self.mask is not None:
-            off = b.binary("xor", vec, e.vector(self.mask), b.splat(TRUE, width))
-            fits = b.binary("or", vec, fits, off)
+            off = b.binary("xor", e.vector(self.mask), b.splat(TRUE, width))
+            fits = b.binary("or", fits, off)
         return b.all_lanes(fits, width)
 
     def _bounds(self) -> tuple[SSAValue, SSAValue]:
@@ -362,7 +361,7 @@ class _Access:
 
     def _emit_room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
         b = self.e.b
-        room = b.binary("lshr", "i64", bytes_, shift) if shift else bytes_
+        room = b.binary("lshr", bytes_, shift) if shift else bytes_
         if elements > 1:
             less = [("i64", room), ("i64", integer(elements - 1, "i64"))]
             room = b.intrinsic("llvm.usub.sat.i64", "i64", less)
@@ -377,7 +376,7 @@ class _Access:
         bits = call(b, "judge", "i64", arguments)
         failed = load(b, to.payload, 0, "i64")
         for n in (1, 2):
-            failed = b.binary("or", "i64", failed, load(b, to.payload, 8 * n, "i64"))
+            failed = b.binary("or", failed, load(b, to.payload, 8 * n, "i64"))
         self._report(to, failed)
         return bits
 

@@ -68,7 +68,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
         )
     )
     bits = lane_bits(b, e.vector(chunk), width)
-    some = b.compare("icmp ne", "i64", bits, 0)
+    some = b.compare("icmp ne", bits, 0)
     yes, no = b.label("check"), b.label("checked")
     b.cond_branch(some, yes, no)
     b.start(yes)

@@ -41,7 +41,7 @@ def count(e: Emitter, op: Operation) -> None:
     product = integer(factor, "i64")
     for operand in op.operands:
         lanes = _lanes(e, operand)
-        product = b.binary("mul", "i64", lanes, product)
+        product = b.binary("mul", lanes, product)
     counters = load(b, b.load("ptr", PROBE, 8), MONITOR["COUNTERS"], "ptr")
     cell = b.offset(counters, number * COUNTER_BYTES)
     b.change("add", cell, "i64", product, "monotonic")
@@ -51,10 +51,10 @@ def _lanes(e: Emitter, condition: Value) -> SSAValue:
     """How many lanes hold, an i64."""
     b, shape = e.b, shape_of(condition.type)
     if not shape:
-        return b.cast("zext", "i1", e.scalar(condition), "i64")
+        return b.cast("zext", e.scalar(condition), "i64")
     offset = e.allocate(8)
     cell = b.offset(ARENA, offset)
-    b.store("i64", 0, cell, 8)
+    b.store(integer(0, "i64"), cell, 8)
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
@@ -62,7 +62,7 @@ def _lanes(e: Emitter, condition: Value) -> SSAValue:
             bits = lane_bits(b, e.vector(chunk), chunk.width)
             some = b.intrinsic("llvm.ctpop.i64", "i64", [("i64", bits)])
             before = b.load("i64", cell, 8)
-            b.store("i64", b.binary("add", "i64", before, some), cell, 8)
+            b.store(b.binary("add", before, some), cell, 8)
 
     # The longest axis in vectors: tiles of one column are many.
     order = tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis], axis)))

@@ -79,12 +79,12 @@ class Destination:
     def of(cls, b: Builder, number: int, payload: int) -> Destination:
         """Names, where the builder stands, a site's number and its payload's place in the arena."""
         address = b.offset(ARENA, payload)
-        return cls(b.binary("or", "i32", integer(number, "i32"), 0), address)
+        return cls(b.binary("or", integer(number, "i32"), 0), address)
 
     def store(self, b: Builder, offset: int, type: str, value: SSAValue) -> SSAValue:
         """Stores a value in the payload; returns where."""
         cell = b.offset(self.payload, offset)
-        b.store(type, value, cell, 8)
+        b.store(value, cell, 8)
         return cell
 
 
@@ -114,14 +114,14 @@ def report(
         variables: what to show.
     """
     b = e.b
-    some = b.compare("icmp ne", "i64", failed, 0)
+    some = b.compare("icmp ne", failed, 0)
     yes, no = b.label("failed"), b.label("fine")
     b.cond_branch(some, yes, no)
     b.start(yes)
     with e.cold():
         offset = first
         for axis in at:
-            wide = b.cast("zext", "i32", axis.base, "i64")
+            wide = b.cast("zext", axis.base, "i64")
             to.store(b, offset, "i64", wide)
             offset += 8
         for turn in turns(e):
@@ -152,8 +152,8 @@ def turns(e: Emitter) -> Iterator[SSAValue]:
     """How often each enclosing loop has gone round before."""
     b = e.b
     for type, counter, lower, step in e.turns:
-        way = b.binary("sub", type, counter, lower)
-        turn = b.binary("sdiv", type, way, step) if step != "1" else way
+        way = b.binary("sub", counter, lower)
+        turn = b.binary("sdiv", way, step) if step != "1" else way
         yield e.convert_int(turn, type, "i64")
 
 

@@ -51,7 +51,7 @@ def record_chunk(
     if bits is None:
         _record_run(e, site, number, chunk.base, at)
         return
-    whole = b.compare("icmp eq", "i64", bits, everything)
+    whole = b.compare("icmp eq", bits, everything)
     full, part, done = b.label("full"), b.label("part"), b.label("noted")
     b.cond_branch(whole, full, part)
     b.start(full)
@@ -68,18 +68,18 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Co
     record = PROBE_OPEN + number * OPEN_BYTES
     cell = b.offset(PROBE, record + 8)
     end = b.load("i64", cell, 8)
-    goes_on = b.compare("icmp eq", "i64", end, base)
+    goes_on = b.compare("icmp eq", end, base)
     first = _first_position(e, site, at)
     if site.shape:
         origin = load(b, PROBE, record + OPEN_ORIGIN, "i64")
         before = e.imul("i64", e.convert_int(first, "i32", "i64"), site.size)
-        apart = b.binary("sub", "i64", base, before)
-        own = b.binary("and", "i64", apart, site.size * prod(site.shape) - 1)
-        goes_on = b.binary("and", "i1", goes_on, b.compare("icmp eq", "i64", own, origin))
+        apart = b.binary("sub", base, before)
+        own = b.binary("and", apart, site.size * prod(site.shape) - 1)
+        goes_on = b.binary("and", goes_on, b.compare("icmp eq", own, origin))
     more, other, done = b.label("more"), b.label("other"), b.label("noted")
     b.cond_branch(goes_on, more, other)
     b.start(more)
-    b.store("i64", b.binary("add", "i64", base, total), cell, 8)
+    b.store(b.binary("add", base, total), cell, 8)
     b.branch(done)
     b.start(other)
     arguments = [
@@ -103,7 +103,7 @@ def record_lanes(
 ) -> None:
     """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
     b = e.b
-    some = b.compare("icmp ne", "i64", bits, 0)
+    some = b.compare("icmp ne", bits, 0)
     yes, done = b.label("lanes"), b.label("noted")
     b.cond_branch(some, yes, done)
     b.start(yes)

@@ -83,11 +83,11 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
             _at_least(e, rows.step, e.iadd("i64", run.span, size))
             for run, rows in (axes, axes[::-1])
         ]
-        ways = [e.b.binary("and", "i1", one, two) for one, two in zip(tests, outer, strict=True)]
-        tests = [e.b.binary("or", "i1", ways[0], ways[1])]
+        ways = [e.b.binary("and", one, two) for one, two in zip(tests, outer, strict=True)]
+        tests = [e.b.binary("or", ways[0], ways[1])]
     found = hull.guard or TRUE
     for test in tests:
-        found = e.b.binary("and", "i1", found, test)
+        found = e.b.binary("and", found, test)
     return found
 
 
@@ -112,4 +112,4 @@ def _greater(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def _at_least(e: Emitter, number: SSAValue, least: SSAValue) -> SSAValue:
-    return e.b.compare("icmp sge", "i64", number, least)
+    return e.b.compare("icmp sge", number, least)

@@ -260,14 +260,14 @@ class Linear:
         """Demands that a number has no more bits."""
         limit = 1 << bits
         if number.startswith("%"):
-            near = self.e.b.binary("add", "i64", number, limit)
+            near = self.e.b.binary("add", number, limit)
             self._require("ult", near, integer(2 * limit, "i64"))
         elif abs(int(number)) >= limit:
             self.guards.append(FALSE)
 
     def _require(self, predicate: str, number: SSAValue, other: SSAValue) -> None:
         if number.startswith("%"):
-            guard = self.e.b.compare(f"icmp {predicate}", "i64", number, other)
+            guard = self.e.b.compare(f"icmp {predicate}", number, other)
             if guard not in self.guards:
                 self.guards.append(guard)
         elif not (int(number) >= int(other) if predicate == "sge" else int(number) <= int(other)):

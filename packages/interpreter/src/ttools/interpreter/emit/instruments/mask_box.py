@@ -51,11 +51,11 @@ class MaskBox:
         for axis in sorted({*self.firsts, *self.ends}):
             first = self.firsts.get(axis, integer(0, "i64"))
             end = self.ends.get(axis, integer(self.shape[axis], "i64"))
-            none = b.compare("icmp sge", "i64", first, end)
-            found = none if found is None else b.binary("or", "i1", found, none)
+            none = b.compare("icmp sge", first, end)
+            found = none if found is None else b.binary("or", found, none)
         for condition in self.conditions:
-            none = b.binary("xor", "i1", condition, TRUE)
-            found = none if found is None else b.binary("or", "i1", found, none)
+            none = b.binary("xor", condition, TRUE)
+            found = none if found is None else b.binary("or", found, none)
         return found
 
     def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
@@ -95,7 +95,7 @@ class MaskBox:
         gap = linear.difference(forms[0], forms[1])
         moving = [n for n, step in enumerate(gap.steps) if step != "0"]
         if not moving:
-            condition = linear.e.b.compare(f"icmp {predicate}", "i64", gap.base, 0)
+            condition = linear.e.b.compare(f"icmp {predicate}", gap.base, 0)
             self.conditions.append(condition)
             return True
         axis = axes[moving[0]]

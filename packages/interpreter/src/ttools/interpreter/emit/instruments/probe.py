@@ -142,7 +142,7 @@ def is_watched(b: Builder, program: SSAValue) -> SSAValue:
     """Whether the values of a program are recorded, an i1; the launch's monitor knows."""
     table = load(b, b.load("ptr", PROBE, 8), MONITOR["WATCHED"], "ptr")
     cell = b.offset(table, program)
-    return b.compare("icmp ne", "i8", b.load("i8", cell), 0)
+    return b.compare("icmp ne", b.load("i8", cell), 0)
 
 
 def call(
@@ -166,12 +166,12 @@ def call(
 def lane_bits(b: Builder, lanes: SSAValue, width: int) -> SSAValue:
     """i1 lanes as the low bits of an i64."""
     narrow = b.bitcast(lanes, vector_type("i1", width), f"i{width}")
-    return b.cast("zext", f"i{width}", narrow, "i64")
+    return b.cast("zext", narrow, "i64")
 
 
 def bit_lanes(b: Builder, bits: SSAValue, width: int) -> SSAValue:
     """The low bits of an i64 as i1 lanes."""
-    narrow = b.cast("trunc", "i64", bits, f"i{width}")
+    narrow = b.cast("trunc", bits, f"i{width}")
     return b.bitcast(narrow, f"i{width}", vector_type("i1", width))
 
 
@@ -193,7 +193,7 @@ class ThreadProbe:
         b = self._b
         head = "getelementptr inbounds i8, ptr "
         b.record(Instruction(PROBE, (head, ARENA, f", i64 {self._offset}")))
-        b.store("ptr", monitor, PROBE, 8)
+        b.store(monitor, PROBE, 8)
         self._store("LOGGED", "i64", integer(0, "i64"))
         records = b.offset(PROBE, PROBE_OPEN)
         size = integer(self._sites * OPEN_BYTES, "i64")
@@ -217,4 +217,4 @@ class ThreadProbe:
 
     def _store(self, name: str, type: str, value: SSAValue) -> None:
         cell = self._b.offset(PROBE, FIELDS[name])
-        self._b.store(type, value, cell, 8)
+        self._b.store(value, cell, 8)

@@ -76,8 +76,8 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
         lane = e.iadd("i64", lane, e.imul("i64", axis.lanes, axis.first))
     active = whole.inside
     if whole.hull.idle is not None:
-        active = b.binary("and", "i1", active, b.binary("xor", "i1", whole.hull.idle, TRUE))
-    count = b.select("i1", active, "i64", e.isub("i64", rows.end, rows.first), 0)
+        active = b.binary("and", active, b.binary("xor", whole.hull.idle, TRUE))
+    count = b.select(active, e.isub("i64", rows.end, rows.first), 0)
     bytes_ = e.imul("i64", e.isub("i64", run.end, run.first), site.size)
     arguments = [("i32", integer(number, "i32")), ("i64", start), ("i64", bytes_)]
     arguments += [("i32", e.convert_int(lane, "i64", "i32")), ("i64", count), ("i64", rows.step)]

@@ -68,5 +68,5 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
         span = e.iadd("i64", span, e.isub("i64", high, low))
     guard = None
     for each in dict.fromkeys(linear.guards):
-        guard = each if guard is None else e.b.binary("and", "i1", guard, each)
+        guard = each if guard is None else e.b.binary("and", guard, each)
     return Hull(start, span, guard, box.idle(), box.exact, form, box)

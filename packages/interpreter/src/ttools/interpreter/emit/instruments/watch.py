@@ -39,11 +39,10 @@ def _hand_over(e: Emitter, op: Operation) -> None:
     slots = [_whole(e, operand) for operand in op.operands]
     addresses = [b.offset(slot.base, slot.offset) for slot in slots]
     payload = e.allocate(8 * (len(slots) + 1 + len(e.turns)))
-    words = [*(("ptr", address) for address in addresses), ("i64", integer(len(e.turns), "i64"))]
-    words += [("i64", turn) for turn in turns(e)]
-    for n, (type, word) in enumerate(words):
+    words = [*addresses, integer(len(e.turns), "i64"), *turns(e)]
+    for n, word in enumerate(words):
         cell = b.offset(ARENA, payload + 8 * n)
-        b.store(type, word, cell, 8)
+        b.store(word, cell, 8)
     described = tuple(
         (str(element_type(operand.type)), shape_of(operand.type), False, True)
         for operand in op.operands

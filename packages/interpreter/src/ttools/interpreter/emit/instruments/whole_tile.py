@@ -46,14 +46,14 @@ def whole_tile(
         return None
     low, bytes_ = bounds
     shift = size.bit_length() - 1
-    room = b.binary("lshr", "i64", bytes_, shift) if shift else bytes_
-    last = b.binary("lshr", "i64", hull.span, shift) if shift else hull.span
+    room = b.binary("lshr", bytes_, shift) if shift else bytes_
+    last = b.binary("lshr", hull.span, shift) if shift else hull.span
     room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
     inside = begins_inside(b, hull.start, low, room, size)
     if hull.idle is not None:
-        inside = b.binary("or", "i1", inside, hull.idle)
+        inside = b.binary("or", inside, hull.idle)
     if hull.guard is not None:
-        inside = b.binary("and", "i1", inside, hull.guard)
+        inside = b.binary("and", inside, hull.guard)
     return WholeTile(inside, hull.exact, hull)
 
 
@@ -68,10 +68,10 @@ def begins_inside(
         width: how many lanes.
     """
     vec, shift = vector_type("i64", width), size.bit_length() - 1
-    index = b.binary("sub", vec, start, b.splat(low, width))
+    index = b.binary("sub", start, b.splat(low, width))
     if shift:
         # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
         suffix = "i64" if width == 1 else f"v{width}i64"
         by = b.splat(integer(64 - shift, "i64"), width)
         index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
-    return b.compare("icmp ult", vec, index, b.splat(room, width))
+    return b.compare("icmp ult", index, b.splat(room, width))

@@ -89,10 +89,10 @@ def _flags_of_swap(
     b, stored = e.b, memory_type(element)
     bits = f"i{SIZES[stored] * 8}"
     seen, wanted = (b.bitcast(to_memory(b, v, element, 1), stored, bits) for v in (old, expected))
-    swapped = b.compare("icmp eq", bits, seen, wanted)
+    swapped = b.compare("icmp eq", seen, wanted)
     flags = access_flags(op)
     failed = flags & ~(RELEASES | READS_AND_WRITES)
-    return b.select("i1", swapped, "i32", integer(flags, "i32"), failed)
+    return b.select(swapped, integer(flags, "i32"), failed)
 
 
 def _cmpxchg(
@@ -103,7 +103,7 @@ def _cmpxchg(
     compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
     failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
     pair = b.exchange(address, bits, compare, value, ordering, failure)
-    old = b.field(f"{{ {bits}, i1 }}", pair, 0)
+    old = b.field(pair, 0)
     return b.bitcast(old, bits, stored)
 
 
@@ -127,7 +127,7 @@ def _add_narrow_float(
 
     def change(seen: SSAValue) -> SSAValue:
         wide = elementwise.widen_to_f32(b, from_memory(b, seen, element, 1), element, 1)
-        total = b.binary("fadd", "float", wide, addend)
+        total = b.binary("fadd", wide, addend)
         return to_memory(b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
 
     old = swap_until_unchanged(b, address, "i16", 2, ordering, change)
@@ -185,13 +185,13 @@ def _each_pack(
 def _may_pack(e: Emitter, chunk: Affine, active: SSAValue | None) -> SSAValue:
     """An i1: the lanes are one aligned run of which something is to be changed."""
     b, width = e.b, chunk.width
-    low = b.binary("and", "i64", chunk.base, PACK_BYTES - 1)
-    may = b.compare("icmp eq", "i64", low, 0)
+    low = b.binary("and", chunk.base, PACK_BYTES - 1)
+    may = b.compare("icmp eq", low, 0)
     if chunk.guard is not None:
-        may = b.binary("and", "i1", may, chunk.guard)
+        may = b.binary("and", may, chunk.guard)
     if active is None:
         return may
-    return b.binary("and", "i1", may, b.any_lane(active, width))
+    return b.binary("and", may, b.any_lane(active, width))
 
 
 def _unrolled(
@@ -211,8 +211,7 @@ def _unrolled(
         chosen = None if active is None else b.shuffle(active, "i1", width, [lane])
         value = b.shuffle(data, type, width, [lane])
         old = _conditional(e, chosen, address, [value], element, one)
-        vec = vector_type(type, width)
-        result = b.insert(vec, result, type, old, lane)
+        result = b.insert(result, old, lane)
     return result
 
 
@@ -272,12 +271,12 @@ def _conditional(
 ) -> SSAValue:
     b = e.b
     if active is None or active == "true":
-        return one(b.cast("inttoptr", "i64", address, "ptr"), values, element)
+        return one(b.cast("inttoptr", address, "ptr"), values, element)
     type = register_type(element)
     before, then, done = b.block, b.label("atomic"), b.label("masked")
     b.cond_branch(active, then, done)
     b.start(then)
-    old = one(b.cast("inttoptr", "i64", address, "ptr"), values, element)
+    old = one(b.cast("inttoptr", address, "ptr"), values, element)
     after = b.block
     b.branch(done)
     b.start(done)

@@ -34,12 +34,12 @@ def call(e: Emitter, op: Operation) -> None:
         if result.is_tensor:
             arguments.append(("ptr", _address(e, e.slot(result))))
     answer = b.call(callee.return_type, f"@{callee.symbol}", arguments)
-    status = b.field(callee.return_type, answer, 0)
+    status = b.field(answer, 0)
     leave_unless_zero(e, status)
     position = 1
     for result in op.results:
         if not result.is_tensor:
-            e.set_scalar(result, b.field(callee.return_type, answer, position))
+            e.set_scalar(result, b.field(answer, position))
             position += 1
 
 

@@ -56,7 +56,7 @@ def for_loop(e: Emitter, op: Operation) -> None:
             still = integer(0, register_type(element_type(argument.type)))
             e.deltas[argument] = e.deltas[op.results[n]] = (inits[n], still)
     compare = "ult" if op.attributes.get("unsignedCmp") else "slt"
-    again = b.compare(f"icmp {compare}", itype, counter, e.scalar(upper))
+    again = b.compare(f"icmp {compare}", counter, e.scalar(upper))
     b.cond_branch(again, inside, done)
     b.start(inside)
     e.turns.append((itype, counter, e.scalar(lower), e.scalar(step)))
@@ -70,7 +70,7 @@ def for_loop(e: Emitter, op: Operation) -> None:
         for n, name in zip(moving, carried[len(scalars) :], strict=True)
     ]
     store_all(e, [(y, a) for y, a in zip(yielded, arguments, strict=True) if e.plan.is_stored(a)])
-    counter_next = b.binary("add", itype, counter, e.scalar(step))
+    counter_next = b.binary("add", counter, e.scalar(step))
     for phi, value in zip(phis, [counter_next, *following], strict=True):
         phi.add(value, b.block)
     b.branch(header)
@@ -144,7 +144,7 @@ def while_loop(e: Emitter, op: Operation) -> None:
     types = [register_type(op.operands[n].type) for n in scalars]
     count, *phis = [b.open_phi(type, "p") for type in ["i32", *types]]
     count.add(integer(0, "i32"), entry)
-    turns = b.binary("add", "i32", count.value, 1)
+    turns = b.binary("add", count.value, 1)
     for n, phi in zip(scalars, phis, strict=True):
         phi.add(e.scalar(op.operands[n]), entry)
         e.set_scalar(before_block.arguments[n], phi.value)
@@ -180,8 +180,8 @@ def _spin(e: Emitter, op: Operation, turns: SSAValue) -> None:
     with _now_and_then(b, turns):
         site = e.add_site(Site(CallbackKind.SPIN, op.location))
         # The turn tells the runtime one long wait from many short ones at the same place.
-        wide = b.cast("zext", "i32", turns, "i64")
-        call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", "i64", wide, "ptr"))
+        wide = b.cast("zext", turns, "i64")
+        call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 
 
 def _notice_abort(e: Emitter, op: Operation, turns: SSAValue) -> None:
@@ -194,8 +194,8 @@ def _notice_abort(e: Emitter, op: Operation, turns: SSAValue) -> None:
 @contextmanager
 def _now_and_then(b: Builder, turns: SSAValue) -> Iterator[None]:
     """What is emitted meanwhile is run in every 64th turn of a loop."""
-    low = b.binary("and", "i32", turns, 63)
-    due = b.compare("icmp eq", "i32", low, 0)
+    low = b.binary("and", turns, 63)
+    due = b.compare("icmp eq", low, 0)
     yes, no = b.label("due"), b.label("not_due")
     b.cond_branch(due, yes, no)
     b.start(yes)

@@ -55,9 +55,8 @@ def _sum_products(
 
     def plus_accumulator(at: Coords) -> Chunk:
         chunk = e.read_slot(total, at)
-        vec = vector_type("float", chunk.width)
         c = e.vector(e.evaluate(op.operands[2], at))
-        return Vector(chunk.element, chunk.width, e.b.binary("fadd", vec, e.vector(chunk), c))
+        return Vector(chunk.element, chunk.width, e.b.binary("fadd", e.vector(chunk), c))
 
     e.fill(total, without_nan)
     multiply(e, lefts[products[-1][0]], rights[products[-1][1]], total)
@@ -149,8 +148,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
     def read(at: Coords) -> Chunk:
         chunk = e.read_slot(slot, at)
-        source, target = (vector_type(t, chunk.width) for t in ("i8", "i32"))
-        ssa = e.b.cast("sext", source, e.vector(chunk), target)
+        ssa = e.b.cast("sext", e.vector(chunk), vector_type("i32", chunk.width))
         return Vector(IntegerType(32), chunk.width, ssa)
 
     e.fill(wide, read)
@@ -183,18 +181,18 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
     with b.function_body() as lines:
         b.start(Label("entry"))
         row, column = _OptionalLoop(b, k // 2, 1), _OptionalLoop(b, n, width)
-        above = b.binary("mul nuw nsw", "i32", row.index, 2 * n)
-        first = b.binary("add nuw nsw", "i32", above, column.index)
+        above = b.binary("mul nuw nsw", row.index, 2 * n)
+        first = b.binary("add nuw nsw", above, column.index)
         halves = []
-        for start in (first, b.binary("add nuw nsw", "i32", first, n)):
-            p = b.element("i16", SSAValue("%from", "ptr"), "i32", start)
+        for start in (first, b.binary("add nuw nsw", first, n)):
+            p = b.element("i16", SSAValue("%from", "ptr"), start)
             halves.append(b.load(vec, p, 2))
-        both = b.shuffled(vec, halves[0], halves[1], order, 2 * width)
+        both = b.shuffled(halves[0], halves[1], order, 2 * width)
         # Pair by pair the rows lie one behind the other, as before.
-        begin = b.binary("mul nuw nsw", "i32", row.index, n)
-        target = b.binary("add nuw nsw", "i32", begin, column.index)
-        p = b.element("i32", SSAValue("%to", "ptr"), "i32", target)
-        b.store(vector_type("i16", 2 * width), both, p, 4)
+        begin = b.binary("mul nuw nsw", row.index, n)
+        target = b.binary("add nuw nsw", begin, column.index)
+        p = b.element("i32", SSAValue("%to", "ptr"), target)
+        b.store(both, p, 4)
         for loop in (column, row):
             if loop.loop is not None:
                 loop.loop.close()
@@ -261,15 +259,15 @@ def _block(
     places = [(i, j) for i in range(rows) for j in range(columns)]
 
     def element(base: SSAValue, r: SSAValue, c: SSAValue, stride: int) -> SSAValue:
-        scaled = b.binary("mul nuw nsw", "i32", r, stride)
-        linear = b.binary("add nuw nsw", "i32", scaled, c)
-        wide = b.cast("zext", "i32", linear, "i64")
-        return b.element(type, base, "i64", wide)
+        scaled = b.binary("mul nuw nsw", r, stride)
+        linear = b.binary("add nuw nsw", scaled, c)
+        wide = b.cast("zext", linear, "i64")
+        return b.element(type, base, wide)
 
     def offset(pointer: SSAValue, count: int) -> SSAValue:
         if not count:
             return pointer
-        return b.element(type, pointer, "i64", count)
+        return b.element(type, pointer, count)
 
     c0 = element(SSAValue("%c", "ptr"), row.index, column.index, n)
     a0 = element(SSAValue("%a", "ptr"), row.index, ZERO, k)
@@ -277,10 +275,10 @@ def _block(
     cells = [offset(c0, i * n + j * width) for i, j in places]
     sums = [b.load(vec, p, size) for p in cells]
     loop = Loop(b, k, 1, [(vec, s) for s in sums])
-    step = b.cast("zext", "i32", loop.index, "i64")
-    line = b.binary("mul nuw nsw", "i64", step, n)
-    bp = b.element(type, b0, "i64", line)
-    ap = b.element(type, a0, "i64", step)
+    step = b.cast("zext", loop.index, "i64")
+    line = b.binary("mul nuw nsw", step, n)
+    bp = b.element(type, b0, line)
+    ap = b.element(type, a0, step)
     rights = [b.load(vec, offset(bp, j * width), size) for j in range(columns)]
     new = []
     for i in range(rows):
@@ -291,7 +289,7 @@ def _block(
             new.append(multiply_add(b, left, rights[j], total, type, width))
     loop.close(new)
     for pointer, value in zip(cells, loop.results, strict=True):
-        b.store(vec, value, pointer, size)
+        b.store(value, pointer, size)
 
 
 def _multiply_add(
@@ -301,8 +299,8 @@ def _multiply_add(
     if type in ("float", "double"):
         suffix = f"v{width}{mangled(type)}" if width > 1 else mangled(type)
         return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
-    product = b.binary("mul", vec, x, y)
-    return b.binary("add", vec, total, product)
+    product = b.binary("mul", x, y)
+    return b.binary("add", total, product)
 
 
 def _add_pair_products(
@@ -311,4 +309,4 @@ def _add_pair_products(
     vec, halves = vector_type(type, width), vector_type("i16", 2 * width)
     pairs = [(halves, b.bitcast(value, vec, halves)) for value in (x, y)]
     products = b.intrinsic(_PAIR_PRODUCTS[width], vec, pairs)
-    return b.binary("add", vec, total, products)
+    return b.binary("add", total, products)

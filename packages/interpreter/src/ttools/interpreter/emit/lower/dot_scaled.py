@@ -92,8 +92,7 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
         value = _element(e, side, at)
         scale = _scale(e, side, at, shape[side.k_axis])
         if scale is not None:
-            vec = vector_type("float", at[0].width)
-            value = e.b.binary("fmul", vec, value, scale)
+            value = e.b.binary("fmul", value, scale)
         return Vector(_F32, at[0].width, value)
 
     e.fill(slot, chunk)
@@ -107,7 +106,7 @@ def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
     lanes = tuple(lane >> bits for lane in axis.lanes)
     if axis.base == "0" or not axis.base.startswith("%"):
         return Axis(integer(int(axis.base) >> bits, "i32"), lanes, ANY_DIVISOR)
-    base = e.b.binary("lshr", "i32", axis.base, bits)
+    base = e.b.binary("lshr", axis.base, bits)
     return Axis(base, lanes, max(1, axis.divisor >> bits))
 
 
@@ -132,25 +131,24 @@ def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
     def const(value: int) -> SSAValue:
         return b.splat(integer(value, "i32"), width)
 
-    wide = b.cast("zext", vector_type("i8", width), bytes_, vec)
+    wide = b.cast("zext", bytes_, vec)
     low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes], "i32")
     shift = low_bits
     if axis.divisor < 2:  # the base decides which nibble
-        odd = b.binary("and", "i32", axis.base, 1)
-        moved = b.binary("shl", "i32", odd, 2)
-        shift = b.binary("add", vec, b.splat(moved, width), low_bits)
-    code = b.binary("lshr", vec, wide, shift)
-    sign = b.binary("shl", vec, b.binary("and", vec, code, const(8)), const(28))
-    mantissa = b.binary("and", vec, code, const(1))
-    exponent = b.binary("and", vec, b.binary("lshr", vec, code, const(1)), const(3))
-    biased = b.binary("add", vec, exponent, const(126))
-    high = b.binary("shl", vec, biased, const(23))
-    normal = b.binary("or", vec, high, b.binary("shl", vec, mantissa, const(22)))
-    half = b.binary("mul", vec, mantissa, const(1056964608))  # 0 or the bits of 0.5
-    subnormal = b.compare("icmp eq", vec, exponent, const(0))
-    mask = vector_type("i1", width)
-    bits = b.select(mask, subnormal, vec, half, normal)
-    signed = b.binary("or", vec, bits, sign)
+        odd = b.binary("and", axis.base, 1)
+        moved = b.binary("shl", odd, 2)
+        shift = b.binary("add", b.splat(moved, width), low_bits)
+    code = b.binary("lshr", wide, shift)
+    sign = b.binary("shl", b.binary("and", code, const(8)), const(28))
+    mantissa = b.binary("and", code, const(1))
+    exponent = b.binary("and", b.binary("lshr", code, const(1)), const(3))
+    biased = b.binary("add", exponent, const(126))
+    high = b.binary("shl", biased, const(23))
+    normal = b.binary("or", high, b.binary("shl", mantissa, const(22)))
+    half = b.binary("mul", mantissa, const(1056964608))  # 0 or the bits of 0.5
+    subnormal = b.compare("icmp eq", exponent, const(0))
+    bits = b.select(subnormal, half, normal)
+    signed = b.binary("or", bits, sign)
     return b.bitcast(signed, vec, vector_type("float", width))
 
 
@@ -175,11 +173,10 @@ def _power_of_two(e: Emitter, bytes_: SSAValue, width: int) -> SSAValue:
     def const(value: int) -> SSAValue:
         return b.splat(integer(value, "i32"), width)
 
-    wide = b.cast("zext", vector_type("i8", width), bytes_, vec)
-    bits = b.binary("shl", vec, wide, const(23))
-    mask = vector_type("i1", width)
-    smallest = b.compare("icmp eq", vec, wide, const(0))
-    bits = b.select(mask, smallest, vec, const(4194304), bits)
-    largest = b.compare("icmp eq", vec, wide, const(255))
-    bits = b.select(mask, largest, vec, const(2143289344), bits)
+    wide = b.cast("zext", bytes_, vec)
+    bits = b.binary("shl", wide, const(23))
+    smallest = b.compare("icmp eq", wide, const(0))
+    bits = b.select(smallest, const(4194304), bits)
+    largest = b.compare("icmp eq", wide, const(255))
+    bits = b.select(largest, const(2143289344), bits)
     return b.bitcast(bits, vec, vector_type("float", width))

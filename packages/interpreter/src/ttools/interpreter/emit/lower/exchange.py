@@ -30,7 +30,7 @@ def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
         if isinstance(own, Vector) and partners is not None:
             type = register_type(own.element)
             return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
-    flipped = e.b.binary("xor", "i32", at[axis].base, 1) if moving else None
+    flipped = e.b.binary("xor", at[axis].base, 1) if moving else None
     return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
 
 

@@ -29,12 +29,11 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     positions = e.evaluate(indices, at)
     itype = register_type(positions.element)
     extent = slot.shape[axis]
-    vec = vector_type(itype, width)
     # An index out of range is undefined; wrapping it keeps the read inside the tile.
-    safe = e.b.binary("and", vec, e.vector(positions), e.b.splat(integer(extent - 1, itype), width))
+    safe = e.b.binary("and", e.vector(positions), e.b.splat(integer(extent - 1, itype), width))
     if itype != "i32":
         op_name = "trunc" if int(itype[1:]) > 32 else "zext"
-        safe = e.b.cast(op_name, vec, safe, vector_type("i32", width))
+        safe = e.b.cast(op_name, safe, vector_type("i32", width))
     where = tuple(
         Axis(ZERO, (0,) * width, ANY_DIVISOR) if k == axis else a for k, a in enumerate(at)
     )
@@ -48,10 +47,9 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
             e.iadd("i32", linear.base, base),
             tuple(x + y for x, y in zip(linear.lanes, lanes, strict=True)),
         )
-    ivec = vector_type("i32", width)
     step = e.b.splat(integer(slot.strides[axis], "i32"), width)
-    scaled = e.b.binary("mul", ivec, safe, step)
-    offsets = e.b.binary("add", ivec, scaled, e.vector(linear))
+    scaled = e.b.binary("mul", safe, step)
+    offsets = e.b.binary("add", scaled, e.vector(linear))
     return gather_from_slot(e, slot, offsets, width)
 
 
@@ -61,12 +59,12 @@ def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue, width: int) -> V
     base = slot.base
     if slot.offset:
         base = b.offset(base, slot.offset)
-    wide = b.cast("zext", vector_type("i32", width), offsets, vector_type("i64", width))
+    wide = b.cast("zext", offsets, vector_type("i64", width))
     if width == 1:
-        p = b.element(stored, base, "i64", wide, inbounds=False)
+        p = b.element(stored, base, wide, inbounds=False)
         raw = b.load(stored, p, slot.stored_bytes)
     else:
-        pointers = b.element(stored, base, f"<{width} x i64>", wide, inbounds=False)
+        pointers = b.element(stored, base, wide, inbounds=False)
         vec = vector_type(stored, width)
         ones = b.splat(TRUE, width)
         raw = b.intrinsic(

@@ -24,17 +24,17 @@ def histogram(e: Emitter, op: Operation) -> None:
         b = e.b
         with e.fresh_memo():
             value = e.vector(e.operand(source, at))
-            inside = b.compare("icmp ult", type, value, bins)
+            inside = b.compare("icmp ult", value, bins)
             if mask is not None:
-                inside = b.binary("and", "i1", inside, e.vector(e.operand(mask, at)))
+                inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
         then, done = b.label("count"), b.label("counted")
         b.cond_branch(inside, then, done)
         b.start(then)
         wide = e.convert_int(value, type, "i64", signed=False)
         base = b.offset(ARENA, slot.offset)
-        p = b.element(slot.stored_type, base, "i64", wide)
+        p = b.element(slot.stored_type, base, wide)
         old = b.load(slot.stored_type, p)
-        b.store(slot.stored_type, b.binary("add", slot.stored_type, old, 1), p)
+        b.store(b.binary("add", old, 1), p)
         b.branch(done)
         b.start(done)
 

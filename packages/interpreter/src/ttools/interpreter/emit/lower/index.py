@@ -34,7 +34,7 @@ def _is_index(chunk: Chunk) -> bool:
 def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
     if a is None or b is None:
         return a or b
-    return e.b.binary("and", "i1", a, b)
+    return e.b.binary("and", a, b)
 
 
 def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affine:
@@ -49,7 +49,7 @@ def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affin
     if guard is not None:
 
         def exact() -> SSAValue:
-            return e.b.binary(name, vector_type(type, a.width), e.vector(a), e.vector(b))
+            return e.b.binary(name, e.vector(a), e.vector(b))
 
     divisor = max(e.divisor(base), min(a.divisor, b.divisor))
     return Affine(a.element, base, lanes, divisor, guard, exact)
@@ -85,7 +85,7 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     if b.guard is not None:
 
         def exact() -> SSAValue:
-            return e.b.binary("mul", vector_type(type, b.width), e.vector(a), e.vector(b))
+            return e.b.binary("mul", e.vector(a), e.vector(b))
 
     return Affine(b.element, base, lanes, divisor, b.guard, exact)
 
@@ -131,7 +131,6 @@ def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = T
         def exact() -> SSAValue:
             return e.b.cast(
                 name,
-                vector_type(source_type, width),
                 e.vector(chunk),
                 vector_type(target_type, width),
             )
@@ -151,9 +150,9 @@ def _no_wrap(e: Emitter, chunk: Affine, type: str, *, signed: bool) -> SSAValue 
     pred = "s" if signed else "u"
     if high:
         top = most - high if signed else wrap_signed(most - high, bits)
-        guard = e.b.compare(f"icmp {pred}le", type, chunk.base, top)
+        guard = e.b.compare(f"icmp {pred}le", chunk.base, top)
     if low:
-        bottom = e.b.compare(f"icmp {pred}ge", type, chunk.base, least - low)
+        bottom = e.b.compare(f"icmp {pred}ge", chunk.base, least - low)
         guard = both_guards(e, guard, bottom)
     return guard
 
@@ -221,11 +220,10 @@ def _divided(
     lanes: tuple[int, ...],
 ) -> Affine:
     """`base + lanes` if the first lane's remainder `rest` leaves room for the other lanes."""
-    type = register_type(a.element)
-    last = e.b.binary("add", type, rest, max(a.lanes))
+    last = e.b.binary("add", rest, max(a.lanes))
     sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
-    inside = e.b.compare(f"icmp {sign}lt", type, last, n.base)
-    positive = e.b.compare("icmp sge", type, a.base, 0)
+    inside = e.b.compare(f"icmp {sign}lt", last, n.base)
+    positive = e.b.compare("icmp sge", a.base, 0)
     guard = both_guards(e, inside, positive)
     divisor = min(a.divisor, n.divisor) if any(lanes) else 1
     return Affine(a.element, base, lanes, divisor, guard, _exact_division(e, op, a, n))
@@ -258,10 +256,8 @@ def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         bytes_ = e.vector(scaled)
     else:
         wide = _wide(e, offset)
-        vec = vector_type("i64", offset.width)
-        bytes_ = e.b.binary("mul", vec, wide, e.b.splat(integer(size, "i64"), offset.width))
-    vec = vector_type("i64", pointer.width)
-    ssa = e.b.binary("add", vec, e.vector(pointer), bytes_)
+        bytes_ = e.b.binary("mul", wide, e.b.splat(integer(size, "i64"), offset.width))
+    ssa = e.b.binary("add", e.vector(pointer), bytes_)
     return Vector(element, pointer.width, ssa)
 
 
@@ -273,8 +269,7 @@ def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
         inner = offset.exact
 
         def exact() -> SSAValue:
-            vec = vector_type("i64", offset.width)
-            return e.b.binary("mul", vec, inner(), e.b.splat(integer(size, "i64"), offset.width))
+            return e.b.binary("mul", inner(), e.b.splat(integer(size, "i64"), offset.width))
 
     return Affine(
         offset.element,
@@ -291,6 +286,4 @@ def _wide(e: Emitter, offset: Vector) -> SSAValue:
     source = register_type(offset.element)
     if source == "i64":
         return offset.ssa
-    return e.b.cast(
-        "sext", vector_type(source, offset.width), offset.ssa, vector_type("i64", offset.width)
-    )
+    return e.b.cast("sext", offset.ssa, vector_type("i64", offset.width))

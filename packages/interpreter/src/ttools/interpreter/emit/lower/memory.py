@@ -102,13 +102,12 @@ def _load_uniform(
     keyword = "load volatile" if volatile else "load"
 
     def read() -> SSAValue:
-        address = b.cast("inttoptr", "i64", pointer.base, "ptr")
+        address = b.cast("inttoptr", pointer.base, "ptr")
         raw = b.load(stored, address, SIZES[stored], op=keyword)
         return from_memory(e.b, raw, element, 1)
 
     if mask is None:
         return uniform(element, read(), width)
-    vec = vector_type(register_type(element), width)
     if isinstance(mask, Affine) and mask.is_uniform:
         any_lane = mask.base
     else:
@@ -126,7 +125,7 @@ def _load_uniform(
     b.start(done)
     scalar = b.phi(scalar_type, (value, after), (zero, before))
     splat = b.splat(scalar, width)
-    ssa = b.select(vector_type("i1", width), mask_ssa, vec, splat, fallback)
+    ssa = b.select(mask_ssa, splat, fallback)
     if width == 1:
         return uniform(element, ssa, 1)
     return Vector(element, width, ssa)
@@ -226,10 +225,10 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
         held = e.vector(load_chunk(e, chunk, element, mask, None))
         values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
         now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
-        other = b.compare("icmp ne", bits, now, meant)
+        other = b.compare("icmp ne", now, meant)
         if mask is None:
             return other
-        return b.binary("and", vector_type("i1", width), other, e.vector(mask))
+        return b.binary("and", other, e.vector(mask))
 
     return differs
 
@@ -259,8 +258,8 @@ def _store_scalar(
         then, done = b.label("store"), b.label("stored")
         b.cond_branch(mask, then, done)
         b.start(then)
-    p = b.cast("inttoptr", "i64", address, "ptr")
-    b.store(stored, raw, p, SIZES[stored])
+    p = b.cast("inttoptr", address, "ptr")
+    b.store(raw, p, SIZES[stored])
     if mask is not None:
         b.branch(done)
         b.start(done)

@@ -57,16 +57,16 @@ def _places(
     linear: list[SSAValue] = []
     shift = 0
     for k, count in reversed(list(zip(moving, steps, strict=True))):
-        digit = b.binary("lshr", "i32", index, shift)
-        digit = b.binary("and", "i32", digit, count - 1)
+        digit = b.binary("lshr", index, shift)
+        digit = b.binary("and", digit, count - 1)
         shift += count.bit_length() - 1
         lanes = walk.lanes_along[k]
-        bases[k] = digit if lanes == 1 else b.binary("mul nuw nsw", "i32", digit, lanes)
+        bases[k] = digit if lanes == 1 else b.binary("mul nuw nsw", digit, lanes)
         stride = prod(walk.shape[k + 1 :])
-        linear.append(b.binary("mul nuw nsw", "i32", bases[k], stride))
+        linear.append(b.binary("mul nuw nsw", bases[k], stride))
     whole = linear[0]
     for part in linear[1:]:
-        whole = b.binary("or disjoint", "i32", whole, part)
+        whole = b.binary("or disjoint", whole, part)
     return bases, whole
 
 

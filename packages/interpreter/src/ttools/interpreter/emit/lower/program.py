@@ -47,7 +47,7 @@ def print_(e: Emitter, op: Operation) -> None:
         slot = plain_slot(e, operand)
         address = b.offset(slot.base, slot.offset)
         cell = b.offset(ARENA, table + 8 * n)
-        b.store("ptr", address, cell, 8)
+        b.store(address, cell, 8)
         is_signed = bool(signed[n]) if isinstance(signed, tuple) and n < len(signed) else True
         described.append(
             (
@@ -82,7 +82,7 @@ def assert_(e: Emitter, op: Operation) -> None:
         b.cond_branch(ok, fine, fails)
         b.start(fails)
         p = b.offset(ARENA, cell)
-        b.store("i64", linear, p, 8)
+        b.store(linear, p, 8)
         call_back(e, CallbackKind.ASSERT, site, p)
         b.branch(fine)
         b.start(fine)

@@ -241,12 +241,9 @@ def _scan_along(
     values = _inputs(e, op, at)
     values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
     if loop is not None:
-        first = e.b.compare("icmp eq", "i32", loop.index, 0)
+        first = e.b.compare("icmp eq", loop.index, 0)
         joined = apply_region(e, op, [*loop.carried, *values], walk.width)
-        values = [
-            e.b.select("i1", first, v, x, y)
-            for v, x, y in zip(vectors, values, joined, strict=True)
-        ]
+        values = [e.b.select(first, x, y) for v, x, y in zip(vectors, values, joined, strict=True)]
     for result, chunk in zip(op.results, _outputs(e, op, values, walk.width), strict=True):
         e.write_slot(e.slot(result), at, chunk)
     if loop is not None:
@@ -284,8 +281,7 @@ def _scan_lanes(
         joined = apply_region(e, op, [*shifted, *values], width)
         mask = e.b.constant_vector([TRUE if ok else FALSE for ok in inside], "i1")
         values = [
-            e.b.select(f"<{width} x i1>", mask, vector_type(t, width), new, old)
-            for t, new, old in zip(types, joined, values, strict=True)
+            e.b.select(mask, new, old) for t, new, old in zip(types, joined, values, strict=True)
         ]
         distance *= 2
     return values

@@ -43,7 +43,7 @@ def apply_region(
     ):
         first, second = arguments
         name = _ROUNDING[body[0].name]
-        return [e.b.binary(name, vector_type("float", width), first, second)]
+        return [e.b.binary(name, first, second)]
     if len(op.regions[0].blocks) == 1 and all(_is_straight(inner) for inner in body):
         return _on_vectors(e, op, arguments, width)
     return _per_lane(e, op, arguments, width)
@@ -89,13 +89,12 @@ def _per_lane(
             for t, a in zip(types, arguments, strict=True)
         ]
         answer = e.b.call(result, name, [*inputs, *outside])
-        for n, value in enumerate(yielded):
-            type = register_type(value.type)
-            item = e.b.field(result, answer, n)
+        for n in range(len(yielded)):
+            item = e.b.field(answer, n)
             if width == 1:
                 vectors[n] = item
             else:
-                vectors[n] = e.b.insert(vector_type(type, width), vectors[n], type, item, lane)
+                vectors[n] = e.b.insert(vectors[n], item, lane)
     return vectors
 
 
@@ -128,7 +127,7 @@ def _scalar_function(e: Emitter, op: Operation, captured: Sequence[Value]) -> tu
             inner.operation(operation)
         answer = poison(result)
         for n, value in enumerate(block.terminator.operands):
-            answer = e.b.with_field(result, answer, inner.scalar(value), n)
+            answer = e.b.with_field(answer, inner.scalar(value), n)
         e.b.give_back(answer)
     head = f"define internal {result} @{name}({signature}) #0"
     e.region_functions[op] = e.b.define_function(name, head, lines)

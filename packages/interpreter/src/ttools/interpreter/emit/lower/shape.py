@@ -22,7 +22,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import float_literal, memory_type, register_type
-from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
     ZERO,
@@ -196,8 +196,8 @@ def _digit(
     own = bits // stride & (extent - 1)
     if not own:
         return Axis(ZERO, ours, ANY_DIVISOR)
-    shifted = base if stride == 1 else e.b.binary("lshr", "i32", base, stride.bit_length() - 1)
-    masked = e.b.binary("and", "i32", shifted, extent - 1)
+    shifted = base if stride == 1 else e.b.binary("lshr", base, stride.bit_length() - 1)
+    masked = e.b.binary("and", shifted, extent - 1)
     return Axis(masked, ours, own & -own)
 
 
@@ -218,16 +218,14 @@ def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
     if axis.base == "0":
         return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes], "i1")
     chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
-    vec = vector_type("i32", width)
-    return e.b.compare("icmp ne", vec, e.vector(chunk), e.b.splat(integer(0, "i32"), width))
+    return e.b.compare("icmp ne", e.vector(chunk), e.b.splat(integer(0, "i32"), width))
 
 
 def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
     """A lane-wise choice between two chunks of one type."""
     width = when.width
-    vec = vector_type(register_type(when.element), width)
     a, b = e.vector(when), e.vector(otherwise)
-    ssa = e.b.select(vector_type("i1", width), mask, vec, a, b)
+    ssa = e.b.select(mask, a, b)
     return Vector(when.element, width, ssa)
 
 
