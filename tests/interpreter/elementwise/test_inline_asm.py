@@ -21,6 +21,8 @@ from ttools.interpreter.elementwise.ptx.registers import parse_constraints
 from ttools.interpreter.elementwise.ptx.syntax import PtxSyntaxError, parse
 from ttools.interpreter.elementwise.ptx.types import TYPES, literal_bits
 from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.lines import body_text
+from ttools.interpreter.llvm.value import SSAValue
 
 RANDOM = np.random.default_rng(3)
 
@@ -333,10 +335,10 @@ def test_refusals(text: str, sentence: str) -> None:
         {"asm_string": text, "constraints": "=r,r", "packed_element": 1},
     )
     if not sentence:
-        assert len(lower(Builder(), op, 16, ["%x"])) == 1
+        assert len(lower(Builder(), op, 16, [SSAValue("%x", "<16 x i32>")])) == 1
         return
     with pytest.raises(UnsupportedError) as refusal:
-        lower(Builder(), op, 16, ["%x"])
+        lower(Builder(), op, 16, [SSAValue("%x", "<16 x i32>")])
     assert "inline PTX assembly" in str(refusal.value)
     assert sentence in str(refusal.value)
 
@@ -365,7 +367,7 @@ def test_constraints_that_do_not_fit(
         attributes["asm_string"] = "mov.b32 $0, 0; mov.b32 $1, 0;"
     op = make_op("tt.elementwise_inline_asm", kinds, ["i32"], attributes)
     with pytest.raises(UnsupportedError) as refusal:
-        lower(Builder(), op, 16, ["%x"])
+        lower(Builder(), op, 16, [SSAValue("%x", "<16 x i32>")])
     assert sentence in str(refusal.value)
 
 
@@ -379,7 +381,7 @@ def test_part_of_an_instance_is_refused() -> None:
     )
     op.results[0].type = ir.TensorType((64,), ir.IntegerType(8))
     with pytest.raises(UnsupportedError, match="4 elements packed, where 1 are computed at once"):
-        lower(Builder(), op, 1, ["%x"])
+        lower(Builder(), op, 1, [SSAValue("%x", "i8")])
 
 
 def test_barriers_and_fences_may_name_an_output() -> None:
@@ -389,7 +391,7 @@ def test_barriers_and_fences_may_name_an_output() -> None:
         )
         builder = Builder()
         assert lower(builder, op, 1, []) == ["0"]
-        assert ("  fence seq_cst" in builder.lines) == text.startswith("fence")
+        assert ("  fence seq_cst" in body_text(builder.lines)) == text.startswith("fence")
 
 
 # ---- parts

@@ -11,6 +11,7 @@ from ttools.interpreter import ir
 from ttools.interpreter.elementwise import cost, is_elementwise, lower
 from ttools.interpreter.elementwise.libdevice import find
 from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import SSAValue
 
 
 def test_what_is_elementwise() -> None:
@@ -45,7 +46,7 @@ def test_division_by_a_constant_is_cheap() -> None:
 def test_a_function_is_defined_once_however_often_it_is_called() -> None:
     builder = Builder()
     op = make_op("math.exp", ["f32"], ["f32"], {})
-    (once,) = lower(builder, op, 16, ["%x"])
+    (once,) = lower(builder, op, 16, [SSAValue("%x", "<16 x float>")])
     lower(builder, op, 16, [once])
     assert list(builder.definitions) == ["ttools.exp.v16f32"]
     assert len(builder.lines) == 2
@@ -78,7 +79,7 @@ def test_literal_operands() -> None:
 def test_refusals(name: str, kind: str, attributes: dict[str, str], sentence: str) -> None:
     op = make_op(name, [kind, kind], ["f32"], attributes)
     with pytest.raises(UnsupportedError) as refusal:
-        lower(Builder(), op, 16, ["%x", "%y"])
+        lower(Builder(), op, 16, [SSAValue(name, "<16 x float>") for name in ("%x", "%y")])
     assert sentence in str(refusal.value)
 
 

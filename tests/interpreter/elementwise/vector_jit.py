@@ -15,7 +15,9 @@ import numpy as np
 
 from ttools.interpreter import ir
 from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
-from ttools.interpreter.llvm.builder import Builder, memory_type, register_type, vector_type
+from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
+from ttools.interpreter.llvm.lines import body_text
+from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
 from ttools.interpreter.native.jit import host_target
 
 #: Element types by their MLIR names, and the NumPy type of their memory.
@@ -52,38 +54,41 @@ def make_op(
     return op
 
 
-def _load(builder: Builder, kind: str, width: int, index: int) -> str:
+def _address(builder: Builder, mem: str, index: int) -> SSAValue:
+    pointer = SSAValue(f"%p{index}", "ptr")
+    return builder.element(mem, pointer, SSAValue("%i", "i64"), inbounds=False)
+
+
+def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
     """Memory form to register form."""
     element = parse_type(kind)
     mem, reg = memory_type(element), register_type(element)
-    address = builder.emit(f"getelementptr {mem}, ptr %p{index}, i64 %i")
-    value = builder.emit(f"load {vector_type(mem, width)}, ptr {address}, align 1")
+    value = builder.load(vector_type(mem, width), _address(builder, mem, index), 1)
     m, r = vector_type(mem, width), vector_type(reg, width)
     if kind == "i1":
-        return builder.emit(f"trunc {m} {value} to {r}")
+        return builder.cast("trunc", value, r)
     if kind == "bf16":
-        wide = builder.emit(f"zext {m} {value} to {vector_type('i32', width)}")
-        sixteen = builder.splat("16", "i32", width)
-        wide = builder.emit(f"shl {vector_type('i32', width)} {wide}, {sixteen}")
+        wide = builder.cast("zext", value, vector_type("i32", width))
+        sixteen = builder.splat(integer(16, "i32"), width)
+        wide = builder.binary("shl", wide, sixteen)
         return builder.bitcast(wide, vector_type("i32", width), r)
     return builder.bitcast(value, m, r)
 
 
-def _store(builder: Builder, kind: str, width: int, index: int, value: str) -> None:
+def _store(builder: Builder, kind: str, width: int, index: int, value: SSAValue) -> None:
     element = parse_type(kind)
     mem, reg = memory_type(element), register_type(element)
     m, r = vector_type(mem, width), vector_type(reg, width)
     if kind == "i1":
-        value = builder.emit(f"zext {r} {value} to {m}")
+        value = builder.cast("zext", value, m)
     elif kind == "bf16":
         wide = builder.bitcast(value, r, vector_type("i32", width))
-        sixteen = builder.splat("16", "i32", width)
-        wide = builder.emit(f"lshr {vector_type('i32', width)} {wide}, {sixteen}")
-        value = builder.emit(f"trunc {vector_type('i32', width)} {wide} to {m}")
+        sixteen = builder.splat(integer(16, "i32"), width)
+        wide = builder.binary("lshr", wide, sixteen)
+        value = builder.cast("trunc", wide, m)
     else:
         value = builder.bitcast(value, r, m)
-    address = builder.emit(f"getelementptr {mem}, ptr %p{index}, i64 %i")
-    builder.do(f"store {m} {value}, ptr {address}, align 1")
+    builder.store(value, _address(builder, mem, index), 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,10 @@ class Case:
     literals: tuple[tuple[int, str], ...] = ()
 
 
+def _literal(text: str, kind: str, width: int) -> SSAValue:
+    return SSAValue(text, vector_type(register_type(parse_type(kind)), width))
+
+
 def build_ir(*cases: Case) -> str:
     """An LLVM module whose `run<i>(ptr..., i64 n)` applies case i to n elements, n % width == 0."""
     builders = []
@@ -106,7 +115,9 @@ def build_ir(*cases: Case) -> str:
         op = make_op(case.name, case.operands, case.results, dict(case.attributes))
         given = dict(case.literals)
         values = [
-            given[i] if i in given else _load(builder, kind, case.width, i)
+            _literal(given[i], kind, case.width)
+            if i in given
+            else _load(builder, kind, case.width, i)
             for i, kind in enumerate(case.operands)
         ]
         outputs = lower(builder, op, case.width, values)
@@ -153,7 +164,7 @@ def _loop(index: int, builder: Builder, pointers: int, width: int) -> list[str]:
         "  br label %loop",
         "loop:",
         "  %i = phi i64 [0, %entry], [%next, %loop]",
-        *builder.lines,
+        body_text(builder.lines),
         f"  %next = add i64 %i, {width}",
         "  %more = icmp ult i64 %next, %n",
         "  br i1 %more, label %loop, label %exit",

@@ -20,6 +20,8 @@ from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import EmitOptions, Facts
 from ttools.interpreter.emit.kernel import emit_kernel
 from ttools.interpreter.llvm.builder import SIZES, Builder
+from ttools.interpreter.llvm.lines import body_text
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue
 from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
 
@@ -55,21 +57,22 @@ def _stored_bytes(text: str) -> list[int]:
 def _one_lane(wide: str, stored: str, width: int, lane: int, *, fenced: bool, select: bool) -> str:
     """A function that stores one lane of a truncated vector, under a mask or by a `select`."""
     b = Builder()
-    mask = b.constant_vector(["true" if n == lane else "false" for n in range(width)], "i1")
+    mask = b.constant_vector([TRUE if n == lane else FALSE for n in range(width)], "i1")
     vec = f"<{width} x {stored}>"
-    value = b.emit(f"trunc <{width} x {wide}> %x to {vec}")
+    x, p = SSAValue("%x", f"<{width} x {wide}>"), SSAValue("%p", "ptr")
+    value = b.cast("trunc", x, vec)
     if select:
-        old = b.emit(f"load {vec}, ptr %p, align 1")
-        value = b.emit(f"select <{width} x i1> {mask}, {vec} {value}, {vec} {old}")
+        old = b.load(vec, p, 1)
+        value = b.select(mask, value, old)
     if fenced:
         value = b.fenced(value, stored, width)
     if select:
-        b.do(f"store {vec} {value}, ptr %p, align 1")
+        b.store(value, p, 1)
     else:
         name = f"llvm.masked.store.v{width}{stored}.p0"
-        arguments = [(vec, value), ("ptr align 1", "%p"), (f"<{width} x i1>", mask)]
+        arguments = [(vec, value), ("ptr align 1", p), (f"<{width} x i1>", mask)]
         b.intrinsic(name, "void", arguments)
-    body = "\n".join([*b.lines, "  ret void"])
+    body = f"{body_text(b.lines)}\n  ret void"
     head = f"define void @f(ptr %p, <{width} x {wide}> %x) {{"
     return "\n".join([*b.declarations.values(), head, body, "}"])
 

@@ -21,6 +21,7 @@ from ttools.interpreter.elementwise.mathematics import MATHEMATICS
 from ttools.interpreter.elementwise.ptx import lower_inline_assembly, pack_of
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
 from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.value import SSAValue
 
 __all__ = [
     "cost",
@@ -75,7 +76,9 @@ def is_lanewise(op: ir.Operation) -> bool:
     return op.name != "tt.elementwise_inline_asm" or pack_of(op) == 1
 
 
-def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str]) -> list[str]:
+def lower(
+    builder: Builder, op: ir.Operation, width: int, operands: Sequence[SSAValue]
+) -> list[SSAValue]:
     """Appends `op` on `width` lanes.
 
     Args:
@@ -103,7 +106,7 @@ def lower(builder: Builder, op: ir.Operation, width: int, operands: Sequence[str
             )
     lanes = Lanes(builder, width)
     vectors = tuple(
-        lanes.value(text, register_type(ir.element_type(value.type)))
+        Vector(lanes, text, register_type(ir.element_type(value.type)))
         for text, value in zip(operands, op.operands, strict=True)
     )
     results = lowering(Call(lanes, op, vectors))

@@ -45,5 +45,4 @@ def directed(opcode: str, mode: str, *arguments: Vector, result: str | None = No
             f"  call void @llvm.set.rounding(i32 {MODES['rn']}) strictfp\n"
             f"  ret {out} %r\n}}",
         )
-    values = ", ".join(f"{a.type} {a.text}" for a in arguments)
-    return lanes.emit(f"call {out} @{name}({values})", scalar)
+    return lanes.call(scalar, f"@{name}", *arguments)

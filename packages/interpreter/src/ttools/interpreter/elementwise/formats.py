@@ -16,6 +16,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.ir import FloatType, Type
 from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.value import SSAValue
 
 Rounding = Literal["rtne", "rtz"]
 
@@ -232,7 +233,7 @@ def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtn
     return narrow(round_f64_to_odd(value), target, rounding)
 
 
-def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:
+def widen_to_f32(builder: Builder, value: SSAValue, type: Type, width: int) -> SSAValue:
     """`width` values of any float type as f32.
 
     Args:
@@ -242,10 +243,10 @@ def widen_to_f32(builder: Builder, value: str, type: Type, width: int) -> str:
         width: lanes.
     """
     lanes = Lanes(builder, width)
-    return widen(lanes.value(value, register_type(type)), type).text
+    return widen(Vector(lanes, value, register_type(type)), type).text
 
 
-def narrow_from_f32(builder: Builder, value: str, type: Type, width: int) -> str:
+def narrow_from_f32(builder: Builder, value: SSAValue, type: Type, width: int) -> SSAValue:
     """`width` f32 values rounded to any float type, to nearest even; fp8 saturates.
 
     Args:
@@ -254,4 +255,4 @@ def narrow_from_f32(builder: Builder, value: str, type: Type, width: int) -> str
         type: any float type.
         width: lanes.
     """
-    return narrow(Lanes(builder, width).value(value, "float"), type).text
+    return narrow(Vector(Lanes(builder, width), value, "float"), type).text

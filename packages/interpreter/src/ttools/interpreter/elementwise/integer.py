@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 
 from ttools.interpreter.elementwise.vector import BITS, Call, Lowering, Vector
+from ttools.interpreter.llvm.value import FALSE, Label
 
 _LITERAL = re.compile(r"(?:splat \(i\d+ )?(-?\d+)\)?")
 
@@ -108,18 +109,19 @@ def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
     else:
         large = (a | b).compare("uge", _LIMIT)
     unfit = large | b.compare("eq", 0)
-    builder.cond_branch(unfit.any_lane(), "large", "small")
-    builder.start("large")
+    wide, small, done = Label("large"), Label("small"), Label("done")
+    builder.cond_branch(unfit.any_lane(), wide, small)
+    builder.start(wide)
     native = _divide_native(a, b, signed)
-    builder.branch("done")
-    builder.start("small")
+    builder.branch(done)
+    builder.start(small)
     ratio = _small_to_double(a) / _small_to_double(b)
     # Toward zero: adding the magic number rounds to nearest.
     whole = lanes.intrinsic("trunc", ratio)
     quick = (whole + 1.5 * 2.0**52).as_int() - _MAGIC
-    builder.branch("done")
-    builder.start("done")
-    return lanes.emit(f"phi {a.type} [{native.text}, %large], [{quick.text}, %small]", a.scalar)
+    builder.branch(done)
+    builder.start(done)
+    return lanes.value(builder.phi(a.type, (native.text, wide), (quick.text, small)))
 
 
 def _small_to_double(value: Vector) -> Vector:
@@ -226,9 +228,8 @@ def count_zeros(name: str, value: Vector) -> Vector:
     lanes = value.lanes
     full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
     lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")
-    return lanes.emit(
-        f"call {value.type} @{full}({value.type} {value.text}, i1 false)", value.scalar
-    )
+    passed = [(value.type, value.text), ("i1", FALSE)]
+    return lanes.value(lanes.builder.call(value.type, f"@{full}", passed))
 
 
 def _count_zeros(name: str) -> Lowering:

@@ -70,8 +70,7 @@ def call_doubles(symbol: str, *arguments: Vector) -> Vector:
         name = f"ttools.libm.{symbol}.{lanes.suffix('double')}"
         if name not in lanes.builder.definitions:
             lanes.builder.define(name, _define_loop(name, symbol, arguments))
-    passed = ", ".join(f"{a.type} {a.text}" for a in arguments)
-    return lanes.emit(f"call {lanes.type('double')} @{name}({passed})", "double")
+    return lanes.call("double", f"@{name}", *arguments)
 
 
 def call_libm(symbol: str, *arguments: Vector) -> Vector:

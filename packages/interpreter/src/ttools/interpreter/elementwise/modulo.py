@@ -7,6 +7,7 @@ A step subtracts `trunc(r / d) * d` with `d = |y| * 2^k`.  The quotient has at m
 from __future__ import annotations
 
 from ttools.interpreter.elementwise.vector import Vector
+from ttools.interpreter.llvm.value import Label
 
 _STEP = 28
 _INFINITY = float("inf")
@@ -27,13 +28,12 @@ def _exponent(x: Vector) -> Vector:
 def _long_division(r: Vector, d: Vector) -> Vector:
     """`r mod d` of any non-negative finite doubles that were f32, d not 0."""
     builder = r.lanes.builder
-    head, body, done = "divide.head", "divide.body", "divided"
+    head, body, done = Label("divide.head"), Label("divide.body"), Label("divided")
     builder.branch(head)
     builder.start(head)
-    left = builder.fresh("left")
-    # The phi is written once the value that the loop's body makes has a name.
-    position = len(builder.lines)
-    current = r.lanes.value(left, "double")
+    left = builder.open_phi(r.type, "left")
+    left.add(r.text, Label("start"))
+    current = r.lanes.value(left.value)
     excess = _exponent(current) - _exponent(d)
     long = excess.compare("sgt", _STEP)
     builder.cond_branch(long.any_lane(), body, done)
@@ -42,8 +42,7 @@ def _long_division(r: Vector, d: Vector) -> Vector:
     scaled = (d.as_int() + (shift << 52)).as_float("double")
     shorter = long.choose(_subtract_multiple(current, scaled), current)
     builder.branch(head)
-    phi = f"phi {r.type} [ {r.text}, %start ], [ {shorter.text}, %{body} ]"
-    builder.lines.insert(position, f"  {left} = {phi}")
+    left.add(shorter.text, body)
     builder.start(done)
     return _subtract_multiple(current, d)
 
@@ -51,7 +50,7 @@ def _long_division(r: Vector, d: Vector) -> Vector:
 def fmod(x: Vector, y: Vector) -> Vector:
     """C's `fmod` of two f32 vectors, as the body of a function of its own."""
     lanes = x.lanes
-    lanes.builder.start("start")
+    lanes.builder.start(Label("start"))
     defined = x.abs().compare("olt", _INFINITY) & y.compare("one", 0.0)
     # Where the result is not a remainder, divide something harmless.
     dividend = (defined & y.abs().compare("olt", _INFINITY)).choose(x.abs(), 0.0)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ttools.interpreter.elementwise.formats import round_any_bf16
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import SSAValue
 
 #: The bits of an f32 that tf32 lacks.
 _LOST = 0x1FFF
@@ -53,12 +54,12 @@ PARTS: dict[str, Callable[[Vector], Vector]] = {
 }
 
 
-def part_of_f32(builder: Builder, value: str, part: str, width: int) -> str:
+def part_of_f32(builder: Builder, value: SSAValue, part: str, width: int) -> SSAValue:
     """One of `PARTS` of an f32 in registers."""
     return PARTS[part](Vector(Lanes(builder, width), value, "float")).text
 
 
-def zero_for_nan(builder: Builder, value: str, width: int) -> str:
+def zero_for_nan(builder: Builder, value: SSAValue, width: int) -> SSAValue:
     """An f32 in registers, with 0 in place of NaN."""
     vector = Vector(Lanes(builder, width), value, "float")
     return vector.is_nan().choose(vector.coerce(0.0), vector).text

@@ -14,6 +14,7 @@ from functools import cache
 from ttools.interpreter.elementwise.libm import call_doubles
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.llvm.builder import float_literal
+from ttools.interpreter.llvm.value import TRUE, Label, SSAValue, zeros
 
 _PI = (3.141592653589793, 1.2246467991473532e-16)
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
@@ -71,15 +72,15 @@ def _look_up(name: str, body: str, index: Vector) -> Vector:
     array = f"[{_ENTRIES} x double]"
     builder.define(name, f"@{name} = internal unnamed_addr constant {array} [{body}]")
     kind = lanes.type("ptr")
-    address = builder.emit(f"getelementptr double, ptr @{name}, {index.type} {index.text}")
+    address = builder.element("double", SSAValue(f"@{name}", "ptr"), index.text, inbounds=False)
     if lanes.width == 1:
-        return lanes.emit(f"load double, ptr {address}", "double")
-    every = builder.splat("true", "i1", lanes.width)
+        return lanes.value(builder.load("double", address))
+    every = builder.splat(TRUE, lanes.width)
     full = f"llvm.masked.gather.{lanes.suffix('double')}.v{lanes.width}p0"
     out = lanes.type("double")
     builder.declare(full, f"{out} ({kind}, {lanes.type('i1')}, {out})")
-    call = f"call {out} @{full}({kind} align 8 {address}, {lanes.type('i1')} {every}, "
-    return lanes.emit(f"{call}{out} zeroinitializer)", "double")
+    passed = [(f"{kind} align 8", address), (lanes.type("i1"), every), (out, zeros(out))]
+    return lanes.value(builder.call(out, f"@{full}", passed))
 
 
 def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
@@ -97,8 +98,8 @@ def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
     return product, lanes.fma(mantissa, low, lanes.fma(mantissa, high, -product))
 
 
-def _merge(block: str, other: str, a: Vector, b: Vector) -> Vector:
-    return a.lanes.emit(f"phi {a.type} [ {a.text}, %{block} ], [ {b.text}, %{other} ]", a.scalar)
+def _merge(block: Label, other: Label, a: Vector, b: Vector) -> Vector:
+    return a.lanes.value(a.lanes.builder.phi(a.type, (a.text, block), (b.text, other)))
 
 
 def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
@@ -128,7 +129,7 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     large = x.abs().compare("ogt", _REDUCIBLE) & x.abs().compare("olt", float("inf"))
 
     # `_of_float` named the block that this code is in.
-    slow, join = "reduce.large", "reduced"
+    slow, join = Label("reduce.large"), Label("reduced")
     builder.cond_branch(large.any_lane(), slow, join)
     builder.start(slow)
     turns, rest = _multiple_of_pi(x, halves)
@@ -137,7 +138,8 @@ def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:
     slow_r, slow_k = large.choose(large_r, r), large.choose(large_k, k)
     builder.branch(join)
     builder.start(join)
-    return _merge(slow, "start", slow_r, r), _merge(slow, "start", slow_k, k)
+    before = Label("start")
+    return _merge(slow, before, slow_r, r), _merge(slow, before, slow_k, k)
 
 
 # ---- functions
@@ -167,7 +169,7 @@ def _of_float(function: Callable[[Vector], Vector]) -> Callable[[Vector], Vector
     """The body of a function of f32: its first block has a name, its result is rounded."""
 
     def body(x: Vector) -> Vector:
-        x.lanes.builder.start("start")
+        x.lanes.builder.start(Label("start"))
         return function(x).cast("fptrunc", "float")
 
     return body

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
-from ttools.interpreter.llvm.builder import Builder, float_literal, register_type, vector_type
+from ttools.interpreter.llvm.builder import Builder, float_literal, register_type
+from ttools.interpreter.llvm.lines import Return
+from ttools.interpreter.llvm.value import SSAValue, element_of, vector_type
 
 #: LLVM type -> bits of one element.
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
@@ -30,9 +32,9 @@ class Lanes:
         """The LLVM type of a vector of `scalar`."""
         return vector_type(scalar, self.width)
 
-    def value(self, text: str, scalar: str) -> Vector:
-        """Wraps an SSA name or literal."""
-        return Vector(self, text, scalar)
+    def value(self, text: SSAValue) -> Vector:
+        """Wraps an SSA value or literal."""
+        return Vector(self, text, element_of(text.type))
 
     def constant(self, value: float, scalar: str) -> Vector:
         """`value` in every lane; integers may be given signed or as unsigned bits."""
@@ -42,20 +44,15 @@ class Lanes:
             text = "true" if value else "false"
         else:
             text = str(int(value))
-        return Vector(self, self.builder.splat(text, scalar, self.width), scalar)
-
-    def emit(self, text: str, scalar: str) -> Vector:
-        """Appends an instruction whose result is a vector of `scalar`."""
-        return Vector(self, self.builder.emit(text), scalar)
+        return Vector(self, self.builder.splat(SSAValue(text, scalar), self.width), scalar)
 
     def intrinsic(self, name: str, *arguments: Vector, result: str | None = None) -> Vector:
         """Calls `llvm.<name>` overloaded on the first argument's type (and the result's)."""
         out = result or arguments[0].scalar
         kinds = [arguments[0].scalar] if result is None else [result, arguments[0].scalar]
         suffix = ".".join(self.suffix(kind) for kind in kinds)
-        text = self.builder.intrinsic(
-            f"llvm.{name}.{suffix}", self.type(out), [(a.type, a.text) for a in arguments]
-        )
+        passed = [(a.type, a.text) for a in arguments]
+        text = self.builder.intrinsic(f"llvm.{name}.{suffix}", self.type(out), passed)
         return Vector(self, text, out)
 
     def suffix(self, scalar: str) -> str:
@@ -77,22 +74,20 @@ class Lanes:
         """
         full = f"ttools.{name}.{self.suffix(arguments[0].scalar)}"
         if full not in self.builder.definitions:
-            parameters = [Vector(self, f"%a{i}", a.scalar) for i, a in enumerate(arguments)]
+            parameters = [self.value(SSAValue(f"%a{i}", a.type)) for i, a in enumerate(arguments)]
             with self.builder.function_body() as lines:
                 value = body(*parameters)
             head = ", ".join(f"{p.type} {p.text}" for p in parameters)
             attributes = f"{'alwaysinline' if inline else 'noinline'} nounwind"
-            text = "\n".join(
-                [
-                    f"define internal {self.type(result)} @{full}({head}) {attributes} {{",
-                    *lines,
-                    f"  ret {value.type} {value.text}",
-                    "}",
-                ]
-            )
-            self.builder.define(full, text)
-        args = ", ".join(f"{a.type} {a.text}" for a in arguments)
-        return self.emit(f"call {self.type(result)} @{full}({args})", result)
+            lines.append(Return(None, (f"ret {value.type} ", value.text)))
+            head = f"define internal {self.type(result)} @{full}({head}) {attributes}"
+            self.builder.define_function(full, head, lines, inline=inline)
+        return self.call(result, f"@{full}", *arguments)
+
+    def call(self, result: str, function: str, *arguments: Vector) -> Vector:
+        """Calls a function that returns a vector of `result`."""
+        passed = [(a.type, a.text) for a in arguments]
+        return Vector(self, self.builder.call(self.type(result), function, passed), result)
 
     def fma(self, a: Vector, b: Vector | float, c: Vector | float) -> Vector:
         """`a * b + c` rounded once."""
@@ -111,12 +106,12 @@ class Vector:
     """An SSA value or literal: one element of LLVM type `scalar` per lane."""
 
     lanes: Lanes
-    text: str
+    text: SSAValue
     scalar: str
 
     @property
     def type(self) -> str:
-        return self.lanes.type(self.scalar)
+        return self.text.type
 
     @property
     def is_float(self) -> bool:
@@ -128,7 +123,8 @@ class Vector:
 
     def binary(self, opcode: str, other: Vector | float) -> Vector:
         right = self.coerce(other)
-        return self.lanes.emit(f"{opcode} {self.type} {self.text}, {right.text}", self.scalar)
+        text = self.lanes.builder.binary(opcode, self.text, right.text)
+        return Vector(self.lanes, text, self.scalar)
 
     def __add__(self, other: Vector | float) -> Vector:
         return self.binary("fadd" if self.is_float else "add", other)
@@ -150,7 +146,8 @@ class Vector:
 
     def __neg__(self) -> Vector:
         if self.is_float:
-            return self.lanes.emit(f"fneg {self.type} {self.text}", self.scalar)
+            negated = self.lanes.builder.emit(self.type, f"fneg {self.type} ", self.text)
+            return Vector(self.lanes, negated, self.scalar)
         return self.coerce(0) - self
 
     def __and__(self, other: Vector | int) -> Vector:
@@ -179,12 +176,14 @@ class Vector:
         """`icmp` or `fcmp` with LLVM's own predicate (`slt`, `olt`)."""
         right = self.coerce(other)
         opcode = "fcmp" if self.is_float else "icmp"
-        return self.lanes.emit(f"{opcode} {predicate} {self.type} {self.text}, {right.text}", "i1")
+        op = f"{opcode} {predicate}"
+        text = self.lanes.builder.compare(op, self.text, right.text)
+        return Vector(self.lanes, text, "i1")
 
     def is_nan(self) -> Vector:
         return self.compare("uno", self)
 
-    def any_lane(self) -> str:
+    def any_lane(self) -> SSAValue:
         """Of a mask: an i1 that says whether any lane is set."""
         if self.lanes.width == 1:
             return self.text
@@ -194,18 +193,16 @@ class Vector:
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
         """Of a mask: `then` where it is set, `otherwise` elsewhere."""
         other = then.coerce(otherwise)
-        return self.lanes.emit(
-            f"select {self.type} {self.text}, {then.type} {then.text}, {then.type} {other.text}",
-            then.scalar,
-        )
+        text = self.lanes.builder.select(self.text, then.text, other.text)
+        return Vector(self.lanes, text, then.scalar)
 
     def cast(self, opcode: str, scalar: str) -> Vector:
         """`zext`, `fptosi`, … to a vector of `scalar`; the same type stays as it is."""
         if scalar == self.scalar:
             return self
-        return self.lanes.emit(
-            f"{opcode} {self.type} {self.text} to {self.lanes.type(scalar)}", scalar
-        )
+        target = self.lanes.type(scalar)
+        text = self.lanes.builder.cast(opcode, self.text, target)
+        return Vector(self.lanes, text, scalar)
 
     def as_int(self) -> Vector:
         """The bits as an integer of the same size."""

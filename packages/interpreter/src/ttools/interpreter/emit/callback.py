@@ -6,30 +6,30 @@ from ttools.interpreter.abi.launch_layout import offset
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
+from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 
 
-def call_back(e: Emitter, kind: CallbackKind, site: int, payload: str) -> None:
+def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
     """Calls the runtime; the program returns at once when told to."""
     b = e.b
     function = launch_field(b, "callback", "ptr")
-    verdict = b.emit(
-        f"call i32 {function}(ptr %launch, i64 %program, i32 {int(kind)}, i32 {site}, "
-        f"ptr {payload})"
-    )
+    numbers = [("i32", integer(int(kind), "i32")), ("i32", integer(site, "i32"))]
+    arguments = [("ptr", LAUNCH), ("i64", PROGRAM), *numbers, ("ptr", payload)]
+    verdict = b.call("i32", function, arguments)
     leave_unless_zero(e, verdict)
 
 
 def leave_when_aborted(e: Emitter) -> None:
     """Lets the program return if the launch has been aborted; for loops that may not end."""
     b = e.b
-    flag = b.emit(f"getelementptr inbounds i8, ptr %launch, i64 {offset('abort')}")
-    leave_unless_zero(e, b.emit(f"load volatile i32, ptr {flag}, align 4"))
+    flag = b.offset(LAUNCH, offset("abort"))
+    leave_unless_zero(e, b.load("i32", flag, 4, op="load volatile"))
 
 
-def leave_unless_zero(e: Emitter, status: str) -> None:
+def leave_unless_zero(e: Emitter, status: SSAValue) -> None:
     """Lets the program return if a status, an i32, is not 0."""
     b = e.b
-    stop = b.emit(f"icmp ne i32 {status}, 0")
+    stop = b.compare("icmp ne", status, 0)
     leave, stay = b.label("leave"), b.label("stay")
     b.cond_branch(stop, leave, stay)
     b.start(leave)

@@ -27,15 +27,12 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import (
-    Builder,
-    byte_size,
-    register_type,
-    vector_type,
-)
+from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
+from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
+    ZERO,
     Affine,
     Axis,
     Chunk,
@@ -107,14 +104,13 @@ class Emitter(SlotAccess):
     def __init__(self, b: Builder, plan: Plan, options: EmitOptions, sites: list[Site]) -> None:
         super().__init__(b)
         self.plan, self.options, self.sites = plan, options, sites
-        self.scalars: dict[Value, str] = {}
+        self.scalars: dict[Value, SSAValue] = {}
         self.slots: dict[Value, Slot] = {}
-        self.deltas: dict[Value, tuple[Value, str]] = {}
+        self.deltas: dict[Value, tuple[Value, SSAValue]] = {}
         self.region_functions: dict[Operation, str] = {}
         self.arena_bytes = 0
-        self.labels: dict[Block, str] = {}
-        self.phi_lines: dict[Block, int] = {}
-        self.edges: dict[Block, list[tuple[str, list[str]]]] = {}
+        self.labels: dict[Block, Label] = {}
+        self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}
         #: How this function returns; set by whoever emits it.
         self.abandon: Callable[[], None] = lambda: None
         #: Whether a pointer may hold another device's address, and where the table of those is.
@@ -127,7 +123,7 @@ class Emitter(SlotAccess):
         #: What is emitted right after some operations.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: type, counter, first value, step.
-        self.turns: list[tuple[str, str, str, str]] = []
+        self.turns: list[tuple[str, SSAValue, SSAValue, SSAValue]] = []
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
         #: concerns different lanes.
         self.evaluation = 0
@@ -138,11 +134,11 @@ class Emitter(SlotAccess):
         self._sink: int | None = None
 
     # ---- scalars
-    def scalar(self, value: Value) -> str:
+    def scalar(self, value: Value) -> SSAValue:
         """The SSA name or literal of a scalar value."""
         return self.scalars[value]
 
-    def set_scalar(self, value: Value, ssa: str, divisor: int = 1) -> None:
+    def set_scalar(self, value: Value, ssa: SSAValue, divisor: int = 1) -> None:
         self.scalars[value] = ssa
         if divisor > 1 and ssa.startswith("%"):
             self.divisors[ssa] = divisor
@@ -174,15 +170,15 @@ class Emitter(SlotAccess):
         return slot
 
     def new_slot(self, shape: tuple[int, ...], element: Type, *, widened: bool = False) -> Slot:
-        slot = Slot("%arena", 0, shape, element, widened)
-        return Slot("%arena", self.allocate(slot.nbytes), shape, element, widened)
+        slot = Slot(ARENA, 0, shape, element, widened)
+        return Slot(ARENA, self.allocate(slot.nbytes), shape, element, widened)
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
         """Writes a chunk to the elements at `at` of a slot."""
         self.write_elements(slot, at, self.vector(chunk), chunk.width)
 
     # ---- chunks
-    def vector(self, chunk: Chunk) -> str:
+    def vector(self, chunk: Chunk) -> SSAValue:
         """The chunk as an LLVM vector."""
         if isinstance(chunk, Vector):
             return chunk.ssa
@@ -192,13 +188,13 @@ class Emitter(SlotAccess):
             ssa = chunk.exact()
         else:
             type = register_type(chunk.element)
-            ssa = self.b.splat(chunk.base, type, chunk.width)
+            ssa = self.b.splat(chunk.base, chunk.width)
             if any(chunk.lanes):
-                steps = self.b.constant_vector([str(n) for n in chunk.lanes], type)
+                steps = self.b.constant_vector([integer(n, type) for n in chunk.lanes], type)
                 if ssa == "splat (i32 0)" or chunk.base == "0":
                     ssa = steps
                 else:
-                    ssa = self.b.emit(f"add {vector_type(type, chunk.width)} {ssa}, {steps}")
+                    ssa = self.b.binary("add", ssa, steps)
         if not self._cold:
             chunk.ssa = ssa
         return ssa
@@ -316,7 +312,7 @@ class Emitter(SlotAccess):
         results = elementwise.lower(self.b, op, width, vectors)
         return [Vector(t, width, r) for t, r in zip(elements, results, strict=True)]
 
-    def add_uniform(self, chunk: Chunk, delta: str) -> Chunk:
+    def add_uniform(self, chunk: Chunk, delta: SSAValue) -> Chunk:
         """Adds a scalar of the element's register type to every lane."""
         type = register_type(chunk.element)
         if isinstance(chunk, Affine):
@@ -325,11 +321,8 @@ class Emitter(SlotAccess):
             if chunk.exact is not None:
                 inner = chunk.exact
 
-                def exact() -> str:
-                    vec = vector_type(type, chunk.width)
-                    return self.b.emit(
-                        f"add {vec} {inner()}, {self.b.splat(delta, type, chunk.width)}"
-                    )
+                def exact() -> SSAValue:
+                    return self.b.binary("add", inner(), self.b.splat(delta, chunk.width))
 
             return Affine(
                 chunk.element,
@@ -339,11 +332,10 @@ class Emitter(SlotAccess):
                 chunk.guard,
                 exact,
             )
-        vec = vector_type(type, chunk.width)
-        ssa = self.b.emit(f"add {vec} {chunk.ssa}, {self.b.splat(delta, type, chunk.width)}")
+        ssa = self.b.binary("add", chunk.ssa, self.b.splat(delta, chunk.width))
         return Vector(chunk.element, chunk.width, ssa)
 
-    def known_divisor(self, base: str, chunk: Affine, addend: str) -> int:
+    def known_divisor(self, base: SSAValue, chunk: Affine, addend: SSAValue) -> int:
         return max(self.divisor(base), min(chunk.divisor, self.divisor(addend)))
 
     # ---- tiles
@@ -384,7 +376,7 @@ class Emitter(SlotAccess):
         for_each_chunk(self.b, traversal(slot.shape, self.options.lanes, order), body)
 
     def _fill_transposed(self, slot: Slot, chunk_at: Callable[[Coords], Chunk], axis: int) -> None:
-        def stored_at(at: Coords) -> str:
+        def stored_at(at: Coords) -> SSAValue:
             with self.fresh_memo():
                 chunk = chunk_at(at)
                 return slot.to_stored(self.b, self.vector(chunk), chunk.width)
@@ -396,12 +388,12 @@ class Emitter(SlotAccess):
         if source == target:
             return
         if source.widened == target.widened and source.element == target.element:
-            origin = (Axis("0", (0,), ANY_DIVISOR),) * len(source.shape)
+            origin = (Axis(ZERO, (0,), ANY_DIVISOR),) * len(source.shape)
             s, t = self.slot_address(source, origin), self.slot_address(target, origin)
             self.b.intrinsic(
                 "llvm.memcpy.p0.p0.i64",
                 "void",
-                [("ptr", t), ("ptr", s), ("i64", str(source.nbytes)), ("i1", "false")],
+                [("ptr", t), ("ptr", s), ("i64", integer(source.nbytes, "i64")), ("i1", FALSE)],
             )
             return
         self.fill(target, lambda at: self.read_slot(source, at))

@@ -43,6 +43,8 @@ from ttools.interpreter.ir import (
     Value,
 )
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
+from ttools.interpreter.llvm.lines import Instruction, body_text
+from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue, integer, zeros
 from ttools.interpreter.native.jit import QUICK, QUICKEST
 from ttools.interpreter.schedule.schedule import make_plan
 from ttools.interpreter.tiles.slot import Slot
@@ -197,7 +199,7 @@ def _function(
     results = _result_types(function)
     scalars = [register_type(t) for t in results if not isinstance(t, TensorType)]
     return_type = "{ " + ", ".join(["i32", *scalars]) + " }"
-    outs = [f"%out{n}" for n, t in enumerate(results) if isinstance(t, TensorType)]
+    outs = [SSAValue(f"%out{n}", "ptr") for n, t in enumerate(results) if isinstance(t, TensorType)]
     region = function.regions[0]
     signature = [_PROGRAM, *_arguments(e, function), *(f"ptr {out}" for out in outs)]
     if prober is not None:
@@ -209,23 +211,20 @@ def _function(
             assert isinstance(value.type, TensorType)
             target = Slot(out, 0, value.type.shape, value.type.element)
             e.copy_slot(e.slot(value), target)
-        answer = "zeroinitializer"
+        answer = zeros(return_type)
         for n, value in enumerate(v for v in values if not v.is_tensor):
-            answer = b.emit(
-                f"insertvalue {return_type} {answer}, "
-                f"{register_type(value.type)} {e.scalar(value)}, {n + 1}"
-            )
-        b.do(f"ret {return_type} {answer}")
+            answer = b.with_field(answer, e.scalar(value), n + 1)
+        b.give_back(answer)
 
     def abandon() -> None:
-        failed = b.emit(f"insertvalue {return_type} zeroinitializer, i32 1, 0")
-        b.do(f"ret {return_type} {failed}")
+        failed = b.with_field(zeros(return_type), integer(1, "i32"), 0)
+        b.give_back(failed)
 
     e.return_values, e.abandon = give_back, abandon
     symbol = f"{prefix}.{len(callees)}"
     mark = _begin(b, symbol)
     with b.function_body() as lines:
-        b.start("entry")
+        b.start(Label("entry"))
         if prober is not None and public:
             prober.provenance = provenance
             arguments = region.entry.arguments
@@ -233,7 +232,7 @@ def _function(
             prober.bind(b, pointers, parameter_count + facts.translated)
         mark_exchanges(e, function)
         region_blocks(e, region.blocks)
-        body = "\n".join(lines)
+        body = body_text(lines)
     # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call
     # takes a nanosecond of a program. The table of lines is that of the loop's function alone.
     once = "noinline " if public and not located else ""
@@ -252,13 +251,14 @@ def _arguments(e: Emitter, function: Operation) -> list[str]:
     attributes = function.attributes["arg_attrs"]
     assert isinstance(attributes, tuple)
     for n, value in enumerate(function.regions[0].entry.arguments):
-        name = f"%arg{n}"
         if isinstance(value.type, TensorType):
+            name = SSAValue(f"%arg{n}", "ptr")
             e.slots[value] = Slot(name, 0, value.type.shape, value.type.element)
             signature.append(f"ptr {name}")
             continue
         hints = attributes[n] if n < len(attributes) else {}
         divisor = hints.get("tt.divisibility", 1) if isinstance(hints, dict) else 1
+        name = SSAValue(f"%arg{n}", register_type(value.type))
         # A pointer's divisibility is in bytes, an integer's in units: both divide the value.
         e.set_scalar(value, name, int(divisor) if isinstance(divisor, int) else 1)
         signature.append(f"{register_type(value.type)} {name}")
@@ -290,94 +290,99 @@ def _driver(
     """
     mark = _begin(b, "ttools_run")
     with b.function_body() as lines:
-        b.start("entry")
+        b.start(Label("entry"))
         if probe is not None and monitor is not None:
             probe.begin(monitor_of(b, monitor))
         params = launch_field(b, "parameters", "ptr")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
         grid = [launch_field(b, f"grid_{axis}", "i32") for axis in "xy"]
-        gx, gy = (b.emit(f"zext i32 {g} to i64") for g in grid)
+        gx, gy = (b.cast("zext", g, "i64") for g in grid)
         count, batch = launch_field(b, "count", "i64"), launch_field(b, "batch", "i64")
         order = launch_field(b, "order", "ptr")
-        natural = b.emit(f"icmp eq ptr {order}, null")
-        b.branch("take")
-        b.start("take")
+        natural = b.compare("icmp eq", order, SSAValue("null", "ptr"))
+        b.branch(Label("take"))
+        b.start(Label("take"))
         stopped = launch_field(b, "abort", "i32")
-        abort = b.emit(f"icmp ne i32 {stopped}, 0")
-        b.cond_branch(abort, "out", "next")
-        b.start("next")
-        first = b.emit(f"atomicrmw add ptr %launch, i64 {batch} seq_cst")
-        end = b.emit(f"add i64 {first}, {batch}")
+        abort = b.compare("icmp ne", stopped, 0)
+        b.cond_branch(abort, Label("out"), Label("next"))
+        b.start(Label("next"))
+        first = b.change("add", LAUNCH, "i64", batch, "seq_cst")
+        end = b.binary("add", first, batch)
         last = b.intrinsic("llvm.umin.i64", "i64", [("i64", end), ("i64", count)])
-        some = b.emit(f"icmp ult i64 {first}, {count}")
-        b.cond_branch(some, "program", "out")
-        b.start("program")
-        position, following = b.fresh("at"), b.fresh("at")
-        b.lines.append(f"  {position} = phi i64 [{first}, %next], [{following}, %finished]")
-        b.cond_branch(natural, "identity", "ordered")
-        b.start("ordered")
-        cell = b.emit(f"getelementptr inbounds i64, ptr {order}, i64 {position}")
-        listed = b.emit(f"load i64, ptr {cell}, align 8")
-        b.branch("identity")
-        b.start("identity")
-        program = b.emit(f"phi i64 [{position}, %program], [{listed}, %ordered]")
-        row = b.emit(f"udiv i64 {program}, {gx}")
-        px = b.emit(f"urem i64 {program}, {gx}")
-        pz = b.emit(f"udiv i64 {row}, {gy}")
-        py = b.emit(f"urem i64 {row}, {gy}")
-        x, y, z = (b.emit(f"trunc i64 {p} to i32") for p in (px, py, pz))
-        arguments = ["ptr %launch", f"i64 {program}", f"i32 {x}", f"i32 {y}", f"i32 {z}"]
-        arguments += ["ptr %arena", *(("ptr %probe",) if probe else ()), *values]
+        some = b.compare("icmp ult", first, count)
+        b.cond_branch(some, Label("program"), Label("out"))
+        b.start(Label("program"))
+        phi = b.open_phi("i64", "at")
+        position, following = phi.value, b.fresh("i64", "at")
+        phi.add(first, Label("next"))
+        phi.add(following, Label("finished"))
+        b.cond_branch(natural, Label("identity"), Label("ordered"))
+        b.start(Label("ordered"))
+        cell = b.element("i64", order, position)
+        listed = b.load("i64", cell, 8)
+        b.branch(Label("identity"))
+        b.start(Label("identity"))
+        program = b.phi("i64", (position, Label("program")), (listed, Label("ordered")))
+        row = b.binary("udiv", program, gx)
+        px = b.binary("urem", program, gx)
+        pz = b.binary("udiv", row, gy)
+        py = b.binary("urem", row, gy)
+        x, y, z = (b.cast("trunc", p, "i32") for p in (px, py, pz))
+        arguments = [("ptr", LAUNCH), ("i64", program), *(("i32", n) for n in (x, y, z))]
+        arguments += [("ptr", ARENA), *((("ptr", PROBE),) if probe else ()), *values]
         if probe is not None:
             probe.begin_program(program)
-        answer = _run_program(b, entry, unwatched, program, ", ".join(arguments))
+        answer = _run_program(b, entry, unwatched, program, arguments)
         if probe is not None:
             probe.end_program()
-        status = b.emit(f"extractvalue {entry.return_type} {answer}, 0")
-        failed = b.emit(f"icmp ne i32 {status}, 0")
-        b.cond_branch(failed, "out", "finished")
-        b.start("finished")
-        b.lines.append(f"  {following} = add i64 {position}, 1")
-        more = b.emit(f"icmp ult i64 {following}, {last}")
-        b.cond_branch(more, "program", "take")
-        b.start("out")
+        status = b.field(answer, 0)
+        failed = b.compare("icmp ne", status, 0)
+        b.cond_branch(failed, Label("out"), Label("finished"))
+        b.start(Label("finished"))
+        b.lines.append(Instruction(following, ("add i64 ", position, ", 1")))
+        more = b.compare("icmp ult", following, last)
+        b.cond_branch(more, Label("program"), Label("take"))
+        b.start(Label("out"))
         if probe is not None:
             probe.end()
-        b.do("ret void")
-        body = "\n".join(lines)
+        b.give_back()
+        body = body_text(lines)
     return f"define void @ttools_run(ptr %launch, ptr noalias %arena) #0{mark} {{\n{body}\n}}"
 
 
 def _run_program(
-    b: Builder, entry: Callee, unwatched: Callee | None, program: str, arguments: str
-) -> str:
+    b: Builder,
+    entry: Callee,
+    unwatched: Callee | None,
+    program: SSAValue,
+    arguments: Sequence[tuple[str, SSAValue]],
+) -> SSAValue:
     """Calls what runs a program; returns its answer."""
-    call = f"call {entry.return_type} @{entry.symbol}({arguments})"
     if unwatched is None:
-        return b.emit(call)
+        return b.call(entry.return_type, f"@{entry.symbol}", arguments)
     # Two calls, not one through a pointer.
-    b.cond_branch(is_watched(b, program), "watched", "unwatched")
-    b.start("watched")
-    told = b.emit(call)
-    b.branch("ran")
-    b.start("unwatched")
-    untold = b.emit(f"call {entry.return_type} @{unwatched.symbol}({arguments})")
-    b.branch("ran")
-    b.start("ran")
-    return b.emit(f"phi {entry.return_type} [{told}, %watched], [{untold}, %unwatched]")
+    b.cond_branch(is_watched(b, program), Label("watched"), Label("unwatched"))
+    b.start(Label("watched"))
+    told = b.call(entry.return_type, f"@{entry.symbol}", arguments)
+    b.branch(Label("ran"))
+    b.start(Label("unwatched"))
+    untold = b.call(entry.return_type, f"@{unwatched.symbol}", arguments)
+    b.branch(Label("ran"))
+    b.start(Label("ran"))
+    return b.phi(entry.return_type, (told, Label("watched")), (untold, Label("unwatched")))
 
 
-def _parameter(b: Builder, params: str, n: int, type: Type) -> str:
+def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> tuple[str, SSAValue]:
     """Reads parameter `n` from its 8-byte slot as a typed argument."""
-    address = b.emit(f"getelementptr inbounds i8, ptr {params}, i64 {8 * n}")
+    address = b.offset(params, 8 * n)
     register = register_type(type)
     stored = memory_type(type)
-    raw = b.emit(f"load {stored}, ptr {address}, align 8")
+    raw = b.load(stored, address, 8)
     if type == IntegerType(1):
-        raw = b.emit(f"trunc i8 {raw} to i1")
+        raw = b.cast("trunc", raw, "i1")
     elif type == FloatType("f16"):
-        raw = b.emit(f"bitcast i16 {raw} to half")
+        raw = b.cast("bitcast", raw, "half")
     elif type == FloatType("bf16"):
-        wide = b.emit(f"zext i16 {raw} to i32")
-        raw = b.emit(f"bitcast i32 {b.emit(f'shl i32 {wide}, 16')} to float")
-    return f"{register} {raw}"
+        wide = b.cast("zext", raw, "i32")
+        raw = b.cast("bitcast", b.binary("shl", wide, 16), "float")
+    return register, raw

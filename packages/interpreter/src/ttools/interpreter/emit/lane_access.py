@@ -11,14 +11,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.llvm.builder import SIZES, Builder, mangled, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, mangled
+from ttools.interpreter.llvm.value import (
+    ARENA,
+    NOTHING,
+    TRUE,
+    SSAValue,
+    integer,
+    poison,
+    vector_type,
+    zeros,
+)
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 
 #: Vectors that lanes may be spread over before a gather is shorter.
 _MOST_VECTORS = 4
 
 
-def load_lanes(e: Emitter, pointer: Chunk, stored: str, mask: str | None, other: str | None) -> str:
+def load_lanes(
+    e: Emitter, pointer: Chunk, stored: str, mask: SSAValue | None, other: SSAValue | None
+) -> SSAValue:
     """Loads a vector of the memory type `stored`.
 
     Args:
@@ -41,7 +53,9 @@ def load_lanes(e: Emitter, pointer: Chunk, stored: str, mask: str | None, other:
     )
 
 
-def store_lanes(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
+def store_lanes(
+    e: Emitter, pointer: Chunk, raw: SSAValue, stored: str, mask: SSAValue | None
+) -> None:
     """Stores a vector of the memory type `stored`; later lanes win where addresses collide."""
     layout = _layout_of(e, pointer, stored, duplicates=False)
     if layout is None or not isinstance(pointer, Affine):
@@ -53,28 +67,32 @@ def store_lanes(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | N
 
 
 def _store_guarded(
-    e: Emitter, pointer: Affine, layout: _Layout, raw: str, mask: str | None
+    e: Emitter, pointer: Affine, layout: _Layout, raw: SSAValue, mask: SSAValue | None
 ) -> None:
-    def near() -> str:
+    def near() -> SSAValue:
         layout.store(e, pointer.base, raw, mask)
-        return ""
+        return NOTHING
 
-    def anywhere() -> str:
+    def anywhere() -> SSAValue:
         _scatter(e, e.vector(pointer), raw, layout.stored, pointer.width, mask)
-        return ""
+        return NOTHING
 
     guarded(e, pointer, "", near, anywhere)
 
 
 def guarded(
-    e: Emitter, pointer: Chunk, type: str, fast: Callable[[], str], slow: Callable[[], str]
-) -> str:
+    e: Emitter,
+    pointer: Chunk,
+    type: str,
+    fast: Callable[[], SSAValue],
+    slow: Callable[[], SSAValue],
+) -> SSAValue:
     """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
     assert isinstance(pointer, Affine)
     assert pointer.guard is not None
     b = e.b
     yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
-    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", "true")])
+    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", TRUE)])
     b.cond_branch(hint, yes, no)
     b.start(yes)
     with e.cold():
@@ -88,8 +106,8 @@ def guarded(
     b.branch(done)
     b.start(done)
     if not type:
-        return ""
-    return b.emit(f"phi {type} [{first}, %{first_block}], [{second}, %{second_block}]")
+        return NOTHING
+    return b.phi(type, (first, first_block), (second, second_block))
 
 
 def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
@@ -131,7 +149,9 @@ class _Layout:
     def contiguous(self) -> bool:
         return self.elements == tuple(range(self.width))
 
-    def load(self, e: Emitter, base: str, mask: str | None, other: str | None) -> str:
+    def load(
+        self, e: Emitter, base: SSAValue, mask: SSAValue | None, other: SSAValue | None
+    ) -> SSAValue:
         b, vec = e.b, vector_type(self.stored, self.width)
         if self.contiguous:
             return _load_run(e, self._address(e, base, 0), self.stored, self.width, mask, other)
@@ -149,10 +169,10 @@ class _Layout:
         raw = self._collect(e, vectors)
         if mask is None:
             return raw
-        rest = other or "zeroinitializer"
-        return b.emit(f"select <{self.width} x i1> {mask}, {vec} {raw}, {vec} {rest}")
+        rest = other or zeros(vec)
+        return b.select(mask, raw, rest)
 
-    def store(self, e: Emitter, base: str, raw: str, mask: str | None) -> None:
+    def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
         for n, held in enumerate(self._vectors()):
             # Lane of the chunk for each place of this vector; what no lane holds is not stored.
             lanes = [0 if lane is None else lane for lane in held]
@@ -167,26 +187,28 @@ class _Layout:
             places[element] = lane
         return [places[n : n + self.width] for n in range(0, len(places), self.width)]
 
-    def _address(self, e: Emitter, base: str, vector: int) -> str:
+    def _address(self, e: Emitter, base: SSAValue, vector: int) -> SSAValue:
         offset = self.first + vector * self.width * SIZES[self.stored]
-        address = e.b.emit(f"add i64 {base}, {offset}") if offset else base
-        return e.b.emit(f"inttoptr i64 {address} to ptr")
+        address = e.b.binary("add", base, offset) if offset else base
+        return e.b.cast("inttoptr", address, "ptr")
 
-    def _mask(self, e: Emitter, held: Sequence[int | None], mask: str | None) -> str | None:
+    def _mask(
+        self, e: Emitter, held: Sequence[int | None], mask: SSAValue | None
+    ) -> SSAValue | None:
         """The places of a vector that are accessed; None if all are."""
         if mask is None:
             bits = ["i1 true" if lane is not None else "i1 false" for lane in held]
-            return None if None not in held else f"<{', '.join(bits)}>"
+            if None not in held:
+                return None
+            return SSAValue(f"<{', '.join(bits)}>", vector_type("i1", self.width))
         if list(held) == list(range(self.width)):
             return mask
         vec = f"<{self.width} x i1>"
-        chosen = ", ".join(f"i32 {self.width if lane is None else lane}" for lane in held)
-        placed = e.b.emit(
-            f"shufflevector {vec} {mask}, {vec} zeroinitializer, <{self.width} x i32> <{chosen}>"
-        )
+        chosen = [self.width if lane is None else lane for lane in held]
+        placed = e.b.shuffled(mask, zeros(vec), chosen, self.width)
         return e.b.fenced_mask(placed, self.width)
 
-    def _collect(self, e: Emitter, vectors: Sequence[str]) -> str:
+    def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
         """The lanes out of up to four vectors: out of each pair, then out of the two results."""
         halves = []
         for n in range(0, len(vectors), 2):
@@ -201,13 +223,10 @@ class _Layout:
         ]
         return self._pick(e, halves, chosen)
 
-    def _pick(self, e: Emitter, pair: Sequence[str], places: Sequence[int]) -> str:
+    def _pick(self, e: Emitter, pair: Sequence[SSAValue], places: Sequence[int]) -> SSAValue:
         vec = vector_type(self.stored, self.width)
-        other = pair[1] if len(pair) == 2 else "poison"
-        chosen = ", ".join(f"i32 {place}" for place in places)
-        return e.b.emit(
-            f"shufflevector {vec} {pair[0]}, {vec} {other}, <{self.width} x i32> <{chosen}>"
-        )
+        other = pair[1] if len(pair) == 2 else poison(vec)
+        return e.b.shuffled(pair[0], other, places, self.width)
 
 
 # ---- adjacent lanes
@@ -218,23 +237,28 @@ class _Layout:
 _PREFETCH_BYTES = 2048
 
 
-def _prefetch(e: Emitter, address: str, *, write: bool) -> None:
+def _prefetch(e: Emitter, address: SSAValue, *, write: bool) -> None:
     """Hints at the line that a later program or iteration will want; never faults."""
-    ahead = e.b.emit(f"getelementptr i8, ptr {address}, i64 {_PREFETCH_BYTES}")
-    flags = [("i32", "1" if write else "0"), ("i32", "3"), ("i32", "1")]
+    ahead = e.b.offset(address, _PREFETCH_BYTES, inbounds=False)
+    flags = [("i32", integer(n, "i32")) for n in (int(write), 3, 1)]
     e.b.intrinsic("llvm.prefetch.p0", "void", [("ptr", ahead), *flags])
 
 
 def _load_run(
-    e: Emitter, address: str, stored: str, width: int, mask: str | None, other: str | None
-) -> str:
+    e: Emitter,
+    address: SSAValue,
+    stored: str,
+    width: int,
+    mask: SSAValue | None,
+    other: SSAValue | None,
+) -> SSAValue:
     b, vec = e.b, vector_type(stored, width)
     _prefetch(e, address, write=False)
 
-    def whole() -> str:
-        return b.emit(f"load {vec}, ptr {address}, align {SIZES[stored]}")
+    def whole() -> SSAValue:
+        return b.load(vec, address, SIZES[stored])
 
-    def part() -> str:
+    def part() -> SSAValue:
         assert mask is not None
         loaded = [
             _masked_load(e, p, stored, lanes, _mask_of(b, mask, width, lanes), other, width)
@@ -242,11 +266,7 @@ def _load_run(
         ]
         if len(loaded) == 1:
             return loaded[0]
-        half = vector_type(stored, width // 2)
-        order = ", ".join(f"i32 {lane}" for lane in range(width))
-        return b.emit(
-            f"shufflevector {half} {loaded[0]}, {half} {loaded[1]}, <{width} x i32> <{order}>"
-        )
+        return b.shuffled(loaded[0], loaded[1], range(width), width)
 
     if mask is None:
         return whole()
@@ -254,16 +274,16 @@ def _load_run(
 
 
 def _store_run(
-    e: Emitter, address: str, raw: str, stored: str, width: int, mask: str | None
+    e: Emitter, address: SSAValue, raw: SSAValue, stored: str, width: int, mask: SSAValue | None
 ) -> None:
     b = e.b
     _prefetch(e, address, write=True)
 
-    def whole() -> str:
+    def whole() -> SSAValue:
         b.store_lanes(raw, stored, width, address)
-        return ""
+        return NOTHING
 
-    def part() -> str:
+    def part() -> SSAValue:
         assert mask is not None
         fenced = b.fenced(raw, stored, width)
         for p, lanes in _registers(e, address, stored, width):
@@ -277,7 +297,7 @@ def _store_run(
                     (vector_type("i1", count), _mask_of(b, mask, width, lanes)),
                 ],
             )
-        return ""
+        return NOTHING
 
     if mask is None:
         whole()
@@ -285,7 +305,9 @@ def _store_run(
         _if_all(e, mask, width, "", whole, part)
 
 
-def _registers(e: Emitter, address: str, stored: str, width: int) -> list[tuple[str, range]]:
+def _registers(
+    e: Emitter, address: SSAValue, stored: str, width: int
+) -> list[tuple[SSAValue, range]]:
     """The address and the lanes of each register that a run of lanes fills: one or two.
 
     LLVM 22 aborts on some masked loads that it has to take apart itself: of what they access it
@@ -295,19 +317,19 @@ def _registers(e: Emitter, address: str, stored: str, width: int) -> list[tuple[
     found = [(address, range(count))]
     if count < width:
         assert width == 2 * count, (stored, width)
-        behind = e.b.emit(f"getelementptr i8, ptr {address}, i64 {count * SIZES[stored]}")
+        behind = e.b.offset(address, count * SIZES[stored], inbounds=False)
         found.append((behind, range(count, width)))
     return found
 
 
-def _lanes_of(b: Builder, vector: str, type: str, width: int, lanes: range) -> str:
+def _lanes_of(b: Builder, vector: SSAValue, type: str, width: int, lanes: range) -> SSAValue:
     """Some neighbouring lanes of a vector, which may be a constant."""
     if len(lanes) == width or vector == "zeroinitializer":
         return vector
     return b.shuffle(vector, type, width, lanes)
 
 
-def _mask_of(b: Builder, mask: str, width: int, lanes: range) -> str:
+def _mask_of(b: Builder, mask: SSAValue, width: int, lanes: range) -> SSAValue:
     """The mask of some neighbouring lanes."""
     if len(lanes) == width:
         return mask
@@ -315,11 +337,17 @@ def _mask_of(b: Builder, mask: str, width: int, lanes: range) -> str:
 
 
 def _masked_load(
-    e: Emitter, p: str, stored: str, lanes: range, mask: str, other: str | None, width: int
-) -> str:
+    e: Emitter,
+    p: SSAValue,
+    stored: str,
+    lanes: range,
+    mask: SSAValue,
+    other: SSAValue | None,
+    width: int,
+) -> SSAValue:
     """Loads the lanes of one register, whose mask is given; `other` is that of all lanes."""
     vec = vector_type(stored, len(lanes))
-    rest = _lanes_of(e.b, other or "zeroinitializer", stored, width, lanes)
+    rest = _lanes_of(e.b, other or zeros(vector_type(stored, width)), stored, width, lanes)
     arguments = [
         (f"ptr align {SIZES[stored]}", p), (vector_type("i1", len(lanes)), mask), (vec, rest),
     ]  # fmt: skip
@@ -328,12 +356,12 @@ def _masked_load(
 
 def _if_all(
     e: Emitter,
-    mask: str,
+    mask: SSAValue,
     width: int,
     type: str,
-    whole: Callable[[], str],
-    part: Callable[[], str],
-) -> str:
+    whole: Callable[[], SSAValue],
+    part: Callable[[], SSAValue],
+) -> SSAValue:
     """Emits `whole` where all lanes are active and `part` otherwise; a phi of `type` joins them.
 
     Only below AVX-512: there AMD's masked stores take tens of cycles, and what is shorter than 32
@@ -352,71 +380,75 @@ def _if_all(
     second = part()
     b.branch(done)
     b.start(done)
-    return b.emit(f"phi {type} [{first}, %{yes}], [{second}, %{no}]") if type else ""
+    return b.phi(type, (first, yes), (second, no)) if type else NOTHING
 
 
 # ---- lanes anywhere
 
 
 def _load_gather(
-    e: Emitter, addresses: str, stored: str, width: int, mask: str | None, other: str | None
-) -> str:
+    e: Emitter,
+    addresses: SSAValue,
+    stored: str,
+    width: int,
+    mask: SSAValue | None,
+    other: SSAValue | None,
+) -> SSAValue:
     b, vec = e.b, vector_type(stored, width)
     if SIZES[stored] >= 4:
-        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
         return b.intrinsic(
             f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
             vec,
             [
                 (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
-                (vec, other or "zeroinitializer"),
+                (f"<{width} x i1>", mask or b.splat(TRUE, width)),
+                (vec, other or zeros(vec)),
             ],
         )
     # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
     if mask is not None:
         addresses = _redirect(e, addresses, mask, width)
-    raw = "poison"
+    raw = poison(vec)
     for lane in range(width):
-        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
-        p = b.emit(f"inttoptr i64 {address} to ptr")
-        item = b.emit(f"load {stored}, ptr {p}, align {SIZES[stored]}")
-        raw = b.emit(f"insertelement {vec} {raw}, {stored} {item}, i64 {lane}")
+        address = b.extract(addresses, lane)
+        p = b.cast("inttoptr", address, "ptr")
+        item = b.load(stored, p, SIZES[stored])
+        raw = b.insert(raw, item, lane)
     if mask is None:
         return raw
-    return b.emit(f"select <{width} x i1> {mask}, {vec} {raw}, {vec} {other or 'zeroinitializer'}")
+    return b.select(mask, raw, other or zeros(vec))
 
 
-def _redirect(e: Emitter, addresses: str, mask: str, width: int) -> str:
+def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue, width: int) -> SSAValue:
     """Addresses of masked-off lanes replaced by that of a sink in the arena."""
     b = e.b
     offset = e.sink()
-    p = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    sink = b.splat(b.emit(f"ptrtoint ptr {p} to i64"), "i64", width)
-    vec = f"<{width} x i64>"
-    return b.emit(f"select <{width} x i1> {mask}, {vec} {addresses}, {vec} {sink}")
+    p = b.offset(ARENA, offset)
+    sink = b.splat(b.cast("ptrtoint", p, "i64"), width)
+    return b.select(mask, addresses, sink)
 
 
 def _scatter(
-    e: Emitter, addresses: str, raw: str, stored: str, width: int, mask: str | None
+    e: Emitter, addresses: SSAValue, raw: SSAValue, stored: str, width: int, mask: SSAValue | None
 ) -> None:
     b, vec = e.b, vector_type(stored, width)
     if SIZES[stored] >= 4:
-        pointers = b.emit(f"inttoptr <{width} x i64> {addresses} to <{width} x ptr>")
+        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
         b.intrinsic(
             f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
             "void",
             [
                 (vec, raw),
                 (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat("true", "i1", width)),
+                (f"<{width} x i1>", mask or b.splat(TRUE, width)),
             ],
         )
         return
     if mask is not None:
         addresses = _redirect(e, addresses, mask, width)
     for lane in range(width):
-        address = b.emit(f"extractelement <{width} x i64> {addresses}, i64 {lane}")
-        p = b.emit(f"inttoptr i64 {address} to ptr")
-        item = b.emit(f"extractelement {vec} {raw}, i64 {lane}")
-        b.do(f"store {stored} {item}, ptr {p}, align {SIZES[stored]}")
+        address = b.extract(addresses, lane)
+        p = b.cast("inttoptr", address, "ptr")
+        item = b.extract(raw, lane)
+        b.store(item, p, SIZES[stored])

@@ -7,14 +7,15 @@ read for.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.lines import Instruction, Line, flattened
+from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
 #: Metadata that every module has; those of functions and places follow.
@@ -30,7 +31,6 @@ runtimeVersion: 0, emissionKind: LineTablesOnly)
 !5 = !{}
 """
 _FIRST = 6
-_MARK = re.compile(r", !dbg !\d+$", re.MULTILINE)
 
 
 class LocatedBuilder(Builder):
@@ -45,8 +45,8 @@ class LocatedBuilder(Builder):
         self.places: list[SourceLocation] = []
         self._numbers: dict[SourceLocation, int] = {}
         self._metadata: list[str] = []
-        #: By function and line the suffix of instructions.
-        self._suffixes: dict[tuple[int, int], str] = {}
+        #: By function and line the mark of instructions.
+        self._marks: dict[tuple[int, int], str] = {}
         self._function = self._line = 0
 
     def begin_function(self, symbol: str) -> str:
@@ -75,29 +75,49 @@ class LocatedBuilder(Builder):
         """See `Builder.shared_name`: each place has a function of its own, to be told apart."""
         return f"{name}.at{self._line}"
 
-    def define(self, name: str, text: str) -> str:
-        """See `Builder.define`; a function that is not inlined belongs to the place as a whole."""
-        head, begin, body = text.partition(" {\n")
-        if " noinline" in head and _MARK.search(body):
+    def define_function(
+        self,
+        name: str,
+        head: str,
+        lines: Sequence[Line],
+        names: Mapping[str, str] | None = None,
+        *,
+        inline: bool = True,
+    ) -> str:
+        """See `Builder`; a function that is not inlined belongs to the place as a whole."""
+        marked = [each for each in flattened(lines) if isinstance(each, Instruction) and each.mark]
+        if marked and not inline:
             outer, line = self._function, self._line
-            mark = self.begin_function(name)
-            text = head + mark + begin + _MARK.sub(self._at(line), body)
+            head += self.begin_function(name)
+            mark = self._at(line)
+            for instruction in marked:
+                instruction.mark = mark
             self._function, self._line = outer, line
-        return super().define(name, text)
+        return super().define_function(name, head, lines, names, inline=inline)
 
-    def emit(self, text: str) -> str:
-        """See `Builder.emit`."""
-        name = super().emit(text)
-        self.lines[-1] += self.suffix
-        return name
+    def emit(self, type: str, *parts: str) -> SSAValue:
+        """See `Instructions.emit`."""
+        result = super().emit(type, *parts)
+        self._mark_last()
+        return result
 
-    def do(self, text: str) -> None:
-        """See `Builder.do`."""
-        super().do(text)
-        self.lines[-1] += self.suffix
+    def do(self, *parts: str) -> None:
+        """See `Instructions.do`."""
+        super().do(*parts)
+        self._mark_last()
+
+    def record(self, instruction: Instruction) -> None:
+        """See `Instructions.record`."""
+        super().record(instruction)
+        self._mark_last()
+
+    def _mark_last(self) -> None:
+        last = self.lines[-1]
+        assert isinstance(last, Instruction)
+        last.mark = self.mark
 
     @property
-    def suffix(self) -> str:
+    def mark(self) -> str:
         """Of an instruction at the present place."""
         return self._at(self._line)
 
@@ -108,11 +128,11 @@ class LocatedBuilder(Builder):
 
     def _at(self, line: int) -> str:
         key = self._function, line
-        suffix = self._suffixes.get(key)
-        if suffix is None:
+        mark = self._marks.get(key)
+        if mark is None:
             number = self._add(f"!DILocation(line: {line}, scope: !{self._function})")
-            suffix = self._suffixes[key] = f", !dbg !{number}"
-        return suffix
+            mark = self._marks[key] = f", !dbg !{number}"
+        return mark
 
     def _add(self, node: str) -> int:
         number = _FIRST + len(self._metadata)
@@ -135,11 +155,11 @@ class LocatedEmitter(Emitter):
         op, lines = value.defining_op, self.b.lines
         first, own = len(lines), ""
         with self.b.at(op.location if op is not None else None):
-            own = self.b.suffix
+            own = self.b.mark
             chunk = super().compute(value, at)
         if isinstance(chunk, Affine):
             # Addresses are computed again wherever they are needed: that is what costs time.
-            for n in range(first, len(lines)):
-                if lines[n].endswith(own):
-                    lines[n] = lines[n].removesuffix(own) + self.b.suffix
+            for line in flattened(lines[first:]):
+                if isinstance(line, Instruction) and line.mark == own:
+                    line.mark = self.b.mark
         return chunk

@@ -13,28 +13,23 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
-from ttools.interpreter.llvm.builder import (
-    SIZES,
-    Builder,
-    memory_type,
-    register_type,
-    vector_type,
-)
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type, register_type
+from ttools.interpreter.llvm.value import SSAValue, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 
 PACK_BYTES = 16
 
 #: Emits what memory will hold: of what it held and the operand, as vectors of LLVM type `vec`.
-_Combine = Callable[[Emitter, str, str, str], str]
+_Combine = Callable[[Emitter, str, SSAValue, SSAValue], SSAValue]
 
 
 def _instruction(name: str) -> _Combine:
-    return lambda e, vec, old, value: e.b.emit(f"{name} {vec} {old}, {value}")
+    return lambda e, vec, old, value: e.b.binary(name, old, value)
 
 
 def _intrinsic(name: str) -> _Combine:
-    def combine(e: Emitter, vec: str, old: str, value: str) -> str:
+    def combine(e: Emitter, vec: str, old: SSAValue, value: SSAValue) -> SSAValue:
         suffix = vec.strip("<>").replace(" x ", "")
         return e.b.intrinsic(f"llvm.{name}.v{suffix}", vec, [(vec, old), (vec, value)])
 
@@ -72,11 +67,11 @@ def together(
     e: Emitter,
     kind: str,
     ordering: str,
-    base: str,
-    active: str | None,
-    value: str,
+    base: SSAValue,
+    active: SSAValue | None,
+    value: SSAValue,
     element: Type,
-) -> str:
+) -> SSAValue:
     """Changes the active lanes of sixteen aligned bytes at `base`; returns what all lanes held.
 
     At least one lane must be active: the others are written as they were.
@@ -92,27 +87,27 @@ def together(
     width = PACK_BYTES // SIZES[stored]
     vec = vector_type(stored, width)
 
-    def change(seen: str) -> str:
+    def change(seen: SSAValue) -> SSAValue:
         held = b.bitcast(seen, "i128", vec)
         old = from_memory(b, held, element, width)
         new = to_memory(b, _combined(e, kind, old, value, element, width), element, width)
         if active is not None:
-            new = b.emit(f"select <{width} x i1> {active}, {vec} {new}, {vec} {held}")
+            new = b.select(active, new, held)
         return b.bitcast(new, vec, "i128")
 
-    address = b.emit(f"inttoptr i64 {base} to ptr")
+    address = b.cast("inttoptr", base, "ptr")
     replaced = swap_until_unchanged(b, address, "i128", PACK_BYTES, ordering, change)
     return from_memory(b, b.bitcast(replaced, "i128", vec), element, width)
 
 
 def swap_until_unchanged(
     b: Builder,
-    address: str,
+    address: SSAValue,
     bits: str,
     alignment: int,
     ordering: str,
-    change: Callable[[str], str],
-) -> str:
+    change: Callable[[SSAValue], SSAValue],
+) -> SSAValue:
     """Emits a loop that swaps memory for what `change` makes of it, until nobody came between.
 
     Args:
@@ -123,24 +118,27 @@ def swap_until_unchanged(
     Returns:
         The integer that was replaced.
     """
-    first = b.emit(f"load atomic {bits}, ptr {address} monotonic, align {alignment}")
+    first = b.load(bits, address, alignment, op="load atomic", ordering="monotonic")
     before, again, done = b.block, b.label("again"), b.label("changed")
     b.branch(again)
     b.start(again)
-    seen, line = b.fresh("seen"), len(b.lines)
-    b.lines.append("")
+    phi = b.open_phi(bits, "seen")
+    seen = phi.value
+    phi.add(first, before)
     new = change(seen)
     failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, {bits} {seen}, {bits} {new} {ordering} {failure}")
-    now = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
-    swapped = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1")
-    b.lines[line] = f"  {seen} = phi {bits} [{first}, %{before}], [{now}, %{b.block}]"
+    pair = b.exchange(address, bits, seen, new, ordering, failure)
+    now = b.field(pair, 0)
+    swapped = b.field(pair, 1)
+    phi.add(now, b.block)
     b.cond_branch(swapped, done, again)
     b.start(done)
     return seen
 
 
-def _combined(e: Emitter, kind: str, old: str, value: str, element: Type, width: int) -> str:
+def _combined(
+    e: Emitter, kind: str, old: SSAValue, value: SSAValue, element: Type, width: int
+) -> SSAValue:
     narrow = isinstance(element, FloatType) and SIZES[memory_type(element)] == 2
     if not narrow or kind == "xchg":
         return _COMBINE[kind](e, vector_type(register_type(element), width), old, value)

@@ -13,6 +13,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import ARENA, FALSE, TRUE, SSAValue, integer, poison
 from ttools.interpreter.tiles.chunk import Chunk, Vector
 
 _LOOKUP = """define internal i64 @ttools.translate(ptr %table, i64 %address) #0 {
@@ -47,7 +48,9 @@ unknown:
 }"""
 
 
-def translated(e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: str | None) -> Chunk:
+def translated(
+    e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: SSAValue | None
+) -> Chunk:
     """The host addresses of a chunk that `op` is about to access.
 
     Args:
@@ -59,42 +62,38 @@ def translated(e: Emitter, op: Operation, pointer: Value, chunk: Chunk, mask: st
     b, width = e.b, chunk.width
     b.define("ttools.translate", _LOOKUP)
     parameters = launch_field(b, "parameters", "ptr")
-    cell = b.emit(f"getelementptr inbounds i8, ptr {parameters}, i64 {8 * e.parameter_count}")
-    table = b.emit(f"load ptr, ptr {cell}, align 8")
+    cell = b.offset(parameters, 8 * e.parameter_count)
+    table = b.load("ptr", cell, 8)
     addresses = e.vector(chunk)
-    result, bad = "poison", "false"
-    first_bad = b.emit("add i64 0, 0")
+    result, bad = poison(f"<{width} x i64>"), FALSE
+    first_bad = b.binary("add", integer(0, "i64"), 0)
     for lane in range(width):
         address = _lane(b, addresses, "i64", width, lane)
-        active = "true" if mask is None else _lane(b, mask, "i1", width, lane)
-        host = b.emit(f"call i64 @ttools.translate(ptr {table}, i64 {address})")
-        unknown = b.emit(f"icmp eq i64 {host}, 0")
-        failing = b.emit(f"and i1 {unknown}, {active}")
-        first_bad = b.emit(f"select i1 {failing}, i64 {address}, i64 {first_bad}")
-        bad = b.emit(f"or i1 {bad}, {failing}")
-        result = (
-            host
-            if width == 1
-            else b.emit(f"insertelement <{width} x i64> {result}, i64 {host}, i64 {lane}")
-        )
+        active = TRUE if mask is None else _lane(b, mask, "i1", width, lane)
+        host = b.call("i64", "@ttools.translate", [("ptr", table), ("i64", address)])
+        unknown = b.compare("icmp eq", host, 0)
+        failing = b.binary("and", unknown, active)
+        first_bad = b.select(failing, address, first_bad)
+        bad = b.binary("or", bad, failing)
+        result = host if width == 1 else b.insert(result, host, lane)
     _report(e, op, bad, first_bad)
     return Vector(chunk.element, width, result)
 
 
-def _lane(b: Builder, vector: str, type: str, width: int, lane: int) -> str:
+def _lane(b: Builder, vector: SSAValue, type: str, width: int, lane: int) -> SSAValue:
     if width == 1:
         return vector
-    return b.emit(f"extractelement <{width} x {type}> {vector}, i64 {lane}")
+    return b.extract(vector, lane)
 
 
-def _report(e: Emitter, op: Operation, bad: str, address: str) -> None:
+def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None:
     b = e.b
     failed, fine = b.label("foreign"), b.label("known")
     b.cond_branch(bad, failed, fine)
     b.start(failed)
     offset = e.allocate(8)
-    payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    b.do(f"store i64 {address}, ptr {payload}, align 8")
+    payload = b.offset(ARENA, offset)
+    b.store(address, payload, 8)
     access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
     site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
     call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

@@ -1,1 +1,1 @@
-"""LLVM IR as text."""
+"""LLVM IR: typed values, instructions, functions, and their text."""

@@ -1,18 +1,21 @@
-"""A text builder for LLVM IR: fresh names, blocks, constants, and the types of our values.
+"""A builder for LLVM IR: functions, declarations, vectors, and the types of our values.
 
-Text is both faster to build than llvmlite's object layer and easier to read in a failure.  The
-builder knows LLVM's syntax and how the IR's scalar types are represented in registers and memory;
-it must not know any operation of the Triton dialect.
+Lines of text with typed values in them are both faster to build than llvmlite's object layer and
+easier to read in a failure.  The builder knows LLVM's syntax and how the IR's scalar types are
+represented in registers and memory; it must not know any operation of the Triton dialect.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
+from ttools.interpreter.llvm.instructions import Instructions
+from ttools.interpreter.llvm.lines import Line, Preheader, body_text
+from ttools.interpreter.llvm.value import NOTHING, Label, SSAValue, poison, vector_type, zeros
 
 # How an element lives in registers.  bf16 is held as a float that is always exactly a bf16: each
 # operation rounds, so no operation has to widen.  fp8 is held as its bits.
@@ -51,11 +54,6 @@ def byte_size(type: Type) -> int:
     return max(1, type.width // 8)
 
 
-def vector_type(scalar: str, width: int) -> str:
-    """`<width x scalar>`; a width of 1 is the scalar itself."""
-    return scalar if width == 1 else f"<{width} x {scalar}>"
-
-
 def float_literal(value: float, type: str) -> str:
     """An exact literal of LLVM type `half`, `float` or `double`."""
     if type == "half":
@@ -69,89 +67,27 @@ def float_literal(value: float, type: str) -> str:
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
 
-class Preheader:
-    """The place just before a loop, where something may be emitted while the loop's body is.
-
-    Attributes:
-        lines: of the function that the loop is in.
-        known: what has been put there, by what asked for it.
-    """
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-        self.known: dict[object, str | None] = {}
-        self._index = len(lines)
-        lines.append("")
-
-    def add(self, lines: Iterable[str]) -> None:
-        """Puts lines behind those that are there."""
-        old = self.lines[self._index]
-        self.lines[self._index] = "\n".join([*([old] if old else []), *lines])
-
-
-class Builder:
+class Builder(Instructions):
     """Builds one LLVM function body at a time into `lines`, plus module-level declarations."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        super().__init__()
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
         #: The functions of what is seldom run, by all that is in them but their symbol.
         self.seldom: dict[str, str] = {}
         #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
         #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
-        self.linear: dict[tuple[object, object], tuple[str, int]] = {}
+        self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}
         #: The function that the builder is in, behind those whose values it may use, by numbers.
         self.bodies: tuple[int, ...] = (0,)
         #: Where the loops begin that the builder is in, the outermost first.
         self.preheaders: list[Preheader] = []
-        #: The instruction that makes each value, without the value's name.
-        self.made: dict[str, str] = {}
-        #: The type of each value of which `made` does not tell it.
-        self.types: dict[str, str] = {
-            **dict.fromkeys(("%launch", "%arena", "%probe"), "ptr"),
-            **dict.fromkeys(("%px", "%py", "%pz"), "i32"),
-            "%program": "i64",
-        }
         #: How many lines are in blocks of vector instructions that are as short as can be.
         self.straight_lines = 0
         #: How many counted loops there are.
         self.loops = 0
-        self._counter = 0
         self._functions = 0
-        self._hint = ""
-        self.block = "entry"
-
-    # ---- names, lines, blocks
-    def fresh(self, hint: str = "") -> str:
-        self._counter += 1
-        return f"%{hint or self._hint}{self._counter}"
-
-    def emit(self, text: str) -> str:
-        """Appends `%n = text` and returns `%n`."""
-        name = self.fresh()
-        self.made[name] = text
-        self.lines.append(f"  {name} = {text}")
-        return name
-
-    def do(self, text: str) -> None:
-        """Appends an instruction without a result."""
-        self.lines.append(f"  {text}")
-
-    def label(self, hint: str) -> str:
-        self._counter += 1
-        return f"{hint}{self._counter}"
-
-    def start(self, label: str) -> None:
-        """Starts basic block `label`; the previous one must have been terminated."""
-        self.lines.append(f"{label}:")
-        self.block = label
-
-    def branch(self, label: str) -> None:
-        self.do(f"br label %{label}")
-
-    def cond_branch(self, cond: str, then: str, otherwise: str) -> None:
-        self.do(f"br i1 {cond}, label %{then}, label %{otherwise}")
 
     # ---- module level
     def declare(self, name: str, signature: str) -> str:
@@ -165,11 +101,31 @@ class Builder:
         self.definitions.setdefault(name, text)
         return f"@{name}"
 
+    def define_function(
+        self,
+        name: str,
+        head: str,
+        lines: Sequence[Line],
+        names: Mapping[str, str] | None = None,
+        *,
+        inline: bool = True,
+    ) -> str:
+        """Adds a function once; returns `@name`.
+
+        Args:
+            name: of the function.
+            head: all that stands before its body.
+            lines: the body.
+            names: what values and labels are called in it, where that is something else.
+            inline: calls of it may be inlined.
+        """
+        return self.define(name, f"{head} {{\n{body_text(lines, names)}\n}}")
+
     def shared_name(self, name: str) -> str:
         """What to call a function that several operations may share, by what it does."""
         return name
 
-    def intrinsic(self, name: str, ret: str, args: Iterable[tuple[str, str]]) -> str:
+    def intrinsic(self, name: str, ret: str, args: Iterable[tuple[str, SSAValue]]) -> SSAValue:
         """Calls an intrinsic (or any external function) by full name, declaring it.
 
         Args:
@@ -179,61 +135,56 @@ class Builder:
         """
         args = list(args)
         self.declarations[name] = f"declare {ret} @{name}({', '.join(t for t, _ in args)})"
-        call = f"call {ret} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
         if ret == "void":
-            self.do(call)
-            return ""
-        return self.emit(call)
+            self.call_void(f"@{name}", args)
+            return NOTHING
+        return self.call(ret, f"@{name}", args)
 
     # ---- vectors
-    def splat(self, scalar: str, type: str, width: int) -> str:
+    def splat(self, scalar: SSAValue, width: int) -> SSAValue:
         """A vector of `width` copies of a scalar SSA value or literal."""
         if width == 1:
             return scalar
-        if not scalar.startswith("%"):
-            return f"splat ({type} {scalar})"
-        vec = vector_type(type, width)
-        one = self.emit(f"insertelement {vec} poison, {type} {scalar}, i64 0")
-        return self.emit(
-            f"shufflevector {vec} {one}, {vec} poison, <{width} x i32> zeroinitializer"
-        )
+        vec = vector_type(scalar.type, width)
+        if scalar.is_literal:
+            return SSAValue(f"splat ({scalar.type} {scalar})", vec)
+        one = self.insert(poison(vec), scalar, 0)
+        return self.shuffled(one, poison(vec), None, width)
 
-    def any_lane(self, mask: str, width: int) -> str:
+    def any_lane(self, mask: SSAValue, width: int) -> SSAValue:
         """An i1: whether any lane of a mask is set."""
         return self._lanes_joined("or", mask, width)
 
-    def all_lanes(self, mask: str, width: int) -> str:
+    def all_lanes(self, mask: SSAValue, width: int) -> SSAValue:
         """An i1: whether every lane of a mask is set."""
         return self._lanes_joined("and", mask, width)
 
-    def _lanes_joined(self, kind: str, mask: str, width: int) -> str:
+    def _lanes_joined(self, kind: str, mask: SSAValue, width: int) -> SSAValue:
         if width == 1:
             return mask  # one lane is a scalar, which LLVM's reductions refuse
         name = f"llvm.vector.reduce.{kind}.v{width}i1"
         return self.intrinsic(name, "i1", [(vector_type("i1", width), mask)])
 
-    def constant_vector(self, values: Iterable[str], type: str) -> str:
+    def constant_vector(self, values: Iterable[SSAValue], type: str) -> SSAValue:
         items = list(values)
         if len(items) == 1:
             return items[0]
-        return f"<{', '.join(f'{type} {v}' for v in items)}>"
+        listed = f"<{', '.join(f'{type} {v}' for v in items)}>"
+        return SSAValue(listed, vector_type(type, len(items)))
 
-    def shuffle(self, vector: str, type: str, width: int, lanes: Iterable[int]) -> str:
+    def shuffle(self, vector: SSAValue, type: str, width: int, lanes: Iterable[int]) -> SSAValue:
         """`vector[lanes]`: a permutation, duplication or sub-vector of one vector."""
         lanes = list(lanes)
         if lanes == list(range(width)):
             return vector
         if width == 1:
-            return self.splat(vector, type, len(lanes))
+            return self.splat(vector, len(lanes))
         vec = vector_type(type, width)
         if len(lanes) == 1:
-            return self.emit(f"extractelement {vec} {vector}, i64 {lanes[0]}")
-        mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        return self.emit(
-            f"shufflevector {vec} {vector}, {vec} poison, <{len(lanes)} x i32> <{mask}>"
-        )
+            return self.extract(vector, lanes[0])
+        return self.shuffled(vector, poison(vec), lanes, len(lanes))
 
-    def fenced(self, value: str, stored: str, width: int) -> str:
+    def fenced(self, value: SSAValue, stored: str, width: int) -> SSAValue:
         """The lanes of a vector to be stored, which LLVM's code generator does not look behind.
 
         What it truncates and stores under a mask becomes one instruction there; where the mask is a
@@ -252,29 +203,29 @@ class Builder:
         held = self.intrinsic(name, fence, [(fence, self.bitcast(padded, lanes, fence))])
         return self.shuffle(self.bitcast(held, fence, lanes), stored, count, range(width))
 
-    def fenced_mask(self, mask: str, width: int) -> str:
+    def fenced_mask(self, mask: SSAValue, width: int) -> SSAValue:
         """Lanes of a mask taken from a longer one, which LLVM does not look behind.
 
         Of a mask with lanes that are known to be off, LLVM 22 takes some for undefined where only
         others are used, and then accesses them (AVX2 and AVX-512, two registers of 64-bit lanes).
         """
-        bools, words = vector_type("i1", width), vector_type("i32", width)
+        _bools, words = vector_type("i1", width), vector_type("i32", width)
         fence = vector_type("float", width)
-        signs = self.bitcast(self.emit(f"sext {bools} {mask} to {words}"), words, fence)
+        signs = self.bitcast(self.cast("sext", mask, words), words, fence)
         held = self.intrinsic(f"llvm.arithmetic.fence.v{width}f32", fence, [(fence, signs)])
-        return self.emit(f"icmp slt {words} {self.bitcast(held, fence, words)}, zeroinitializer")
+        return self.compare("icmp slt", self.bitcast(held, fence, words), zeros(words))
 
-    def store_lanes(self, value: str, stored: str, width: int, address: str) -> None:
+    def store_lanes(self, value: SSAValue, stored: str, width: int, address: SSAValue) -> None:
         """Stores all lanes of a vector of a memory type at neighbouring elements."""
-        type = vector_type(stored, width)
+        vector_type(stored, width)
         value = self.fenced(value, stored, width)
-        self.do(f"store {type} {value}, ptr {address}, align {SIZES[stored]}")
+        self.store(value, address, SIZES[stored])
 
-    def bitcast(self, value: str, source: str, target: str) -> str:
-        return value if source == target else self.emit(f"bitcast {source} {value} to {target}")
+    def bitcast(self, value: SSAValue, source: str, target: str) -> SSAValue:
+        return value if source == target else self.cast("bitcast", value, target)
 
     @contextmanager
-    def function_body(self, *, given: bool = False) -> Iterator[list[str]]:
+    def function_body(self, *, given: bool = False) -> Iterator[list[Line]]:
         """Collects lines of a separate function; the outer body is continued afterwards.
 
         Args:
@@ -282,7 +233,7 @@ class Builder:
         """
         saved = self.lines, self.block, self.preheaders, self.bodies
         self._functions += 1
-        self.lines, self.block, self.preheaders = [], "entry", []
+        self.lines, self.block, self.preheaders = [], Label("entry"), []
         self.bodies = (*(self.bodies if given else ()), self._functions)
         try:
             yield self.lines
@@ -297,7 +248,7 @@ class Builder:
         self.lines, self._hint = [], "before"
         try:
             yield
-            preheader.add(self.lines)
+            preheader.lines += self.lines
         finally:
             self.lines, self._hint = saved
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Type
+from ttools.interpreter.llvm.value import SSAValue, integer
 
+#: Where a tile, and a loop over it, begins.
+ZERO = integer(0, "i32")
 #: The divisor of zero: anything divides it.
 ANY_DIVISOR = 1 << 62
 
@@ -26,7 +29,7 @@ class Axis:
     `divisor` is a power of two known to divide `base`, and greater than every lane offset.
     """
 
-    base: str
+    base: SSAValue
     lanes: tuple[int, ...]
     divisor: int
     _hash: int = field(init=False, repr=False, compare=False)
@@ -48,7 +51,7 @@ Coords: TypeAlias = tuple[Axis, ...]
 
 def origin(rank: int, width: int = 1) -> Coords:
     """The first element of a tile, in every lane."""
-    return (Axis("0", (0,) * width, ANY_DIVISOR),) * rank
+    return (Axis(ZERO, (0,) * width, ANY_DIVISOR),) * rank
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +60,7 @@ class Vector:
 
     element: Type
     width: int
-    ssa: str
+    ssa: SSAValue
 
 
 @dataclass(slots=True, eq=False)
@@ -69,12 +72,12 @@ class Affine:
     """
 
     element: Type
-    base: str
+    base: SSAValue
     lanes: tuple[int, ...]
     divisor: int = 1
-    guard: str | None = None
-    exact: Callable[[], str] | None = None
-    ssa: str | None = None
+    guard: SSAValue | None = None
+    exact: Callable[[], SSAValue] | None = None
+    ssa: SSAValue | None = None
 
     @property
     def width(self) -> int:
@@ -88,6 +91,6 @@ class Affine:
 Chunk: TypeAlias = Vector | Affine
 
 
-def uniform(element: Type, base: str, width: int, divisor: int = 1) -> Affine:
+def uniform(element: Type, base: SSAValue, width: int, divisor: int = 1) -> Affine:
     """A chunk with the same scalar in every lane."""
     return Affine(element, base, (0,) * width, divisor)

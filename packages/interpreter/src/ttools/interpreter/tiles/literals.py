@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from operator import and_, eq, ne, or_, xor
 
 from ttools.interpreter.ir import IntegerType, Operation, element_type
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
 
 # As MLIR prints them, and as their numbers.
@@ -29,14 +31,19 @@ def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     element = element_type(op.result.type)
     if bitwise is not None:
         numbers = tuple(bitwise(x, y) for x, y in pairs)
-        return Affine(element, str(numbers[0]), tuple(n - numbers[0] for n in numbers))
+        return Affine(
+            element,
+            integer(numbers[0], register_type(element)),
+            tuple(n - numbers[0] for n in numbers),
+        )
     test = _COMPARISONS.get(op.attributes["predicate"])
     if test is None:
         return None
-    answers = ["true" if test(x, y) else "false" for x, y in pairs]
+    answers = [TRUE if test(x, y) else FALSE for x, y in pairs]
     if len(set(answers)) == 1:
         return uniform(element, answers[0], len(answers))
-    return Vector(element, len(answers), f"<{', '.join(f'i1 {answer}' for answer in answers)}>")
+    listed = f"<{', '.join(f'i1 {answer}' for answer in answers)}>"
+    return Vector(element, len(answers), SSAValue(listed, f"<{len(answers)} x i1>"))
 
 
 def _bitwise(op: Operation) -> Callable[[int, int], int] | None:

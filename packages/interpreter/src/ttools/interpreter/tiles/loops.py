@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ttools.interpreter.llvm.builder import Builder, Preheader
-from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.lines import Preheader
+from ttools.interpreter.llvm.value import SSAValue, integer
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 
 
 class Loop:
@@ -25,41 +27,34 @@ class Loop:
         b: Builder,
         stop: int,
         step: int,
-        carried: Sequence[tuple[str, str]] = (),
+        carried: Sequence[tuple[str, SSAValue]] = (),
         *,
         start: int = 0,
     ) -> None:
-        self.b, self.start, self.stop, self.step = b, start, stop, step
+        self.b, self.stop, self.step = b, stop, step
         self._entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
-        self._types = [t for t, _ in carried]
-        self._inits = [v for _, v in carried]
-        self._preheader = Preheader(b.lines)
+        self._preheader = Preheader()
+        b.lines.append(self._preheader)
         b.preheaders.append(self._preheader)
         b.loops += 1
         b.branch(self._header)
         b.start(self._header)
-        self.index = b.fresh("i")
-        self.carried = [b.fresh("c") for _ in carried]
-        b.types |= {self.index: "i32", **dict(zip(self.carried, self._types, strict=True))}
-        self._phi_line = len(b.lines)
-        b.lines.extend([""] * (1 + len(self.carried)))
-        self.results: list[str] = []
+        self._counter = b.open_phi("i32", "i")
+        self._counter.add(integer(start, "i32"), self._entry)
+        self._phis = [b.open_phi(type, "c") for type, _ in carried]
+        for phi, (_, initial) in zip(self._phis, carried, strict=True):
+            phi.add(initial, self._entry)
+        self.index = self._counter.value
+        self.carried = [phi.value for phi in self._phis]
+        self.results: list[SSAValue] = []
 
-    def close(self, results: Sequence[str] = ()) -> None:
+    def close(self, results: Sequence[SSAValue] = ()) -> None:
         b = self.b
-        following = b.emit(f"add nuw nsw i32 {self.index}, {self.step}")
-        again = b.emit(f"icmp ult i32 {following}, {self.stop}")
+        following = b.binary("add nuw nsw", self.index, self.step)
+        again = b.compare("icmp ult", following, self.stop)
         b.cond_branch(again, self._header, self._exit)
-        latch = b.block
-        b.lines[self._phi_line] = (
-            f"  {self.index} = phi i32 [{self.start}, %{self._entry}], [{following}, %{latch}]"
-        )
-        for n, (name, type, init, new) in enumerate(
-            zip(self.carried, self._types, self._inits, results, strict=True)
-        ):
-            b.lines[self._phi_line + 1 + n] = (
-                f"  {name} = phi {type} [{init}, %{self._entry}], [{new}, %{latch}]"
-            )
+        for phi, new in zip([self._counter, *self._phis], [following, *results], strict=True):
+            phi.add(new, b.block)
         self.results = list(results)
         b.preheaders.remove(self._preheader)
         b.start(self._exit)
@@ -69,14 +64,14 @@ class OptionalLoop:
     """A `Loop` if it has more than one iteration, else its body alone."""
 
     def __init__(
-        self, b: Builder, stop: int, step: int, carried: Sequence[tuple[str, str]] = ()
+        self, b: Builder, stop: int, step: int, carried: Sequence[tuple[str, SSAValue]] = ()
     ) -> None:
         self._loop = Loop(b, stop, step, carried) if stop > step else None
-        self.index = self._loop.index if self._loop else "0"
+        self.index = self._loop.index if self._loop else ZERO
         self.carried = self._loop.carried if self._loop else [value for _, value in carried]
-        self.results: list[str] = []
+        self.results: list[SSAValue] = []
 
-    def close(self, results: Sequence[str] = ()) -> None:
+    def close(self, results: Sequence[SSAValue] = ()) -> None:
         """Ends the body, as `Loop.close`."""
         self.results = list(results)
         if self._loop is not None:
@@ -111,7 +106,7 @@ class Traversal:
         stride, n = self.lane_stride(axis), self.lanes_along[axis]
         return tuple(lane // stride % n for lane in range(self.width))
 
-    def axis(self, axis: int, base: str) -> Axis:
+    def axis(self, axis: int, base: SSAValue) -> Axis:
         """The coordinate of `axis` when its loop index is `base`."""
         divisor = ANY_DIVISOR if base == "0" else self.lanes_along[axis]
         return Axis(base, self.axis_lanes(axis), divisor)
@@ -138,7 +133,7 @@ def traversal(
 
 def open_loops(
     b: Builder, walk: Traversal, axes: Sequence[int]
-) -> tuple[dict[int, str], list[Loop]]:
+) -> tuple[dict[int, SSAValue], list[Loop]]:
     """Opens loops over `axes`, slowest first.
 
     At most two axes get a loop each. More become one loop whose index is taken apart: tiles of
@@ -148,7 +143,7 @@ def open_loops(
         The base of each axis, "0" where one step is enough, and the loops to close.
     """
     steps = {k: walk.shape[k] // walk.lanes_along[k] for k in axes}
-    bases = dict.fromkeys(axes, "0")
+    bases = dict.fromkeys(axes, ZERO)
     moving = [k for k in axes if steps[k] > 1]
     if len(moving) <= 2:
         loops = []
@@ -159,12 +154,12 @@ def open_loops(
     loop = Loop(b, prod(steps.values()), 1)
     stride = 1
     for k in reversed(moving):
-        digit = loop.index if stride == 1 else b.emit(f"lshr i32 {loop.index}, {_log2(stride)}")
+        digit = loop.index if stride == 1 else b.binary("lshr", loop.index, _log2(stride))
         stride *= steps[k]
         if k is not moving[0]:
-            digit = b.emit(f"and i32 {digit}, {steps[k] - 1}")
+            digit = b.binary("and", digit, steps[k] - 1)
         if walk.lanes_along[k] > 1:
-            digit = b.emit(f"shl i32 {digit}, {_log2(walk.lanes_along[k])}")
+            digit = b.binary("shl", digit, _log2(walk.lanes_along[k]))
         bases[k] = digit
     return bases, [loop]
 
@@ -180,7 +175,7 @@ def for_each_chunk(b: Builder, walk: Traversal, body: Callable[[Coords], None]) 
     if len(loops) == 1 and len(walk.shape) > 2 and list(walk.order) == sorted(walk.order):
         moving = [k for k in walk.order if bases[k] != "0"]
         if len(moving) > 2:
-            scaled = b.emit(f"mul nuw nsw i32 {loops[0].index}, {walk.width}")
+            scaled = b.binary("mul nuw nsw", loops[0].index, walk.width)
             b.linear[walk.shape, at] = (scaled, 0)
     body(at)
     for loop in reversed(loops):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ttools.interpreter import elementwise
 from ttools.interpreter.ir import FloatType, IntegerType, Type
-from ttools.interpreter.llvm.builder import Builder, register_type, vector_type
+from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
 
 
 def widened_type(element: Type) -> str:
@@ -19,35 +20,35 @@ def widened_type(element: Type) -> str:
     return {8: "i16", 64: "i64"}.get(element.width, "i32")
 
 
-def from_memory(b: Builder, raw: str, element: Type, width: int) -> str:
+def from_memory(b: Builder, raw: SSAValue, element: Type, width: int) -> SSAValue:
     """Turns what was loaded into the register representation."""
     vec = vector_type
     if element == IntegerType(1):
-        return b.emit(f"trunc {vec('i8', width)} {raw} to {vec('i1', width)}")
+        return b.cast("trunc", raw, vec("i1", width))
     if element == FloatType("f16"):
         return b.bitcast(raw, vec("i16", width), vec("half", width))
     if element == FloatType("bf16"):
-        wide = b.emit(f"zext {vec('i16', width)} {raw} to {vec('i32', width)}")
-        high = b.emit(f"shl {vec('i32', width)} {wide}, {b.splat('16', 'i32', width)}")
+        wide = b.cast("zext", raw, vec("i32", width))
+        high = b.binary("shl", wide, b.splat(integer(16, "i32"), width))
         return b.bitcast(high, vec("i32", width), vec("float", width))
     return raw
 
 
-def to_memory(b: Builder, value: str, element: Type, width: int) -> str:
+def to_memory(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
     """Turns a register value into what is stored."""
     vec = vector_type
     if element == IntegerType(1):
-        return b.emit(f"zext {vec('i1', width)} {value} to {vec('i8', width)}")
+        return b.cast("zext", value, vec("i8", width))
     if element == FloatType("f16"):
-        return b.emit(f"bitcast {vec('half', width)} {value} to {vec('i16', width)}")
+        return b.cast("bitcast", value, vec("i16", width))
     if element == FloatType("bf16"):
-        bits = b.emit(f"bitcast {vec('float', width)} {value} to {vec('i32', width)}")
-        high = b.emit(f"lshr {vec('i32', width)} {bits}, {b.splat('16', 'i32', width)}")
-        return b.emit(f"trunc {vec('i32', width)} {high} to {vec('i16', width)}")
+        bits = b.cast("bitcast", value, vec("i32", width))
+        high = b.binary("lshr", bits, b.splat(integer(16, "i32"), width))
+        return b.cast("trunc", high, vec("i16", width))
     return value
 
 
-def widen(b: Builder, value: str, element: Type, width: int) -> str:
+def widen(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
     """Converts a register value to the type a dot takes, exactly."""
     if isinstance(element, FloatType):
         if element.name == "f64":
@@ -57,10 +58,10 @@ def widen(b: Builder, value: str, element: Type, width: int) -> str:
     if source == target:
         return value
     op = "zext" if source == "i1" else "sext"
-    return b.emit(f"{op} {vector_type(source, width)} {value} to {vector_type(target, width)}")
+    return b.cast(op, value, vector_type(target, width))
 
 
-def narrow(b: Builder, value: str, element: Type, width: int) -> str:
+def narrow(b: Builder, value: SSAValue, element: Type, width: int) -> SSAValue:
     """Undoes `widen`, exactly for values that came from `element`."""
     if isinstance(element, FloatType):
         if element.name == "f64":
@@ -69,4 +70,4 @@ def narrow(b: Builder, value: str, element: Type, width: int) -> str:
     source, target = widened_type(element), register_type(element)
     if source == target:
         return value
-    return b.emit(f"trunc {vector_type(source, width)} {value} to {vector_type(target, width)}")
+    return b.cast("trunc", value, vector_type(target, width))

@@ -8,6 +8,7 @@ from math import prod
 
 from ttools.interpreter.ir import Type
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
+from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.representation import (
     from_memory,
@@ -26,7 +27,7 @@ class Slot:
     narrow integers as wider ones, ready for a dot.
     """
 
-    base: str
+    base: SSAValue
     offset: int
     shape: tuple[int, ...]
     element: Type
@@ -51,12 +52,12 @@ class Slot:
     def nbytes(self) -> int:
         return prod(self.shape) * self.stored_bytes
 
-    def to_stored(self, b: Builder, value: str, width: int) -> str:
+    def to_stored(self, b: Builder, value: SSAValue, width: int) -> SSAValue:
         """Converts register values to what this slot holds."""
         convert = widen if self.widened else to_memory
         return convert(b, value, self.element, width)
 
-    def from_stored(self, b: Builder, raw: str, width: int) -> str:
+    def from_stored(self, b: Builder, raw: SSAValue, width: int) -> SSAValue:
         """Converts what this slot holds to register values."""
         convert = narrow if self.widened else from_memory
         return convert(b, raw, self.element, width)

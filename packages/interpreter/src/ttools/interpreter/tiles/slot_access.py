@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ttools.interpreter.llvm.builder import vector_type
-from ttools.interpreter.tiles.chunk import Chunk, Coords, Vector, uniform
+from ttools.interpreter.llvm.value import SSAValue, poison, vector_type
+from ttools.interpreter.tiles.chunk import ZERO, Chunk, Coords, Vector, uniform
 from ttools.interpreter.tiles.integers import Integers
 from ttools.interpreter.tiles.slot import Slot
 
@@ -11,27 +11,27 @@ from ttools.interpreter.tiles.slot import Slot
 class SlotAccess(Integers):
     """Emits accesses to slots: whole vectors where lanes are neighbours, else what is shortest."""
 
-    def slot_address(self, slot: Slot, at: Coords) -> str:
+    def slot_address(self, slot: Slot, at: Coords) -> SSAValue:
         """The address of lane 0's element of `at`."""
         counted = self.b.linear.get((slot.shape, at))
         if counted is not None:
             constant = slot.offset + counted[1] * slot.stored_bytes
             return self._element_address(slot, counted[0], constant)
-        index = "0"
+        index = ZERO
         constant = slot.offset
         for axis, stride in zip(at, slot.strides, strict=True):
-            index = self.iadd("i32", index, self.imul("i32", axis.base, str(stride)))
+            index = self.iadd("i32", index, self.imul("i32", axis.base, stride))
             constant += axis.lanes[0] * stride * slot.stored_bytes
         return self._element_address(slot, index, constant)
 
-    def _element_address(self, slot: Slot, index: str, constant: int) -> str:
+    def _element_address(self, slot: Slot, index: SSAValue, constant: int) -> SSAValue:
         pointer = slot.base
         if constant:
-            pointer = self.b.emit(f"getelementptr inbounds i8, ptr {pointer}, i64 {constant}")
+            pointer = self.b.offset(pointer, constant)
         if index == "0":
             return pointer
-        wide = self.b.emit(f"zext i32 {index} to i64") if index.startswith("%") else index
-        return self.b.emit(f"getelementptr inbounds {slot.stored_type}, ptr {pointer}, i64 {wide}")
+        wide = self.b.cast("zext", index, "i64") if index.startswith("%") else index
+        return self.b.element(slot.stored_type, pointer, wide)
 
     def read_slot(self, slot: Slot, at: Coords) -> Chunk:
         """Reads the elements at `at`: a vector load, a scalar, or a gather within the tile."""
@@ -40,37 +40,37 @@ class SlotAccess(Integers):
         stored, b = slot.stored_type, self.b
         address = self.slot_address(slot, at)
         if not any(offsets):
-            raw = b.emit(f"load {stored}, ptr {address}, align {slot.stored_bytes}")
+            raw = b.load(stored, address, slot.stored_bytes)
             return uniform(slot.element, slot.from_stored(b, raw, 1), width)
         vec = vector_type(stored, width)
         if offsets == tuple(range(width)):
-            raw = b.emit(f"load {vec}, ptr {address}, align {slot.stored_bytes}")
+            raw = b.load(vec, address, slot.stored_bytes)
             return Vector(slot.element, width, slot.from_stored(b, raw, width))
         first = min(offsets)
         span = max(offsets) - first + 1
         if span <= width and span & (span - 1) == 0:
             return self._read_shuffled(slot, address, offsets, first, span)
-        raw = "poison"
-        loaded: dict[int, str] = {}
+        raw = poison(vec)
+        loaded: dict[int, SSAValue] = {}
         for lane, offset in enumerate(offsets):
             if offset not in loaded:
-                p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
-                loaded[offset] = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
-            raw = b.emit(f"insertelement {vec} {raw}, {stored} {loaded[offset]}, i64 {lane}")
+                p = b.element(stored, address, offset)
+                loaded[offset] = b.load(stored, p, slot.stored_bytes)
+            raw = b.insert(raw, loaded[offset], lane)
         return Vector(slot.element, width, slot.from_stored(b, raw, width))
 
     def _read_shuffled(
-        self, slot: Slot, address: str, offsets: tuple[int, ...], first: int, span: int
+        self, slot: Slot, address: SSAValue, offsets: tuple[int, ...], first: int, span: int
     ) -> Chunk:
         """Lanes that repeat or permute a short run: one vector load and a shuffle."""
         b, stored, width = self.b, slot.stored_type, len(offsets)
-        p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {first}")
+        p = b.element(stored, address, first)
         vec = vector_type(stored, span)
-        run = b.emit(f"load {vec}, ptr {p}, align {slot.stored_bytes}")
+        run = b.load(vec, p, slot.stored_bytes)
         raw = b.shuffle(run, stored, span, [n - first for n in offsets])
         return Vector(slot.element, width, slot.from_stored(b, raw, width))
 
-    def write_elements(self, slot: Slot, at: Coords, value: str, width: int) -> None:
+    def write_elements(self, slot: Slot, at: Coords, value: SSAValue, width: int) -> None:
         """Writes register values to the elements at `at` of a slot."""
         offsets = slot.lane_offsets(at)
         stored, b = slot.stored_type, self.b
@@ -80,6 +80,6 @@ class SlotAccess(Integers):
             b.store_lanes(value, stored, width, address)
             return
         for lane, offset in enumerate(offsets):
-            p = b.emit(f"getelementptr inbounds {stored}, ptr {address}, i64 {offset}")
-            item = b.emit(f"extractelement {vector_type(stored, width)} {value}, i64 {lane}")
-            b.do(f"store {stored} {item}, ptr {p}, align {slot.stored_bytes}")
+            p = b.element(stored, address, offset)
+            item = b.extract(value, lane)
+            b.store(item, p, slot.stored_bytes)

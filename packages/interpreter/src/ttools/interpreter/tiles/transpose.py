@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ttools.interpreter.llvm.builder import Builder, vector_type
-from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import SSAValue
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 from ttools.interpreter.tiles.integers import Integers
 from ttools.interpreter.tiles.loops import Loop
 from ttools.interpreter.tiles.slot import Slot
@@ -25,8 +26,8 @@ def fill_transposed(
     slot: Slot,
     axis: int,
     lanes: int,
-    stored_at: Callable[[Coords], str],
-    address_of: Callable[[Coords], str],
+    stored_at: Callable[[Coords], SSAValue],
+    address_of: Callable[[Coords], SSAValue],
 ) -> None:
     """Fills `slot` from chunks whose lanes lie along `axis`.
 
@@ -50,7 +51,7 @@ def fill_transposed(
             loops.append(Loop(b, extent, step))
             bases.append(loops[-1].index)
         else:
-            bases.append("0")
+            bases.append(ZERO)
 
     def coords(fast: int, slow: int, position: int) -> Coords:
         """Lanes along `fast`; `slow` at `position` within the square."""
@@ -60,7 +61,7 @@ def fill_transposed(
             if k == fast:
                 axes.append(Axis(base, along, divisor))
             elif k == slow:
-                at = ints.iadd("i32", base, str(position))
+                at = ints.iadd("i32", base, position)
                 axes.append(Axis(at, still, 1 if position else divisor))
             else:
                 axes.append(Axis(base, still, ANY_DIVISOR if base == "0" else 1))
@@ -76,10 +77,9 @@ def fill_transposed(
         loop.close()
 
 
-def transposed(b: Builder, rows: Sequence[str], type: str) -> list[str]:
+def transposed(b: Builder, rows: Sequence[SSAValue], type: str) -> list[SSAValue]:
     """Transposes n vectors of n lanes in log2(n) rounds of two-input shuffles."""
     n = len(rows)
-    vec = vector_type(type, n)
     current = list(rows)
     distance = n // 2
     while distance:
@@ -89,10 +89,8 @@ def transposed(b: Builder, rows: Sequence[str], type: str) -> list[str]:
         high = [k + distance if not k & distance else n + k for k in range(n)]
         for i in range(n):
             if not i & distance:
-                pair = f"{vec} {current[i]}, {vec} {current[i + distance]}"
                 for target, lanes in ((i, low), (i + distance, high)):
-                    mask = ", ".join(f"i32 {k}" for k in lanes)
-                    new[target] = b.emit(f"shufflevector {pair}, <{n} x i32> <{mask}>")
+                    new[target] = b.shuffled(current[i], current[i + distance], lanes, n)
         current = new
         distance //= 2
     return current

@@ -118,8 +118,7 @@ def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
     lanes = Lanes(call.lanes.builder, pack)
     chosen = [lane % width for lane in range(pack)]
     return [
-        lanes.value(lanes.builder.shuffle(v.text, v.scalar, width, chosen), v.scalar)
-        for v in call.operands
+        lanes.value(lanes.builder.shuffle(v.text, v.scalar, width, chosen)) for v in call.operands
     ], pack
 
 
@@ -176,6 +175,6 @@ def _results(call: Call, written: list[Vector], pack: int, width: int) -> tuple[
             text = value.lanes.builder.shuffle(
                 value.text, value.scalar, width, range(call.lanes.width)
             )
-            value = call.lanes.value(text, value.scalar)
+            value = call.lanes.value(text)
         results.append(value.as_float(register_type(type)))
     return tuple(results)

@@ -13,6 +13,7 @@ from ttools.interpreter.elementwise.casts import bitcast
 from ttools.interpreter.elementwise.ptx.types import reshape
 from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
 from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
+from ttools.interpreter.llvm.value import poison
 
 _SIZES = {"b": 1, "c": 8, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
 _BF16 = FloatType("bf16")
@@ -81,7 +82,7 @@ def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
     for start in range(0, pack, share):
         chosen = [lane for lane in range(width) if start <= lane % pack < start + share]
         text = value.lanes.builder.shuffle(bits.text, bits.scalar, width, chosen)
-        part = Lanes(value.lanes.builder, len(chosen)).value(text, bits.scalar)
+        part = Lanes(value.lanes.builder, len(chosen)).value(text)
         registers.append(reshape(part, f"i{share * element_bits(type)}"))
     return registers
 
@@ -97,7 +98,7 @@ def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vecto
     ]
     both = _concatenated(parts)
     text = lanes.builder.shuffle(both.text, scalar, both.lanes.width, order)
-    value = lanes.value(text, scalar)
+    value = lanes.value(text)
     if type == _BF16:
         return bitcast(value, IntegerType(16), _BF16)
     return value
@@ -118,14 +119,7 @@ def _pair(a: Vector, b: Vector) -> Vector:
     builder, width = a.lanes.builder, a.lanes.width
     lanes = Lanes(builder, 2 * width)
     if width == 1:
-        half = builder.emit(
-            f"insertelement {lanes.type(a.scalar)} poison, {a.type} {a.text}, i64 0"
-        )
-        return lanes.emit(
-            f"insertelement {lanes.type(a.scalar)} {half}, {a.type} {b.text}, i64 1", a.scalar
-        )
-    mask = ", ".join(f"i32 {i}" for i in range(2 * width))
-    return lanes.emit(
-        f"shufflevector {a.type} {a.text}, {b.type} {b.text}, <{2 * width} x i32> <{mask}>",
-        a.scalar,
-    )
+        both = lanes.type(a.scalar)
+        half = builder.insert(poison(both), a.text, 0)
+        return lanes.value(builder.insert(half, b.text, 1))
+    return lanes.value(builder.shuffled(a.text, b.text, range(2 * width), 2 * width))

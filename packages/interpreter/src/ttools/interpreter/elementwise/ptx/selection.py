@@ -113,7 +113,7 @@ def _set_predicate(machine: Machine, instruction: Instruction) -> None:
 
 def _every_second(lanes: Lanes, mask: Vector, start: int) -> Vector:
     chosen = range(start, mask.lanes.width, 2)
-    return lanes.value(lanes.builder.shuffle(mask.text, "i1", mask.lanes.width, chosen), "i1")
+    return lanes.value(lanes.builder.shuffle(mask.text, "i1", mask.lanes.width, chosen))
 
 
 def _set(machine: Machine, instruction: Instruction) -> None:
@@ -196,8 +196,8 @@ def _nanoseconds(lanes: Lanes) -> Vector:
         "  %sum = add i64 %whole, %rest\n"
         "  ret i64 %sum\n}",
     )
-    now = builder.emit(f"call i64 {name}()")
-    return lanes.value(builder.splat(now, "i64", lanes.width), "i64")
+    now = builder.call("i64", name, [])
+    return lanes.value(builder.splat(now, lanes.width))
 
 
 def _low(lanes: Lanes) -> Vector:

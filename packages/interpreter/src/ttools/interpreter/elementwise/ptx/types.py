@@ -80,7 +80,7 @@ def reshape(value: Vector, scalar: str) -> Vector:
     source, target = value.type, lanes.type(scalar)
     if source == target:
         return value
-    return lanes.emit(f"bitcast {source} {value.text} to {target}", scalar)
+    return lanes.value(lanes.builder.cast("bitcast", value.text, target))
 
 
 def from_bits(bits: Vector, type: PtxType) -> Vector:
@@ -98,7 +98,7 @@ def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
     if type.parts == 1:
         return bits
     name = f"i{type.total}"
-    return lanes.emit(f"bitcast {bits.type} {bits.text} to {lanes.type(name)}", name)
+    return lanes.value(lanes.builder.cast("bitcast", bits.text, lanes.type(name)))
 
 
 def literal_bits(text: str, type: PtxType) -> int | None:

@@ -50,13 +50,22 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import SIZES, memory_type, vector_type
+from ttools.interpreter.llvm.builder import SIZES, memory_type
+from ttools.interpreter.llvm.value import (
+    NOTHING,
+    PROBE,
+    TRUE,
+    Label,
+    SSAValue,
+    integer,
+    vector_type,
+)
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 
 #: Emits a comparison of memory with what was stored; returns i1 lanes.
-Differs = Callable[[Chunk, "Chunk | None"], str]
+Differs = Callable[[Chunk, "Chunk | None"], SSAValue]
 #: Emits the access of some addresses under a mask; returns the loaded register value, or "".
-Perform = Callable[[Chunk, "Chunk | None"], str]
+Perform = Callable[[Chunk, "Chunk | None"], SSAValue]
 
 
 def observed(
@@ -69,7 +78,7 @@ def observed(
     perform: Perform,
     result: str,
     flags: int = 0,
-) -> str:
+) -> SSAValue:
     """Emits `perform`, instrumented if the function is.
 
     Args:
@@ -117,10 +126,12 @@ def compared(
     assert e.prober is not None
     access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
 
-    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+    def perform(chunk: Chunk, mask: Chunk | None) -> SSAValue:
         bits = lane_bits(e.b, differs(chunk, mask), access.width)
-        record_lanes(e, access.site, str(access.number), bits, at, access.store_addresses)
-        return ""
+        record_lanes(
+            e, access.site, integer(access.number, "i32"), bits, at, access.store_addresses
+        )
+        return NOTHING
 
     access.guarded(perform, "")
 
@@ -177,7 +188,7 @@ class _Access:
             known[key] = number, self.e.allocate(size)
         return known[key]
 
-    def guarded(self, perform: Perform, result: str) -> str:
+    def guarded(self, perform: Perform, result: str) -> SSAValue:
         e, b = self.e, self.e.b
         yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
         whole = self._tile_inside()
@@ -208,10 +219,10 @@ class _Access:
         b.branch(done)
         b.start(done)
         if not result:
-            return ""
-        return b.emit(f"phi {result} [{first}, %{first_block}], [{second}, %{second_block}]")
+            return NOTHING
+        return b.phi(result, (first, first_block), (second, second_block))
 
-    def _judged(self, perform: Perform, to: Destination) -> str:
+    def _judged(self, perform: Perform, to: Destination) -> SSAValue:
         """Emits the access of those lanes that the runtime lets through."""
         e, b = self.e, self.e.b
         bits = self._judge(to)
@@ -238,18 +249,19 @@ class _Access:
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
             bits = lane_bits(b, differs(chunk, self.mask), self.width)
-            some = b.emit(f"icmp ne i64 {bits}, 0")
+            some = b.compare("icmp ne", bits, 0)
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
             b.start(bad)
             to = self._destination()
 
-            def tell() -> str:
+            def tell() -> SSAValue:
                 self._store_addresses(to)
-                for place, value in ((0, "0"), (8, "0"), (16, "0"), (24, bits), (32, bits)):
+                zero = integer(0, "i64")
+                for place, value in ((0, zero), (8, zero), (16, zero), (24, bits), (32, bits)):
                     to.store(b, place, "i64", value)
                 self._report(to, bits)
-                return ""
+                return NOTHING
 
             out_of_line(self.e, tell, "")
             b.branch(good)
@@ -263,9 +275,9 @@ class _Access:
         bits = None if self.mask is None else self._active_bits()
         record_chunk(self.e, self.site, self.number, chunk, bits, self.at, self.store_addresses)
 
-    def _branch(self, likely: str, yes: str, no: str) -> None:
+    def _branch(self, likely: SSAValue, yes: Label, no: Label) -> None:
         b = self.e.b
-        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", likely), ("i1", "true")])
+        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", likely), ("i1", TRUE)])
         b.cond_branch(hint, yes, no)
 
     # ---- the common case
@@ -293,29 +305,28 @@ class _Access:
         known[self.op, e.b.bodies[-1]] = whole
         return whole
 
-    def _inside(self) -> str:
+    def _inside(self) -> SSAValue:
         """An i1: every active lane is aligned and inside its memory."""
         inside = self._lanes_inside()
         guard = self.chunk.guard if isinstance(self.chunk, Affine) else None
-        return inside if guard is None else self.e.b.emit(f"and i1 {inside}, {guard}")
+        return inside if guard is None else self.e.b.binary("and", inside, guard)
 
-    def _lanes_inside(self) -> str:
+    def _lanes_inside(self) -> SSAValue:
         e, b, chunk, width = self.e, self.e.b, self.chunk, self.width
         low, bytes_ = self._bounds()
         if isinstance(chunk, Affine) and not any(n % self.site.size for n in chunk.lanes):
             first, last = min(chunk.lanes), max(chunk.lanes)
-            start = b.emit(f"add i64 {chunk.base}, {first}") if first else chunk.base
+            start = b.binary("add", chunk.base, first) if first else chunk.base
             return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
         fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
         if width == 1:
             return fits
-        vec = vector_type("i1", width)
         if self.mask is not None:
-            off = b.emit(f"xor {vec} {e.vector(self.mask)}, {b.splat('true', 'i1', width)}")
-            fits = b.emit(f"or {vec} {fits}, {off}")
+            off = b.binary("xor", e.vector(self.mask), b.splat(TRUE, width))
+            fits = b.binary("or", fits, off)
         return b.all_lanes(fits, width)
 
-    def _bounds(self) -> tuple[str, str]:
+    def _bounds(self) -> tuple[SSAValue, SSAValue]:
         """Address and bytes of what may be accessed without a closer look.
 
         Where the address comes from is not always known: then it is the memory that the runtime
@@ -325,16 +336,18 @@ class _Access:
         if known is not None:
             return known
         record = PROBE_OPEN + self.number * OPEN_BYTES
-        base = load(self.e.b, "%probe", record + CACHE_BASE, "i64")
-        return base, load(self.e.b, "%probe", record + CACHE_BYTES, "i64")
+        base = load(self.e.b, PROBE, record + CACHE_BASE, "i64")
+        return base, load(self.e.b, PROBE, record + CACHE_BYTES, "i64")
 
-    def _fits(self, start: str, low: str, bytes_: str, width: int, elements: int) -> str:
+    def _fits(
+        self, start: SSAValue, low: SSAValue, bytes_: SSAValue, width: int, elements: int
+    ) -> SSAValue:
         """Whether start ≥ low, aligned, and so many elements from there end inside."""
         size = self.site.size
         room = self._room(bytes_, size.bit_length() - 1, elements)
         return begins_inside(self.e.b, start, low, room, size, width)
 
-    def _room(self, bytes_: str, shift: int, elements: int) -> str:
+    def _room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
         """Where so many elements may begin, in elements from the lowest."""
         b, key = self.e.b, ("room", bytes_, shift, elements)
         if not b.preheaders or self.site.parameter not in self.prober.bounds:
@@ -346,16 +359,16 @@ class _Access:
                 room = preheader.known[key] = self._emit_room(bytes_, shift, elements)
         return room
 
-    def _emit_room(self, bytes_: str, shift: int, elements: int) -> str:
+    def _emit_room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
         b = self.e.b
-        room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
+        room = b.binary("lshr", bytes_, shift) if shift else bytes_
         if elements > 1:
-            less = [("i64", room), ("i64", str(elements - 1))]
+            less = [("i64", room), ("i64", integer(elements - 1, "i64"))]
             room = b.intrinsic("llvm.usub.sat.i64", "i64", less)
         return room
 
     # ---- the closer look
-    def _judge(self, to: Destination) -> str:
+    def _judge(self, to: Destination) -> SSAValue:
         """The bits of the lanes that may access memory; reports the others."""
         b = self.e.b
         self._store_addresses(to)
@@ -363,25 +376,25 @@ class _Access:
         bits = call(b, "judge", "i64", arguments)
         failed = load(b, to.payload, 0, "i64")
         for n in (1, 2):
-            failed = b.emit(f"or i64 {failed}, {load(b, to.payload, 8 * n, 'i64')}")
+            failed = b.binary("or", failed, load(b, to.payload, 8 * n, "i64"))
         self._report(to, failed)
         return bits
 
-    def _report(self, to: Destination, failed: str) -> None:
+    def _report(self, to: Destination, failed: SSAValue) -> None:
         report(self.e, self.prober, self.number, to, failed, self.first, self.at, self.variables)
 
     def _destination(self) -> Destination:
         return Destination.of(self.e.b, self.number, self.payload)
 
-    def store_addresses(self) -> str:
+    def store_addresses(self) -> SSAValue:
         """Stores the lanes' addresses in the payload; returns where."""
         return self._store_addresses(self._destination())
 
-    def _store_addresses(self, to: Destination) -> str:
+    def _store_addresses(self, to: Destination) -> SSAValue:
         type, addresses = vector_type("i64", self.width), self.e.vector(self.chunk)
         return to.store(self.e.b, PAYLOAD_ADDRESSES, type, addresses)
 
-    def _active_bits(self) -> str:
+    def _active_bits(self) -> SSAValue:
         if self.mask is None:
-            return str((1 << self.width) - 1)
+            return integer((1 << self.width) - 1, "i64")
         return lane_bits(self.e.b, self.e.vector(self.mask), self.width)

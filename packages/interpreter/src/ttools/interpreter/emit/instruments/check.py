@@ -14,6 +14,7 @@ from ttools.interpreter.emit.instruments.event import Destination, Variable, pay
 from ttools.interpreter.emit.instruments.probe import lane_bits
 from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.ir import Operation, shape_of
+from ttools.interpreter.llvm.value import NOTHING, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Coords
 from ttools.interpreter.tiles.loops import for_each_chunk
 
@@ -67,17 +68,17 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
         )
     )
     bits = lane_bits(b, e.vector(chunk), width)
-    some = b.emit(f"icmp ne i64 {bits}, 0")
+    some = b.compare("icmp ne", bits, 0)
     yes, no = b.label("check"), b.label("checked")
     b.cond_branch(some, yes, no)
     b.start(yes)
     to = Destination.of(b, number, payload)
 
-    def tell() -> str:
+    def tell() -> SSAValue:
         for offset in range(0, PAYLOAD_ADDRESSES, 8):
-            to.store(b, offset, "i64", bits if offset == 0 else "0")
+            to.store(b, offset, "i64", bits if offset == 0 else integer(0, "i64"))
         report(e, prober, number, to, bits, first, at, variables)
-        return ""
+        return NOTHING
 
     out_of_line(e, tell, "")
     b.branch(no)

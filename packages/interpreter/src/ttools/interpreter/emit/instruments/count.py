@@ -12,6 +12,7 @@ from ttools.interpreter.abi.probe_layout import COUNTER_BYTES, MONITOR
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.probe import lane_bits, load
 from ttools.interpreter.ir import Operation, Value, shape_of
+from ttools.interpreter.llvm.value import ARENA, PROBE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 
@@ -35,33 +36,35 @@ def count(e: Emitter, op: Operation) -> None:
             attributes=(("count", str(op.attributes["number"])),),
         )
     )
-    product = str(op.attributes["factor"])
+    factor = op.attributes["factor"]
+    assert isinstance(factor, int)
+    product = integer(factor, "i64")
     for operand in op.operands:
         lanes = _lanes(e, operand)
-        product = b.emit(f"mul i64 {lanes}, {product}")
-    counters = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR["COUNTERS"], "ptr")
-    cell = b.emit(f"getelementptr inbounds i8, ptr {counters}, i64 {number * COUNTER_BYTES}")
-    b.emit(f"atomicrmw add ptr {cell}, i64 {product} monotonic")
+        product = b.binary("mul", lanes, product)
+    counters = load(b, b.load("ptr", PROBE, 8), MONITOR["COUNTERS"], "ptr")
+    cell = b.offset(counters, number * COUNTER_BYTES)
+    b.change("add", cell, "i64", product, "monotonic")
 
 
-def _lanes(e: Emitter, condition: Value) -> str:
+def _lanes(e: Emitter, condition: Value) -> SSAValue:
     """How many lanes hold, an i64."""
     b, shape = e.b, shape_of(condition.type)
     if not shape:
-        return b.emit(f"zext i1 {e.scalar(condition)} to i64")
+        return b.cast("zext", e.scalar(condition), "i64")
     offset = e.allocate(8)
-    cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {offset}")
-    b.do(f"store i64 0, ptr {cell}, align 8")
+    cell = b.offset(ARENA, offset)
+    b.store(integer(0, "i64"), cell, 8)
 
     def body(at: Coords) -> None:
         with e.fresh_memo():
             chunk = e.operand(condition, at)
             bits = lane_bits(b, e.vector(chunk), chunk.width)
             some = b.intrinsic("llvm.ctpop.i64", "i64", [("i64", bits)])
-            before = b.emit(f"load i64, ptr {cell}, align 8")
-            b.do(f"store i64 {b.emit(f'add i64 {before}, {some}')}, ptr {cell}, align 8")
+            before = b.load("i64", cell, 8)
+            b.store(b.binary("add", before, some), cell, 8)
 
     # The longest axis in vectors: tiles of one column are many.
     order = tuple(sorted(range(len(shape)), key=lambda axis: (shape[axis], axis)))
     for_each_chunk(b, traversal(shape, e.options.lanes, order), body)
-    return b.emit(f"load i64, ptr {cell}, align 8")
+    return b.load("i64", cell, 8)

@@ -16,7 +16,8 @@ from ttools.interpreter.dialects.traits import FROM_COORDINATES, READS
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
 from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
-from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
+from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Coords, origin
 from ttools.interpreter.tiles.representation import to_memory
 
@@ -71,19 +72,19 @@ class Destination:
         payload: address of the payload.
     """
 
-    site: str
-    payload: str
+    site: SSAValue
+    payload: SSAValue
 
     @classmethod
     def of(cls, b: Builder, number: int, payload: int) -> Destination:
         """Names, where the builder stands, a site's number and its payload's place in the arena."""
-        address = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}")
-        return cls(b.emit(f"or i32 {number}, 0"), address)
+        address = b.offset(ARENA, payload)
+        return cls(b.binary("or", integer(number, "i32"), 0), address)
 
-    def store(self, b: Builder, offset: int, type: str, value: str) -> str:
+    def store(self, b: Builder, offset: int, type: str, value: SSAValue) -> SSAValue:
         """Stores a value in the payload; returns where."""
-        cell = b.emit(f"getelementptr inbounds i8, ptr {self.payload}, i64 {offset}")
-        b.do(f"store {type} {value}, ptr {cell}, align 8")
+        cell = b.offset(self.payload, offset)
+        b.store(value, cell, 8)
         return cell
 
 
@@ -97,7 +98,7 @@ def report(
     prober: Prober,
     number: int,
     to: Destination,
-    failed: str,
+    failed: SSAValue,
     first: int,
     at: Coords,
     variables: Sequence[Variable],
@@ -113,14 +114,14 @@ def report(
         variables: what to show.
     """
     b = e.b
-    some = b.emit(f"icmp ne i64 {failed}, 0")
+    some = b.compare("icmp ne", failed, 0)
     yes, no = b.label("failed"), b.label("fine")
     b.cond_branch(some, yes, no)
     b.start(yes)
     with e.cold():
         offset = first
         for axis in at:
-            wide = b.emit(f"zext i32 {axis.base} to i64")
+            wide = b.cast("zext", axis.base, "i64")
             to.store(b, offset, "i64", wide)
             offset += 8
         for turn in turns(e):
@@ -140,19 +141,19 @@ def report(
         # A copy that tells something else: its events are those of a site of its own.
         number = len(prober.sites)
         prober.sites.append(site)
-        to = replace(to, site=str(number))
+        to = replace(to, site=integer(number, "i32"))
     prober.sites[number] = site
     call(b, "report", "void", [("i32", to.site), ("ptr", to.payload)])
     b.branch(no)
     b.start(no)
 
 
-def turns(e: Emitter) -> Iterator[str]:
+def turns(e: Emitter) -> Iterator[SSAValue]:
     """How often each enclosing loop has gone round before."""
     b = e.b
     for type, counter, lower, step in e.turns:
-        way = b.emit(f"sub {type} {counter}, {lower}")
-        turn = b.emit(f"sdiv {type} {way}, {step}") if step != "1" else way
+        way = b.binary("sub", counter, lower)
+        turn = b.binary("sdiv", way, step) if step != "1" else way
         yield e.convert_int(turn, type, "i64")
 
 

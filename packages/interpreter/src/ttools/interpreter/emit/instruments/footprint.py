@@ -13,10 +13,11 @@ from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import OPEN_BYTES, OPEN_ORIGIN, PROBE_OPEN
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call, load
+from ttools.interpreter.llvm.value import PROBE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords
 
 #: Stores the lanes' addresses where the runtime can read them; returns where.
-StoreAddresses = Callable[[], str]
+StoreAddresses = Callable[[], SSAValue]
 
 
 def record_chunk(
@@ -24,7 +25,7 @@ def record_chunk(
     site: ProbeSite,
     number: int,
     chunk: Chunk,
-    bits: str | None,
+    bits: SSAValue | None,
     at: Coords,
     addresses: StoreAddresses,
 ) -> None:
@@ -44,55 +45,65 @@ def record_chunk(
         lane * site.size for lane in range(width)
     )
     if not (isinstance(chunk, Affine) and adjacent and in_order):
-        lanes = str(everything) if bits is None else bits
-        record_lanes(e, site, str(number), lanes, at, addresses)
+        lanes = integer(everything, "i64") if bits is None else bits
+        record_lanes(e, site, integer(number, "i32"), lanes, at, addresses)
         return
     if bits is None:
         _record_run(e, site, number, chunk.base, at)
         return
-    whole = b.emit(f"icmp eq i64 {bits}, {everything}")
+    whole = b.compare("icmp eq", bits, everything)
     full, part, done = b.label("full"), b.label("part"), b.label("noted")
     b.cond_branch(whole, full, part)
     b.start(full)
     _record_run(e, site, number, chunk.base, at)
     b.branch(done)
     b.start(part)
-    record_lanes(e, site, str(number), bits, at, addresses)
+    record_lanes(e, site, integer(number, "i32"), bits, at, addresses)
     b.branch(done)
     b.start(done)
 
 
-def _record_run(e: Emitter, site: ProbeSite, number: int, base: str, at: Coords) -> None:
+def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Coords) -> None:
     b, total = e.b, site.width * site.size
     record = PROBE_OPEN + number * OPEN_BYTES
-    cell = b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {record + 8}")
-    end = b.emit(f"load i64, ptr {cell}, align 8")
-    goes_on = b.emit(f"icmp eq i64 {end}, {base}")
+    cell = b.offset(PROBE, record + 8)
+    end = b.load("i64", cell, 8)
+    goes_on = b.compare("icmp eq", end, base)
     first = _first_position(e, site, at)
     if site.shape:
-        origin = load(b, "%probe", record + OPEN_ORIGIN, "i64")
-        before = e.imul("i64", e.convert_int(first, "i32", "i64"), str(site.size))
-        apart = b.emit(f"sub i64 {base}, {before}")
-        own = b.emit(f"and i64 {apart}, {site.size * prod(site.shape) - 1}")
-        goes_on = b.emit(f"and i1 {goes_on}, {b.emit(f'icmp eq i64 {own}, {origin}')}")
+        origin = load(b, PROBE, record + OPEN_ORIGIN, "i64")
+        before = e.imul("i64", e.convert_int(first, "i32", "i64"), site.size)
+        apart = b.binary("sub", base, before)
+        own = b.binary("and", apart, site.size * prod(site.shape) - 1)
+        goes_on = b.binary("and", goes_on, b.compare("icmp eq", own, origin))
     more, other, done = b.label("more"), b.label("other"), b.label("noted")
     b.cond_branch(goes_on, more, other)
     b.start(more)
-    b.do(f"store i64 {b.emit(f'add i64 {base}, {total}')}, ptr {cell}, align 8")
+    b.store(b.binary("add", base, total), cell, 8)
     b.branch(done)
     b.start(other)
-    arguments = [("i32", str(number)), ("i64", base), ("i64", str(total)), ("i32", first)]
+    arguments = [
+        ("i32", integer(number, "i32")),
+        ("i64", base),
+        ("i64", integer(total, "i64")),
+        ("i32", first),
+    ]
     call(b, "footprint", "void", arguments)
     b.branch(done)
     b.start(done)
 
 
 def record_lanes(
-    e: Emitter, site: ProbeSite, number: str, bits: str, at: Coords, addresses: StoreAddresses
+    e: Emitter,
+    site: ProbeSite,
+    number: SSAValue,
+    bits: SSAValue,
+    at: Coords,
+    addresses: StoreAddresses,
 ) -> None:
     """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
     b = e.b
-    some = b.emit(f"icmp ne i64 {bits}, 0")
+    some = b.compare("icmp ne", bits, 0)
     yes, done = b.label("lanes"), b.label("noted")
     b.cond_branch(some, yes, done)
     b.start(yes)
@@ -102,9 +113,9 @@ def record_lanes(
     b.start(done)
 
 
-def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> str:
+def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
     """Where in the walk of the tile the base coordinates are."""
-    index = "0"
+    index = integer(0, "i32")
     for axis in site.walk:
-        index = e.iadd("i32", e.imul("i32", index, str(site.shape[axis])), at[axis].base)
+        index = e.iadd("i32", e.imul("i32", index, site.shape[axis]), at[axis].base)
     return index

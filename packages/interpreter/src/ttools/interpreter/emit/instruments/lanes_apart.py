@@ -15,6 +15,7 @@ from ttools.interpreter.emit.instruments.whole_tile import WholeTile
 from ttools.interpreter.emit.out_of_line import out_of_line
 from ttools.interpreter.ir import Operation, PointerType, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type
+from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
 
 
 def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
@@ -35,12 +36,12 @@ def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
         look()
         return
 
-    def body() -> str:
+    def body() -> SSAValue:
         look()
-        return ""
+        return NOTHING
 
     beside, done = b.label("beside"), b.label("apart")
-    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", apart), ("i1", "true")])
+    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", apart), ("i1", TRUE)])
     b.cond_branch(hint, done, beside)
     b.start(beside)
     out_of_line(e, body, "")
@@ -57,11 +58,11 @@ class _Axis:
         span: bytes from the first active coordinate to the last.
     """
 
-    step: str
-    span: str
+    step: SSAValue
+    span: SSAValue
 
 
-def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> str | None:
+def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValue | None:
     """Emits an i1 that is set only if no two active lanes touch the same byte.
 
     Args:
@@ -76,36 +77,39 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> str | N
     if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):
         return None
     axes = [_axis(e, hull, axis, shape[axis]) for axis in moving]
-    tests = [_at_least(e, axis.step, str(size)) for axis in axes]
+    tests = [_at_least(e, axis.step, integer(size, "i64")) for axis in axes]
     if len(axes) == 2:
         outer = [
-            _at_least(e, rows.step, e.iadd("i64", run.span, str(size)))
+            _at_least(e, rows.step, e.iadd("i64", run.span, size))
             for run, rows in (axes, axes[::-1])
         ]
-        ways = [e.b.emit(f"and i1 {one}, {two}") for one, two in zip(tests, outer, strict=True)]
-        tests = [e.b.emit(f"or i1 {ways[0]}, {ways[1]}")]
-    found = hull.guard or "true"
+        ways = [e.b.binary("and", one, two) for one, two in zip(tests, outer, strict=True)]
+        tests = [e.b.binary("or", ways[0], ways[1])]
+    found = hull.guard or TRUE
     for test in tests:
-        found = e.b.emit(f"and i1 {found}, {test}")
+        found = e.b.binary("and", found, test)
     return found
 
 
 def _axis(e: Emitter, hull: Hull, axis: int, extent: int) -> _Axis:
     step = hull.form.steps[axis]
     if step.startswith("%"):
-        step = _greater(e, step, e.isub("i64", "0", step))
+        step = _greater(e, step, e.isub("i64", 0, step))
     else:
-        step = str(abs(int(step)))
-    first, end = hull.box.firsts.get(axis, "0"), hull.box.ends.get(axis, str(extent))
-    last = e.iadd("i64", e.isub("i64", end, first), "-1")
+        step = integer(abs(int(step)), "i64")
+    first, end = (
+        hull.box.firsts.get(axis, integer(0, "i64")),
+        hull.box.ends.get(axis, integer(extent, "i64")),
+    )
+    last = e.iadd("i64", e.isub("i64", end, first), -1)
     # Where a mask leaves nothing, the ends may lie anywhere.
-    last = _greater(e, last, "0") if last.startswith("%") else last
+    last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
     return _Axis(step, e.imul("i64", step, last))
 
 
-def _greater(e: Emitter, a: str, b: str) -> str:
+def _greater(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
     return e.b.intrinsic("llvm.smax.i64", "i64", [("i64", a), ("i64", b)])
 
 
-def _at_least(e: Emitter, number: str, least: str) -> str:
-    return e.b.emit(f"icmp sge i64 {number}, {least}")
+def _at_least(e: Emitter, number: SSAValue, least: SSAValue) -> SSAValue:
+    return e.b.compare("icmp sge", number, least)

@@ -22,9 +22,11 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import byte_size
+from ttools.interpreter.llvm.value import FALSE, SSAValue, integer
 
 #: A chain of operations longer than this is not followed.
 _DEPTH = 32
+_ZERO = integer(0, "i64")
 #: Bits of a number in 64-bit arithmetic whose products with another one do not wrap.
 _FACTOR_BITS = 30
 #: Bits of a number in 64-bit arithmetic that can be added to another one, or taken from it.
@@ -40,8 +42,8 @@ class Form:
         steps: the same along each axis; of pointers in bytes.
     """
 
-    base: str
-    steps: tuple[str, ...]
+    base: SSAValue
+    steps: tuple[SSAValue, ...]
 
     @property
     def is_uniform(self) -> bool:
@@ -57,7 +59,7 @@ class Linear:
     """
 
     e: Emitter
-    guards: list[str] = field(default_factory=list)
+    guards: list[SSAValue] = field(default_factory=list)
 
     def form(self, value: Value) -> Form | None:
         """The form of a tile; None where it has none."""
@@ -115,28 +117,30 @@ class Linear:
             return None
         bits = f"i{type.width}" if isinstance(type, IntegerType) else "i64"
         base = self.e.convert_int(self.e.scalar(source), bits, "i64")
-        return Form(base, ("0",) * len(shape_of(op.result.type)))
+        return Form(base, (_ZERO,) * len(shape_of(op.result.type)))
 
     def _constant(self, op: Operation, depth: int) -> Form | None:
         data, type = op.attributes["value"], element_type(op.result.type)
         if not (isinstance(data, Constant) and data.is_splat and isinstance(type, IntegerType)):
             return None
-        steps = ("0",) * len(shape_of(op.result.type))
-        return Form(str(as_signed(data.bits[0], type.width)), steps)
+        steps = (_ZERO,) * len(shape_of(op.result.type))
+        return Form(integer(as_signed(data.bits[0], type.width), "i64"), steps)
 
     def _range(self, op: Operation, depth: int) -> Form | None:
-        return Form(str(op.attributes["start"]), ("1",))
+        start = op.attributes["start"]
+        assert isinstance(start, int)
+        return Form(integer(start, "i64"), (integer(1, "i64"),))
 
-    def _moved(self, value: Value, delta: str) -> Form:
+    def _moved(self, value: Value, delta: SSAValue) -> Form:
         type = element_type(value.type)
         bits = f"i{type.width}" if isinstance(type, IntegerType) else "i64"
-        return Form(self.e.convert_int(delta, bits, "i64"), ("0",) * len(shape_of(value.type)))
+        return Form(self.e.convert_int(delta, bits, "i64"), (_ZERO,) * len(shape_of(value.type)))
 
     # ---- shapes
     def _expand(self, op: Operation, depth: int) -> Form | None:
         form, axis = self._form(op.operands[0], depth + 1), op.attributes["axis"]
         assert isinstance(axis, int)
-        return form and Form(form.base, (*form.steps[:axis], "0", *form.steps[axis:]))
+        return form and Form(form.base, (*form.steps[:axis], _ZERO, *form.steps[axis:]))
 
     def _broadcast(self, op: Operation, depth: int) -> Form | None:
         form = self._form(op.operands[0], depth + 1)
@@ -144,7 +148,7 @@ class Linear:
         if form is None:
             return None
         steps = zip(form.steps, extents, strict=True)
-        return Form(form.base, tuple("0" if extent == 1 else step for step, extent in steps))
+        return Form(form.base, tuple(_ZERO if extent == 1 else step for step, extent in steps))
 
     def _transposed(self, op: Operation, depth: int) -> Form | None:
         form, order = self._form(op.operands[0], depth + 1), op.attributes["order"]
@@ -157,7 +161,7 @@ class Linear:
         form = self._form(op.operands[0], depth + 1)
         if form is not None and op.name == "arith.extui":
             low, _ = self.ends(form, shape_of(op.result.type))
-            self._require("sge", low, "0")
+            self._require("sge", low, _ZERO)
         return form
 
     def _sum(self, op: Operation, depth: int) -> Form | None:
@@ -191,9 +195,9 @@ class Linear:
         by = int(forms[1].base)
         if by >= _FACTOR_BITS or by >= _bits(op.result):
             return None
-        return self._in_type(op.result, self._times(forms[0], str(1 << by)))
+        return self._in_type(op.result, self._times(forms[0], integer(1 << by, "i64")))
 
-    def _times(self, form: Form, factor: str) -> Form:
+    def _times(self, form: Form, factor: SSAValue) -> Form:
         steps = (self.e.imul("i64", step, factor) for step in form.steps)
         return Form(self.e.imul("i64", form.base, factor), tuple(steps))
 
@@ -205,32 +209,34 @@ class Linear:
         if _bits(op.operands[1]) == 64:
             for step in forms[1].steps:
                 self._limit(step)
-        return self._plus(forms[0], self._times(forms[1], str(byte_size(element.pointee))))
+        return self._plus(
+            forms[0], self._times(forms[1], integer(byte_size(element.pointee), "i64"))
+        )
 
     # ---- what must hold
-    def ends(self, form: Form, shape: Sequence[int]) -> tuple[str, str]:
+    def ends(self, form: Form, shape: Sequence[int]) -> tuple[SSAValue, SSAValue]:
         """The least and the greatest element."""
         low = high = form.base
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:
                 continue
-            way = self.e.imul("i64", step, str(extent - 1))
-            low = self.e.iadd("i64", low, self.least(way, "0"))
-            high = self.e.iadd("i64", high, self.greatest(way, "0"))
+            way = self.e.imul("i64", step, extent - 1)
+            low = self.e.iadd("i64", low, self.least(way, _ZERO))
+            high = self.e.iadd("i64", high, self.greatest(way, _ZERO))
         return low, high
 
-    def least(self, a: str, b: str) -> str:
+    def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """The lesser of two numbers."""
         return self._chosen("smin", a, b)
 
-    def greatest(self, a: str, b: str) -> str:
+    def greatest(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """The greater of two numbers."""
         return self._chosen("smax", a, b)
 
-    def _chosen(self, name: str, a: str, b: str) -> str:
+    def _chosen(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
         if a.startswith("%") or b.startswith("%"):
             return self.e.b.intrinsic(f"llvm.{name}.i64", "i64", [("i64", a), ("i64", b)])
-        return str(min(int(a), int(b)) if name == "smin" else max(int(a), int(b)))
+        return integer((min if name == "smin" else max)(int(a), int(b)), "i64")
 
     def difference(self, a: Form, b: Form) -> Form:
         """One tile less another."""
@@ -246,26 +252,26 @@ class Linear:
         bits = _bits(value)
         if bits < 64 and (form.base.startswith("%") or not form.is_uniform):
             low, high = self.ends(form, shape_of(value.type))
-            self._require("sge", low, str(-(1 << (bits - 1))))
-            self._require("sle", high, str((1 << (bits - 1)) - 1))
+            self._require("sge", low, integer(-(1 << (bits - 1)), "i64"))
+            self._require("sle", high, integer((1 << (bits - 1)) - 1, "i64"))
         return form
 
-    def _limit(self, number: str, bits: int = _FACTOR_BITS) -> None:
+    def _limit(self, number: SSAValue, bits: int = _FACTOR_BITS) -> None:
         """Demands that a number has no more bits."""
         limit = 1 << bits
         if number.startswith("%"):
-            near = self.e.b.emit(f"add i64 {number}, {limit}")
-            self._require("ult", near, str(2 * limit))
+            near = self.e.b.binary("add", number, limit)
+            self._require("ult", near, integer(2 * limit, "i64"))
         elif abs(int(number)) >= limit:
-            self.guards.append("false")
+            self.guards.append(FALSE)
 
-    def _require(self, predicate: str, number: str, other: str) -> None:
+    def _require(self, predicate: str, number: SSAValue, other: SSAValue) -> None:
         if number.startswith("%"):
-            guard = self.e.b.emit(f"icmp {predicate} i64 {number}, {other}")
+            guard = self.e.b.compare(f"icmp {predicate}", number, other)
             if guard not in self.guards:
                 self.guards.append(guard)
         elif not (int(number) >= int(other) if predicate == "sge" else int(number) <= int(other)):
-            self.guards.append("false")
+            self.guards.append(FALSE)
 
 
 def _bits(value: Value) -> int:

@@ -14,6 +14,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
 from ttools.interpreter.ir import Operation
+from ttools.interpreter.llvm.value import integer
 
 #: Turns between two exchanges, less one, of those that the log can count.
 _STRETCH = 0xFFFF
@@ -39,7 +40,7 @@ def end_turn(e: Emitter, loop: Operation) -> None:
 
 
 def _pass(e: Emitter, fill: int) -> None:
-    call(e.b, "pass_turn", "void", [("i32", str(fill))])
+    call(e.b, "pass_turn", "void", [("i32", integer(fill, "i32"))])
 
 
 def _are_told(e: Emitter, loop: Operation) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ttools.interpreter.emit.instruments.linear_form import Form, Linear
 from ttools.interpreter.ir import Constant, Operation, Value, shape_of
+from ttools.interpreter.llvm.value import NOTHING, TRUE, SSAValue, integer
 
 _DEPTH = 32
 #: By predicate, for `base + coordinate` compared with 0: which end of the coordinates it tells, and
@@ -35,26 +36,26 @@ class MaskBox:
 
     linear: Linear
     shape: tuple[int, ...]
-    firsts: dict[int, str] = field(default_factory=dict)
-    ends: dict[int, str] = field(default_factory=dict)
-    conditions: list[str] = field(default_factory=list)
+    firsts: dict[int, SSAValue] = field(default_factory=dict)
+    ends: dict[int, SSAValue] = field(default_factory=dict)
+    conditions: list[SSAValue] = field(default_factory=list)
     exact: bool = True
 
     def restrict(self, mask: Value) -> None:
         """Takes a mask into account."""
         self._visit(mask, tuple(range(len(self.shape))), 0)
 
-    def idle(self) -> str | None:
+    def idle(self) -> SSAValue | None:
         """An i1: no lane is active; None if that is not known of any."""
         b, found = self.linear.e.b, None
         for axis in sorted({*self.firsts, *self.ends}):
-            first = self.firsts.get(axis, "0")
-            end = self.ends.get(axis, str(self.shape[axis]))
-            none = b.emit(f"icmp sge i64 {first}, {end}")
-            found = none if found is None else b.emit(f"or i1 {found}, {none}")
+            first = self.firsts.get(axis, integer(0, "i64"))
+            end = self.ends.get(axis, integer(self.shape[axis], "i64"))
+            none = b.compare("icmp sge", first, end)
+            found = none if found is None else b.binary("or", found, none)
         for condition in self.conditions:
-            none = b.emit(f"xor i1 {condition}, true")
-            found = none if found is None else b.emit(f"or i1 {found}, {none}")
+            none = b.binary("xor", condition, TRUE)
+            found = none if found is None else b.binary("or", found, none)
         return found
 
     def _visit(self, mask: Value, axes: Sequence[int | None], depth: int) -> None:
@@ -73,7 +74,7 @@ class MaskBox:
             self.exact = False
 
     def _uniform(self, scalar: Value) -> None:
-        known = self.linear.e.scalars.get(scalar, "")
+        known = self.linear.e.scalars.get(scalar, NOTHING)
         if known.startswith("%"):
             self.conditions.append(known)
         else:
@@ -94,7 +95,7 @@ class MaskBox:
         gap = linear.difference(forms[0], forms[1])
         moving = [n for n, step in enumerate(gap.steps) if step != "0"]
         if not moving:
-            condition = linear.e.b.emit(f"icmp {predicate} i64 {gap.base}, 0")
+            condition = linear.e.b.compare(f"icmp {predicate}", gap.base, 0)
             self.conditions.append(condition)
             return True
         axis = axes[moving[0]]
@@ -103,16 +104,18 @@ class MaskBox:
         self._bound(axis, gap, gap.steps[moving[0]], predicate)
         return True
 
-    def _bound(self, axis: int, gap: Form, step: str, predicate: str) -> None:
+    def _bound(self, axis: int, gap: Form, step: SSAValue, predicate: str) -> None:
         e = self.linear.e
         which, more = (_RISING if step == "1" else _FALLING)[predicate]
-        place = e.isub("i64", "0", gap.base) if step == "1" else gap.base
-        place = e.iadd("i64", place, str(more))
+        place = e.isub("i64", 0, gap.base) if step == "1" else gap.base
+        place = e.iadd("i64", place, more)
         if which == "end":
-            known = self.ends.get(axis, str(self.shape[axis]))
+            known = self.ends.get(axis, integer(self.shape[axis], "i64"))
             self.ends[axis] = self.linear.least(place, known)
         else:
-            self.firsts[axis] = self.linear.greatest(place, self.firsts.get(axis, "0"))
+            self.firsts[axis] = self.linear.greatest(
+                place, self.firsts.get(axis, integer(0, "i64"))
+            )
 
 
 def _is_true(constant: Operation) -> bool:

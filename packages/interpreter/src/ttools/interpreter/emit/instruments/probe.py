@@ -15,15 +15,26 @@ from ttools.interpreter.abi.probe_layout import (
     FAST_BYTES,
     MONITOR,
     OPEN_BYTES,
-    PROBE,
     PROBE_OPEN,
     REGION_BYTES,
 )
+from ttools.interpreter.abi.probe_layout import PROBE as FIELDS
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.strides import addresses_differ
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.llvm.builder import Builder, vector_type
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.lines import Instruction
+from ttools.interpreter.llvm.value import (
+    ARENA,
+    FALSE,
+    LAUNCH,
+    NOTHING,
+    PROBE,
+    SSAValue,
+    integer,
+    vector_type,
+)
 
 #: Attribute of accesses that a rewrite has added: to memory of its own, which nobody observes.
 SHADOW = "ttools.shadow"
@@ -55,7 +66,7 @@ class Prober:
     provenance: Provenance | None
     sites: list[ProbeSite]
     numbers: dict[Operation, int]
-    bounds: dict[int, tuple[str, str]] = field(default_factory=dict)
+    bounds: dict[int, tuple[SSAValue, SSAValue]] = field(default_factory=dict)
     leaders: dict[tuple[Operation, int], int] = field(default_factory=dict)
     copies: dict[object, tuple[int, int]] = field(default_factory=dict)
     whole_tiles: dict[tuple[Operation, int], Any] = field(default_factory=dict)
@@ -116,25 +127,27 @@ class Prober:
         return frozenset({None}) if self.provenance is None else self.provenance.of(pointer)
 
 
-def load(b: Builder, base: str, offset: int, type: str) -> str:
+def load(b: Builder, base: SSAValue, offset: int, type: str) -> SSAValue:
     """Loads a field of a structure of the runtime."""
-    p = b.emit(f"getelementptr inbounds i8, ptr {base}, i64 {offset}") if offset else base
-    return b.emit(f"load {type}, ptr {p}, align 8")
+    p = b.offset(base, offset) if offset else base
+    return b.load(type, p, 8)
 
 
-def monitor_of(b: Builder, parameter_count: int) -> str:
+def monitor_of(b: Builder, parameter_count: int) -> SSAValue:
     """The launch's monitor, which is passed behind the parameters."""
     return load(b, launch_field(b, "parameters", "ptr"), 8 * parameter_count, "ptr")
 
 
-def is_watched(b: Builder, program: str) -> str:
+def is_watched(b: Builder, program: SSAValue) -> SSAValue:
     """Whether the values of a program are recorded, an i1; the launch's monitor knows."""
-    table = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR["WATCHED"], "ptr")
-    cell = b.emit(f"getelementptr inbounds i8, ptr {table}, i64 {program}")
-    return b.emit(f"icmp ne i8 {b.emit(f'load i8, ptr {cell}')}, 0")
+    table = load(b, b.load("ptr", PROBE, 8), MONITOR["WATCHED"], "ptr")
+    cell = b.offset(table, program)
+    return b.compare("icmp ne", b.load("i8", cell), 0)
 
 
-def call(b: Builder, name: str, returns: str, arguments: Sequence[tuple[str, str]] = ()) -> str:
+def call(
+    b: Builder, name: str, returns: str, arguments: Sequence[tuple[str, SSAValue]] = ()
+) -> SSAValue:
     """Calls a function of the runtime for this thread's probe.
 
     Args:
@@ -142,23 +155,23 @@ def call(b: Builder, name: str, returns: str, arguments: Sequence[tuple[str, str
         returns: its LLVM return type.
         arguments: type and value of those after the probe.
     """
-    function = load(b, b.emit("load ptr, ptr %probe, align 8"), MONITOR[name.upper()], "ptr")
-    text = ", ".join(["ptr %probe", *(f"{type} {value}" for type, value in arguments)])
+    function = load(b, b.load("ptr", PROBE, 8), MONITOR[name.upper()], "ptr")
+    passed = [("ptr", PROBE), *arguments]
     if returns == "void":
-        b.do(f"call void {function}({text})")
-        return ""
-    return b.emit(f"call {returns} {function}({text})")
+        b.call_void(function, passed)
+        return NOTHING
+    return b.call(returns, function, passed)
 
 
-def lane_bits(b: Builder, lanes: str, width: int) -> str:
+def lane_bits(b: Builder, lanes: SSAValue, width: int) -> SSAValue:
     """i1 lanes as the low bits of an i64."""
     narrow = b.bitcast(lanes, vector_type("i1", width), f"i{width}")
-    return b.emit(f"zext i{width} {narrow} to i64")
+    return b.cast("zext", narrow, "i64")
 
 
-def bit_lanes(b: Builder, bits: str, width: int) -> str:
+def bit_lanes(b: Builder, bits: SSAValue, width: int) -> SSAValue:
     """The low bits of an i64 as i1 lanes."""
-    narrow = b.emit(f"trunc i64 {bits} to i{width}")
+    narrow = b.cast("trunc", bits, f"i{width}")
     return b.bitcast(narrow, f"i{width}", vector_type("i1", width))
 
 
@@ -175,22 +188,23 @@ class ThreadProbe:
     def __init__(self, b: Builder, offset: int, sites: int, *, logs: bool) -> None:
         self._b, self._offset, self._sites, self._logs = b, offset, sites, logs
 
-    def begin(self, monitor: str) -> None:
+    def begin(self, monitor: SSAValue) -> None:
         """The thread begins; `%probe` is defined from here."""
         b = self._b
-        b.do(f"%probe = getelementptr inbounds i8, ptr %arena, i64 {self._offset}")
-        b.do(f"store ptr {monitor}, ptr %probe, align 8")
-        self._store("LOGGED", "i64", "0")
-        records = b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {PROBE_OPEN}")
-        size = str(self._sites * OPEN_BYTES)
-        arguments = [("ptr", records), ("i8", "0"), ("i64", size), ("i1", "false")]
+        head = "getelementptr inbounds i8, ptr "
+        b.record(Instruction(PROBE, (head, ARENA, f", i64 {self._offset}")))
+        b.store(monitor, PROBE, 8)
+        self._store("LOGGED", "i64", integer(0, "i64"))
+        records = b.offset(PROBE, PROBE_OPEN)
+        size = integer(self._sites * OPEN_BYTES, "i64")
+        arguments = [("ptr", records), ("i8", integer(0, "i8")), ("i64", size), ("i1", FALSE)]
         b.intrinsic("llvm.memset.p0.i64", "void", arguments)
 
-    def begin_program(self, program: str) -> None:
+    def begin_program(self, program: SSAValue) -> None:
         self._store("PROGRAM", "i64", program)
-        self._store("LAUNCH", "ptr", "%launch")
+        self._store("LAUNCH", "ptr", LAUNCH)
         if self._logs:
-            self._store("EPOCH", "i64", "0")  # and the barriers beside it
+            self._store("EPOCH", "i64", integer(0, "i64"))  # and the barriers beside it
 
     def end_program(self) -> None:
         if self._logs:
@@ -201,6 +215,6 @@ class ThreadProbe:
         if self._logs:
             call(self._b, "finish", "void")
 
-    def _store(self, name: str, type: str, value: str) -> None:
-        cell = self._b.emit(f"getelementptr inbounds i8, ptr %probe, i64 {PROBE[name]}")
-        self._b.do(f"store {type} {value}, ptr {cell}, align 8")
+    def _store(self, name: str, type: str, value: SSAValue) -> None:
+        cell = self._b.offset(PROBE, FIELDS[name])
+        self._b.store(value, cell, 8)

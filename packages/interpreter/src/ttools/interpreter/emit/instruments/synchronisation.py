@@ -20,6 +20,7 @@ from ttools.interpreter.abi.probe_layout import (
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.interpreter.llvm.value import SSAValue, integer
 from ttools.interpreter.tiles.chunk import Chunk
 
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
@@ -54,8 +55,8 @@ def synchronises_programs(module: Module) -> bool:
 
 @contextmanager
 def ordered(
-    e: Emitter, op: Operation, site: int, address: Chunk, flags: str | None = None
-) -> Iterator[list[str]]:
+    e: Emitter, op: Operation, site: int, address: Chunk, flags: SSAValue | None = None
+) -> Iterator[list[SSAValue]]:
     """Emits an access so that the log has it in the order of its effect.
 
     Args:
@@ -67,7 +68,7 @@ def ordered(
     """
     prober = e.prober
     known = access_flags(op)
-    chosen = [flags or str(known)]
+    chosen = [flags or integer(known, "i32")]
     logged = prober is not None and prober.instruments.synchronised and address.width == 1
     if not logged:
         yield chosen
@@ -79,5 +80,5 @@ def ordered(
         e.b,
         "synchronise",
         "void",
-        [("i32", str(site)), ("i64", where), ("i32", chosen[-1])],
+        [("i32", integer(site, "i32")), ("i64", where), ("i32", chosen[-1])],
     )

@@ -13,6 +13,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.emit.instruments.tile_hull import Hull
 from ttools.interpreter.emit.instruments.whole_tile import WholeTile
+from ttools.interpreter.llvm.value import TRUE, SSAValue, integer
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class _Axis:
         end: the one past the highest.
     """
 
-    step: str
+    step: SSAValue
     lanes: int
     extent: int
-    first: str
-    end: str
+    first: SSAValue
+    end: SSAValue
 
     @property
     def is_whole(self) -> bool:
@@ -48,7 +49,7 @@ class _Axis:
 
     def joined(self, e: Emitter, outer: _Axis) -> _Axis:
         """Both as one, if the outer one continues the steps of this one."""
-        first, end = (e.imul("i64", n, str(self.extent)) for n in (outer.first, outer.end))
+        first, end = (e.imul("i64", n, self.extent) for n in (outer.first, outer.end))
         extent = self.extent * outer.extent
         return replace(self, extent=extent, first=first, end=end)
 
@@ -69,27 +70,28 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
     if axes is None:
         return whole
     b, (run, rows) = e.b, axes
-    start, lane = whole.hull.form.base, "0"
+    start, lane = whole.hull.form.base, integer(0, "i64")
     for axis in (run, rows):
         start = e.iadd("i64", start, e.imul("i64", axis.step, axis.first))
-        lane = e.iadd("i64", lane, e.imul("i64", str(axis.lanes), axis.first))
+        lane = e.iadd("i64", lane, e.imul("i64", axis.lanes, axis.first))
     active = whole.inside
     if whole.hull.idle is not None:
-        active = b.emit(f"and i1 {active}, {b.emit(f'xor i1 {whole.hull.idle}, true')}")
-    count = b.emit(f"select i1 {active}, i64 {e.isub('i64', rows.end, rows.first)}, i64 0")
-    bytes_ = e.imul("i64", e.isub("i64", run.end, run.first), str(site.size))
-    arguments = [("i32", str(number)), ("i64", start), ("i64", bytes_)]
+        active = b.binary("and", active, b.binary("xor", whole.hull.idle, TRUE))
+    count = b.select(active, e.isub("i64", rows.end, rows.first), 0)
+    bytes_ = e.imul("i64", e.isub("i64", run.end, run.first), site.size)
+    arguments = [("i32", integer(number, "i32")), ("i64", start), ("i64", bytes_)]
     arguments += [("i32", e.convert_int(lane, "i64", "i32")), ("i64", count), ("i64", rows.step)]
-    call(b, "footprint_tile", "void", [*arguments, ("i32", str(rows.lanes))])
+    call(b, "footprint_tile", "void", [*arguments, ("i32", integer(rows.lanes, "i32"))])
     return replace(whole, logged=True)
 
 
 def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None:
     """A tile as rows of adjacent elements and the steps between them; None if it is not such."""
-    lanes, axes = 1, [_Axis(str(site.size), 1, 1, "0", "1")]
+    zero, one = integer(0, "i64"), integer(1, "i64")
+    lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
     for n in reversed(site.walk):
         extent, step = site.shape[n], hull.form.steps[n]
-        first, end = hull.box.firsts.get(n, "0"), hull.box.ends.get(n, str(extent))
+        first, end = hull.box.firsts.get(n, zero), hull.box.ends.get(n, integer(extent, "i64"))
         axis = _Axis(step, lanes, extent, first, end)
         lanes *= extent
         if extent == 1:
@@ -100,7 +102,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
             return None
         else:
             axes.append(axis)
-    run, rows = (*axes, _Axis("0", 0, 1, "0", "1"))[:2]
+    run, rows = (*axes, _Axis(zero, 0, 1, zero, one))[:2]
     return run, rows
 
 

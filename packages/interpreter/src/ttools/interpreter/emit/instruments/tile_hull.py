@@ -13,6 +13,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.linear_form import Form, Linear
 from ttools.interpreter.emit.instruments.mask_box import MaskBox
 from ttools.interpreter.ir import Value, shape_of
+from ttools.interpreter.llvm.value import SSAValue, integer
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class Hull:
         box: which coordinates the mask leaves, at most.
     """
 
-    start: str
-    span: str
-    guard: str | None
-    idle: str | None
+    start: SSAValue
+    span: SSAValue
+    guard: SSAValue | None
+    idle: SSAValue | None
     exact: bool
     form: Form
     box: MaskBox
@@ -52,13 +53,13 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     box = MaskBox(linear, shape)
     if mask is not None:
         box.restrict(mask)
-    start, span = form.base, "0"
+    start, span = form.base, integer(0, "i64")
     for axis, (step, extent) in enumerate(zip(form.steps, shape, strict=True)):
         if step == "0":
             continue
-        end = box.ends.get(axis, str(extent))
-        low = e.imul("i64", step, box.firsts.get(axis, "0"))
-        high = e.imul("i64", step, e.iadd("i64", end, "-1"))
+        end = box.ends.get(axis, integer(extent, "i64"))
+        low = e.imul("i64", step, box.firsts.get(axis, integer(0, "i64")))
+        high = e.imul("i64", step, e.iadd("i64", end, -1))
         if step.startswith("%"):
             low, high = linear.least(low, high), linear.greatest(low, high)
         elif int(step) < 0:
@@ -67,5 +68,5 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
         span = e.iadd("i64", span, e.isub("i64", high, low))
     guard = None
     for each in dict.fromkeys(linear.guards):
-        guard = each if guard is None else e.b.emit(f"and i1 {guard}, {each}")
+        guard = each if guard is None else e.b.binary("and", guard, each)
     return Hull(start, span, guard, box.idle(), box.exact, form, box)

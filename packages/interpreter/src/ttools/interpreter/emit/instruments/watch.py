@@ -13,6 +13,7 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.event import turns
 from ttools.interpreter.emit.instruments.probe import WATCH, is_watched
 from ttools.interpreter.ir import Operation, Value, element_type, shape_of
+from ttools.interpreter.llvm.value import ARENA, PROGRAM, integer
 from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
 
@@ -23,7 +24,7 @@ def watch(e: Emitter, op: Operation) -> None:
     if not e.prober.watches:
         return
     b = e.b
-    watched = is_watched(b, "%program")
+    watched = is_watched(b, PROGRAM)
     yes, no = b.label("watch"), b.label("watched")
     b.cond_branch(watched, yes, no)
     b.start(yes)
@@ -36,15 +37,12 @@ def watch(e: Emitter, op: Operation) -> None:
 def _hand_over(e: Emitter, op: Operation) -> None:
     b = e.b
     slots = [_whole(e, operand) for operand in op.operands]
-    addresses = [
-        b.emit(f"getelementptr inbounds i8, ptr {slot.base}, i64 {slot.offset}") for slot in slots
-    ]
+    addresses = [b.offset(slot.base, slot.offset) for slot in slots]
     payload = e.allocate(8 * (len(slots) + 1 + len(e.turns)))
-    words = [*(("ptr", address) for address in addresses), ("i64", str(len(e.turns)))]
-    words += [("i64", turn) for turn in turns(e)]
-    for n, (type, word) in enumerate(words):
-        cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload + 8 * n}")
-        b.do(f"store {type} {word}, ptr {cell}, align 8")
+    words = [*addresses, integer(len(e.turns), "i64"), *turns(e)]
+    for n, word in enumerate(words):
+        cell = b.offset(ARENA, payload + 8 * n)
+        b.store(word, cell, 8)
     described = tuple(
         (str(element_type(operand.type)), shape_of(operand.type), False, True)
         for operand in op.operands
@@ -54,7 +52,7 @@ def _hand_over(e: Emitter, op: Operation) -> None:
         e,
         CallbackKind.WATCH,
         site,
-        b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {payload}"),
+        b.offset(ARENA, payload),
     )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.tile_hull import Hull, tile_hull
 from ttools.interpreter.ir import Value
-from ttools.interpreter.llvm.builder import Builder, vector_type
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
 
 
 @dataclass(frozen=True)
@@ -25,14 +26,14 @@ class WholeTile:
         logged: a tile that is inside has left its footprint already.
     """
 
-    inside: str
+    inside: SSAValue
     exact: bool
     hull: Hull
     logged: bool = False
 
 
 def whole_tile(
-    e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[str, str]
+    e: Emitter, pointer: Value, mask: Value | None, size: int, bounds: tuple[SSAValue, SSAValue]
 ) -> WholeTile | None:
     """Emits the test of a tile of pointers where the builder stands; None if there can be none.
 
@@ -45,18 +46,20 @@ def whole_tile(
         return None
     low, bytes_ = bounds
     shift = size.bit_length() - 1
-    room = b.emit(f"lshr i64 {bytes_}, {shift}") if shift else bytes_
-    last = b.emit(f"lshr i64 {hull.span}, {shift}") if shift else hull.span
+    room = b.binary("lshr", bytes_, shift) if shift else bytes_
+    last = b.binary("lshr", hull.span, shift) if shift else hull.span
     room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
     inside = begins_inside(b, hull.start, low, room, size)
     if hull.idle is not None:
-        inside = b.emit(f"or i1 {inside}, {hull.idle}")
+        inside = b.binary("or", inside, hull.idle)
     if hull.guard is not None:
-        inside = b.emit(f"and i1 {inside}, {hull.guard}")
+        inside = b.binary("and", inside, hull.guard)
     return WholeTile(inside, hull.exact, hull)
 
 
-def begins_inside(b: Builder, start: str, low: str, room: str, size: int, width: int = 1) -> str:
+def begins_inside(
+    b: Builder, start: SSAValue, low: SSAValue, room: SSAValue, size: int, width: int = 1
+) -> SSAValue:
     """Whether addresses are not below `low`, aligned, and fewer elements from there than `room`.
 
     Args:
@@ -65,10 +68,10 @@ def begins_inside(b: Builder, start: str, low: str, room: str, size: int, width:
         width: how many lanes.
     """
     vec, shift = vector_type("i64", width), size.bit_length() - 1
-    index = b.emit(f"sub {vec} {start}, {b.splat(low, 'i64', width)}")
+    index = b.binary("sub", start, b.splat(low, width))
     if shift:
         # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
         suffix = "i64" if width == 1 else f"v{width}i64"
-        by = b.splat(str(64 - shift), "i64", width)
+        by = b.splat(integer(64 - shift, "i64"), width)
         index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
-    return b.emit(f"icmp ult {vec} {index}, {b.splat(room, 'i64', width)}")
+    return b.compare("icmp ult", index, b.splat(room, width))

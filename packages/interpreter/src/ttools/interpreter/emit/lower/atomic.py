@@ -15,7 +15,7 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.access import observed
 from ttools.interpreter.emit.instruments.synchronisation import access_flags, ordered
 from ttools.interpreter.emit.lane_access import guarded
-from ttools.interpreter.emit.lower.memory import zero_literal
+from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.packed_atomic import (
     PACK_BYTES,
     is_run,
@@ -25,13 +25,14 @@ from ttools.interpreter.emit.packed_atomic import (
 )
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
-from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
+from ttools.interpreter.llvm.value import SSAValue, integer, poison, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 
 #: Emits the atomic of one address: of the address, the operands and the element type.
-_OneLane = Callable[[str, list[str], Type], str]
+_OneLane = Callable[[SSAValue, list[SSAValue], Type], SSAValue]
 
 _ORDERINGS = {
     "relaxed": "monotonic",
@@ -58,7 +59,7 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
     kind = _RMW[str(op.attributes["atomic_rmw_op"])]
     ordering = _ORDERINGS[str(op.attributes["sem"])]
 
-    def one(address: str, operands: list[str], element: Type) -> str:
+    def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
         return _rmw(e, kind, ordering, address, operands[0], element)
 
     mask = op.operands[2] if len(op.operands) > 2 else None
@@ -73,7 +74,7 @@ def atomic_rmw(e: Emitter, op: Operation) -> None:
 def atomic_cas(e: Emitter, op: Operation) -> None:
     ordering = _ORDERINGS[str(op.attributes["sem"])]
 
-    def one(address: str, operands: list[str], element: Type) -> str:
+    def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
         compare, value = (to_memory(e.b, v, element, 1) for v in operands)
         old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
         return from_memory(e.b, old, element, 1)
@@ -81,44 +82,52 @@ def atomic_cas(e: Emitter, op: Operation) -> None:
     _each_lane(e, op, op.operands[1:3], None, one)
 
 
-def _flags_of_swap(e: Emitter, op: Operation, old: str, expected: str, element: Type) -> str:
+def _flags_of_swap(
+    e: Emitter, op: Operation, old: SSAValue, expected: SSAValue, element: Type
+) -> SSAValue:
     """A compare-and-swap that fails only reads."""
     b, stored = e.b, memory_type(element)
     bits = f"i{SIZES[stored] * 8}"
     seen, wanted = (b.bitcast(to_memory(b, v, element, 1), stored, bits) for v in (old, expected))
-    swapped = b.emit(f"icmp eq {bits} {seen}, {wanted}")
+    swapped = b.compare("icmp eq", seen, wanted)
     flags = access_flags(op)
     failed = flags & ~(RELEASES | READS_AND_WRITES)
-    return b.emit(f"select i1 {swapped}, i32 {flags}, i32 {failed}")
+    return b.select(swapped, integer(flags, "i32"), failed)
 
 
-def _cmpxchg(e: Emitter, address: str, compare: str, value: str, stored: str, ordering: str) -> str:
+def _cmpxchg(
+    e: Emitter, address: SSAValue, compare: SSAValue, value: SSAValue, stored: str, ordering: str
+) -> SSAValue:
     b = e.b
     bits = f"i{SIZES[stored] * 8}"
     compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
     failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.emit(f"cmpxchg ptr {address}, {bits} {compare}, {bits} {value} {ordering} {failure}")
-    old = b.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    pair = b.exchange(address, bits, compare, value, ordering, failure)
+    old = b.field(pair, 0)
     return b.bitcast(old, bits, stored)
 
 
-def _rmw(e: Emitter, kind: str, ordering: str, address: str, value: str, element: Type) -> str:
+def _rmw(
+    e: Emitter, kind: str, ordering: str, address: SSAValue, value: SSAValue, element: Type
+) -> SSAValue:
     stored = memory_type(element)
     if kind == "fadd" and stored == "i16":
         return _add_narrow_float(e, ordering, address, value, element)
     raw = to_memory(e.b, value, element, 1)
-    old = e.b.emit(f"atomicrmw {kind} ptr {address}, {stored} {raw} {ordering}")
+    old = e.b.change(kind, address, stored, raw, ordering)
     return from_memory(e.b, old, element, 1)
 
 
-def _add_narrow_float(e: Emitter, ordering: str, address: str, value: str, element: Type) -> str:
+def _add_narrow_float(
+    e: Emitter, ordering: str, address: SSAValue, value: SSAValue, element: Type
+) -> SSAValue:
     """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
     b = e.b
     addend = elementwise.widen_to_f32(b, value, element, 1)
 
-    def change(seen: str) -> str:
+    def change(seen: SSAValue) -> SSAValue:
         wide = elementwise.widen_to_f32(b, from_memory(b, seen, element, 1), element, 1)
-        total = b.emit(f"fadd float {wide}, {addend}")
+        total = b.binary("fadd", wide, addend)
         return to_memory(b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
 
     old = swap_until_unchanged(b, address, "i16", 2, ordering, change)
@@ -145,11 +154,11 @@ def _each_pack(
             chunk = translated(e, op, pointer, e.operand(pointer, at), active)
             data = e.vector(e.operand(value, at))
 
-            def perform(chunk: Chunk, allowed: Chunk | None) -> str:
+            def perform(chunk: Chunk, allowed: Chunk | None) -> SSAValue:
                 active = None if allowed is None else e.vector(allowed)
                 addresses = e.vector(chunk)
 
-                def apart() -> str:
+                def apart() -> SSAValue:
                     return _unrolled(e, active, addresses, data, element, chunk.width, one)
 
                 # Where lanes were judged, few of them are left.
@@ -173,37 +182,36 @@ def _each_pack(
     for_each_chunk(e.b, traversal(shape_of(pointer.type), pack_width(op)), body)
 
 
-def _may_pack(e: Emitter, chunk: Affine, active: str | None) -> str:
+def _may_pack(e: Emitter, chunk: Affine, active: SSAValue | None) -> SSAValue:
     """An i1: the lanes are one aligned run of which something is to be changed."""
     b, width = e.b, chunk.width
-    low = b.emit(f"and i64 {chunk.base}, {PACK_BYTES - 1}")
-    may = b.emit(f"icmp eq i64 {low}, 0")
+    low = b.binary("and", chunk.base, PACK_BYTES - 1)
+    may = b.compare("icmp eq", low, 0)
     if chunk.guard is not None:
-        may = b.emit(f"and i1 {may}, {chunk.guard}")
+        may = b.binary("and", may, chunk.guard)
     if active is None:
         return may
-    return b.emit(f"and i1 {may}, {b.any_lane(active, width)}")
+    return b.binary("and", may, b.any_lane(active, width))
 
 
 def _unrolled(
     e: Emitter,
-    active: str | None,
-    addresses: str,
-    data: str,
+    active: SSAValue | None,
+    addresses: SSAValue,
+    data: SSAValue,
     element: Type,
     width: int,
     one: _OneLane,
-) -> str:
+) -> SSAValue:
     """Runs an atomic on each active lane of a vector, in ascending order."""
     b, type = e.b, register_type(element)
-    result = "poison"
+    result = poison(vector_type(type, width))
     for lane in range(width):
         address = b.shuffle(addresses, "i64", width, [lane])
         chosen = None if active is None else b.shuffle(active, "i1", width, [lane])
         value = b.shuffle(data, type, width, [lane])
         old = _conditional(e, chosen, address, [value], element, one)
-        vec = vector_type(type, width)
-        result = b.emit(f"insertelement {vec} {result}, {type} {old}, i64 {lane}")
+        result = b.insert(result, old, lane)
     return result
 
 
@@ -228,8 +236,8 @@ def _each_lane(
             values = [e.vector(e.operand(v, at)) for v in operands]
             number = 0 if e.prober is None else len(e.prober.sites)
 
-            def perform(chunk: Chunk, mask: Chunk | None) -> str:
-                def logged(address: str, operands: list[str], element: Type) -> str:
+            def perform(chunk: Chunk, mask: Chunk | None) -> SSAValue:
+                def logged(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
                     with ordered(e, op, number, chunk) as flags:
                         old = one(address, operands, element)
                         if op.name == "tt.atomic_cas" and e.prober is not None:
@@ -255,21 +263,21 @@ def _each_lane(
 
 def _conditional(
     e: Emitter,
-    active: str | None,
-    address: str,
-    values: list[str],
+    active: SSAValue | None,
+    address: SSAValue,
+    values: list[SSAValue],
     element: Type,
     one: _OneLane,
-) -> str:
+) -> SSAValue:
     b = e.b
     if active is None or active == "true":
-        return one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+        return one(b.cast("inttoptr", address, "ptr"), values, element)
     type = register_type(element)
     before, then, done = b.block, b.label("atomic"), b.label("masked")
     b.cond_branch(active, then, done)
     b.start(then)
-    old = one(b.emit(f"inttoptr i64 {address} to ptr"), values, element)
+    old = one(b.cast("inttoptr", address, "ptr"), values, element)
     after = b.block
     b.branch(done)
     b.start(done)
-    return b.emit(f"phi {type} [{old}, %{after}], [{zero_literal(type)}, %{before}]")
+    return b.phi(type, (old, after), (zero_of(type), before))

@@ -7,6 +7,7 @@ from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.ir import Operation, Value
 from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
 from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
 
@@ -19,30 +20,31 @@ def call(e: Emitter, op: Operation) -> None:
         raise UnsupportedError("a recursive call", op.location)
     b = e.b
     frame = e.allocate(callee.arena_bytes)
-    arena = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {frame}")
-    arguments = ["ptr %launch", "i64 %program", "i32 %px", "i32 %py", "i32 %pz", f"ptr {arena}"]
+    arena = b.offset(ARENA, frame)
+    arguments = [("ptr", LAUNCH), ("i64", PROGRAM), *(("i32", n) for n in PROGRAM_IDS)]
+    arguments.append(("ptr", arena))
     if e.prober is not None:
-        arguments.append("ptr %probe")
+        arguments.append(("ptr", PROBE))
     for value in op.operands:
         if value.is_tensor:
-            arguments.append(f"ptr {_address(e, plain_slot(e, value))}")
+            arguments.append(("ptr", _address(e, plain_slot(e, value))))
         else:
-            arguments.append(f"{register_type(value.type)} {e.scalar(value)}")
+            arguments.append((register_type(value.type), e.scalar(value)))
     for result in op.results:
         if result.is_tensor:
-            arguments.append(f"ptr {_address(e, e.slot(result))}")
-    answer = b.emit(f"call {callee.return_type} @{callee.symbol}({', '.join(arguments)})")
-    status = b.emit(f"extractvalue {callee.return_type} {answer}, 0")
+            arguments.append(("ptr", _address(e, e.slot(result))))
+    answer = b.call(callee.return_type, f"@{callee.symbol}", arguments)
+    status = b.field(answer, 0)
     leave_unless_zero(e, status)
     position = 1
     for result in op.results:
         if not result.is_tensor:
-            e.set_scalar(result, b.emit(f"extractvalue {callee.return_type} {answer}, {position}"))
+            e.set_scalar(result, b.field(answer, position))
             position += 1
 
 
-def _address(e: Emitter, slot: Slot) -> str:
-    return e.b.emit(f"getelementptr inbounds i8, ptr {slot.base}, i64 {slot.offset}")
+def _address(e: Emitter, slot: Slot) -> SSAValue:
+    return e.b.offset(slot.base, slot.offset)
 
 
 def plain_slot(e: Emitter, value: Value) -> Slot:

@@ -19,26 +19,10 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.loop_turns import end_turn
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
+from ttools.interpreter.llvm.lines import Phi
+from ttools.interpreter.llvm.value import Label, SSAValue, integer
 from ttools.interpreter.tiles.chunk import origin
 from ttools.interpreter.tiles.slot import Slot
-
-
-class Phis:
-    """Phi nodes whose second incoming values are known only later."""
-
-    def __init__(self, e: Emitter, types: Sequence[str], before: str, inits: Sequence[str]) -> None:
-        self.e, self.types, self.before, self.inits = e, types, before, inits
-        self.names = [e.b.fresh("p") for _ in types]
-        e.b.types |= dict(zip(self.names, types, strict=True))
-        self._line = len(e.b.lines)
-        e.b.lines.extend([""] * len(types))
-
-    def close(self, block: str, values: Sequence[str]) -> None:
-        rows = zip(self.names, self.types, self.inits, values, strict=True)
-        for n, (name, type, init, value) in enumerate(rows):
-            self.e.b.lines[self._line + n] = (
-                f"  {name} = phi {type} [{init}, %{self.before}], [{value}, %{block}]"
-            )
 
 
 @root("scf.for")
@@ -52,12 +36,15 @@ def for_loop(e: Emitter, op: Operation) -> None:
     fill_initial(e, inits, arguments)
     types = [itype, *(register_type(inits[n].type) for n in scalars)]
     types += [register_type(element_type(arguments[n].type)) for n in moving]
-    start = [e.scalar(lower), *(e.scalar(inits[n]) for n in scalars), *("0" for _ in moving)]
+    start = [e.scalar(lower), *(e.scalar(inits[n]) for n in scalars)]
+    start += [integer(0, type) for type in types[len(start) :]]
     header, inside, done, before = b.label("for"), b.label("body"), b.label("done"), b.block
     b.branch(header)
     b.start(header)
-    phis = Phis(e, types, before, start)
-    counter, *carried = phis.names
+    phis = [b.open_phi(type, "p") for type in types]
+    for phi, value in zip(phis, start, strict=True):
+        phi.add(value, before)
+    counter, *carried = (phi.value for phi in phis)
     e.set_scalar(induction, counter, min(e.divisor(e.scalar(lower)), e.divisor(e.scalar(step))))
     for n, name in zip([*scalars], carried, strict=False):
         e.set_scalar(arguments[n], name)
@@ -66,9 +53,10 @@ def for_loop(e: Emitter, op: Operation) -> None:
         e.deltas[arguments[n]] = e.deltas[op.results[n]] = (inits[n], name)
     for n, argument in enumerate(arguments):
         if e.plan.increments.get(argument) == ():
-            e.deltas[argument] = e.deltas[op.results[n]] = (inits[n], "0")
+            still = integer(0, register_type(element_type(argument.type)))
+            e.deltas[argument] = e.deltas[op.results[n]] = (inits[n], still)
     compare = "ult" if op.attributes.get("unsignedCmp") else "slt"
-    again = b.emit(f"icmp {compare} {itype} {counter}, {e.scalar(upper)}")
+    again = b.compare(f"icmp {compare}", counter, e.scalar(upper))
     b.cond_branch(again, inside, done)
     b.start(inside)
     e.turns.append((itype, counter, e.scalar(lower), e.scalar(step)))
@@ -82,8 +70,9 @@ def for_loop(e: Emitter, op: Operation) -> None:
         for n, name in zip(moving, carried[len(scalars) :], strict=True)
     ]
     store_all(e, [(y, a) for y, a in zip(yielded, arguments, strict=True) if e.plan.is_stored(a)])
-    counter_next = b.emit(f"add {itype} {counter}, {e.scalar(step)}")
-    phis.close(b.block, [counter_next, *following])
+    counter_next = b.binary("add", counter, e.scalar(step))
+    for phi, value in zip(phis, [counter_next, *following], strict=True):
+        phi.add(value, b.block)
     b.branch(header)
     b.start(done)
     materialise_results(e, op)
@@ -129,7 +118,7 @@ def store_all(e: Emitter, moves: Sequence[tuple[Value, Value]]) -> None:
             e.fill(slot, lambda at, v=value: e.evaluate(v, at), order)  # type: ignore[misc]
 
 
-def _moved(e: Emitter, argument: Value, delta: str) -> str:
+def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
     """The carried increment of the next iteration."""
     element = element_type(argument.type)
     for addend in e.plan.increments[argument]:
@@ -138,7 +127,7 @@ def _moved(e: Emitter, argument: Value, delta: str) -> str:
         step, type = e.vector(chunk), register_type(element_type(addend.type))
         if isinstance(element, PointerType):
             wide = e.convert_int(step, type, "i64")
-            step, type = e.imul("i64", wide, str(byte_size(element.pointee))), "i64"
+            step, type = e.imul("i64", wide, byte_size(element.pointee)), "i64"
         delta = e.iadd(type, delta, step)
     return delta
 
@@ -153,12 +142,14 @@ def while_loop(e: Emitter, op: Operation) -> None:
     b.branch(header)
     b.start(header)
     types = [register_type(op.operands[n].type) for n in scalars]
-    phis = Phis(e, ["i32", *types], entry, ["0", *(e.scalar(op.operands[n]) for n in scalars)])
-    turns = b.emit(f"add i32 {phis.names[0]}, 1")
-    for n, name in zip(scalars, phis.names[1:], strict=True):
-        e.set_scalar(before_block.arguments[n], name)
+    count, *phis = [b.open_phi(type, "p") for type in ["i32", *types]]
+    count.add(integer(0, "i32"), entry)
+    turns = b.binary("add", count.value, 1)
+    for n, phi in zip(scalars, phis, strict=True):
+        phi.add(e.scalar(op.operands[n]), entry)
+        e.set_scalar(before_block.arguments[n], phi.value)
     (_spin if waits(op) else _notice_abort)(e, op, turns)
-    e.turns.append(("i32", turns, "1", "1"))
+    e.turns.append(("i32", turns, integer(1, "i32"), integer(1, "i32")))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
     for value, argument, result in zip(passed, after_block.arguments, op.results, strict=True):
@@ -175,23 +166,25 @@ def while_loop(e: Emitter, op: Operation) -> None:
     yielded = after_block.terminator.operands
     moves = zip(yielded, before_block.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])
-    phis.close(b.block, [turns, *(e.scalar(yielded[n]) for n in scalars)])
+    count.add(turns, b.block)
+    for n, phi in zip(scalars, phis, strict=True):
+        phi.add(e.scalar(yielded[n]), b.block)
     b.branch(header)
     b.start(done)
     store_all(e, [(v, r) for v, _, r in pairs if v.is_tensor])
 
 
-def _spin(e: Emitter, op: Operation, turns: str) -> None:
+def _spin(e: Emitter, op: Operation, turns: SSAValue) -> None:
     """Tells the runtime, every 64th turn, that this program waits on memory."""
     b = e.b
     with _now_and_then(b, turns):
         site = e.add_site(Site(CallbackKind.SPIN, op.location))
         # The turn tells the runtime one long wait from many short ones at the same place.
-        wide = b.emit(f"zext i32 {turns} to i64")
-        call_back(e, CallbackKind.SPIN, site, b.emit(f"inttoptr i64 {wide} to ptr"))
+        wide = b.cast("zext", turns, "i64")
+        call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 
 
-def _notice_abort(e: Emitter, op: Operation, turns: str) -> None:
+def _notice_abort(e: Emitter, op: Operation, turns: SSAValue) -> None:
     """Looks, every 64th turn, whether the launch goes on: the loop may never end by itself."""
     e.add_site(Site(CallbackKind.ENDLESS, op.location))
     with _now_and_then(e.b, turns):
@@ -199,10 +192,10 @@ def _notice_abort(e: Emitter, op: Operation, turns: str) -> None:
 
 
 @contextmanager
-def _now_and_then(b: Builder, turns: str) -> Iterator[None]:
+def _now_and_then(b: Builder, turns: SSAValue) -> Iterator[None]:
     """What is emitted meanwhile is run in every 64th turn of a loop."""
-    low = b.emit(f"and i32 {turns}, 63")
-    due = b.emit(f"icmp eq i32 {low}, 0")
+    low = b.binary("and", turns, 63)
+    due = b.compare("icmp eq", low, 0)
     yes, no = b.label("due"), b.label("not_due")
     b.cond_branch(due, yes, no)
     b.start(yes)
@@ -216,7 +209,7 @@ def conditional(e: Emitter, op: Operation) -> None:
     b = e.b
     then, otherwise, done = b.label("then"), b.label("else"), b.label("endif")
     b.cond_branch(e.scalar(op.operands[0]), then, otherwise)
-    incoming: list[tuple[list[str], str]] = []
+    incoming: list[tuple[list[SSAValue], Label]] = []
     scalars = [n for n, v in enumerate(op.results) if not v.is_tensor]
     blocks = [region.entry if region.blocks else None for region in op.regions]
     for label, block in zip((then, otherwise), [*blocks, None], strict=False):
@@ -233,8 +226,8 @@ def conditional(e: Emitter, op: Operation) -> None:
     b.start(done)
     for k, n in enumerate(scalars):
         result = op.results[n]
-        edges = ", ".join(f"[{values[k]}, %{block}]" for values, block in incoming)
-        e.set_scalar(result, b.emit(f"phi {register_type(result.type)} {edges}"))
+        edges = [(values[k], block) for values, block in incoming]
+        e.set_scalar(result, b.phi(register_type(result.type), *edges))
 
 
 # ---- unstructured control flow
@@ -242,27 +235,26 @@ def conditional(e: Emitter, op: Operation) -> None:
 
 def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
     """Emits the blocks of a function body; branches were left to `cf.br` and `cf.cond_br`."""
+    phis: dict[Block, list[Phi]] = {}
     for block in blocks[1:]:
         e.labels[block] = e.b.label("bb")
         for argument in block.arguments:
             if not argument.is_tensor:
-                name = e.b.fresh("a")
-                e.b.types[name] = register_type(argument.type)
-                e.set_scalar(argument, name)
+                phi = Phi(e.b.fresh(register_type(argument.type), "a"))
+                phis.setdefault(block, []).append(phi)
+                e.set_scalar(argument, phi.value)
     for block in blocks:
         if block is not blocks[0]:
             e.b.start(e.labels[block])
-            e.phi_lines[block] = len(e.b.lines)
-            e.b.lines.extend([""] * sum(not a.is_tensor for a in block.arguments))
+            e.b.lines += phis.get(block, [])
         e.block(block)
-    for block in blocks[1:]:
-        for n, argument in enumerate(a for a in block.arguments if not a.is_tensor):
-            edges = ", ".join(f"[{values[n]}, %{label}]" for label, values in e.edges[block])
-            type = register_type(argument.type)
-            e.b.lines[e.phi_lines[block] + n] = f"  {e.scalar(argument)} = phi {type} {edges}"
+    for block in phis:
+        for label, values in e.edges[block]:
+            for phi, value in zip(phis[block], values, strict=True):
+                phi.add(value, label)
 
 
-def _edge(e: Emitter, target: Block, forwarded: Sequence[Value]) -> str:
+def _edge(e: Emitter, target: Block, forwarded: Sequence[Value]) -> Label:
     """Moves forwarded values for a branch to `target`; returns its label."""
     moves = zip(forwarded, target.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])

@@ -17,8 +17,9 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot_precision import Product, products_of
 from ttools.interpreter.emit.lower.tensor_core import Group, group_of, tensor_core_function
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
-from ttools.interpreter.llvm.builder import SIZES, Builder, mangled, vector_type
-from ttools.interpreter.tiles.chunk import Chunk, Coords, Vector, origin, uniform
+from ttools.interpreter.llvm.builder import SIZES, Builder, mangled
+from ttools.interpreter.llvm.value import Label, SSAValue, vector_type
+from ttools.interpreter.tiles.chunk import ZERO, Chunk, Coords, Vector, origin, uniform
 from ttools.interpreter.tiles.loops import Loop, OptionalLoop, for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import widened_type
 from ttools.interpreter.tiles.slot import Slot
@@ -49,7 +50,7 @@ def _sum_products(
 ) -> None:
     """Fills the slot of `op`'s result with c + the products of parts of the operands."""
     total = e.new_slot(e.slot(op.result).shape, FloatType("f32"))
-    e.fill(total, lambda at: uniform(total.element, "0.0", at[0].width))
+    e.fill(total, lambda at: uniform(total.element, SSAValue("0.0", "float"), at[0].width))
     lefts = {name: _part(e, left, name) for name in dict.fromkeys(p[0] for p in products)}
     rights = {name: _part(e, right, name) for name in dict.fromkeys(p[1] for p in products)}
     for left_part, right_part in products[:-1]:
@@ -63,9 +64,8 @@ def _sum_products(
 
     def plus_accumulator(at: Coords) -> Chunk:
         chunk = e.read_slot(total, at)
-        vec = vector_type("float", chunk.width)
         c = e.vector(e.evaluate(op.operands[2], at))
-        return Vector(chunk.element, chunk.width, e.b.emit(f"fadd {vec} {e.vector(chunk)}, {c}"))
+        return Vector(chunk.element, chunk.width, e.b.binary("fadd", e.vector(chunk), c))
 
     e.fill(total, without_nan)
     group = _group(e, op, products[-1])
@@ -140,7 +140,7 @@ def multiply(
     def one(at: Coords) -> None:
         where = (*at[:-2], *origin(2)) if batch else origin(2)
         pointers = [e.slot_address(s, where) for s in (left, right, accumulator)]
-        e.b.do(f"call void {name}({', '.join(f'ptr {p}' for p in pointers)})")
+        e.b.call_void(name, [("ptr", pointer) for pointer in pointers])
 
     for_each_matrix(e, batch, one)
 
@@ -168,8 +168,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
     def read(at: Coords) -> Chunk:
         chunk = e.read_slot(slot, at)
-        source, target = (vector_type(t, chunk.width) for t in ("i8", "i32"))
-        ssa = e.b.emit(f"sext {source} {e.vector(chunk)} to {target}")
+        ssa = e.b.cast("sext", e.vector(chunk), vector_type("i32", chunk.width))
         return Vector(IntegerType(32), chunk.width, ssa)
 
     e.fill(wide, read)
@@ -185,7 +184,7 @@ def _in_pairs(e: Emitter, slot: Slot) -> Slot:
     def one(at: Coords) -> None:
         where = (*at[:-2], *origin(2)) if batch else origin(2)
         source, target = (e.slot_address(s, where) for s in (slot, pairs))
-        e.b.do(f"call void {name}(ptr {source}, ptr {target})")
+        e.b.call_void(name, [("ptr", source), ("ptr", target)])
 
     for_each_matrix(e, batch, one)
     return pairs
@@ -198,30 +197,29 @@ def _pairing_function(b: Builder, k: int, n: int, lanes: int) -> str:
         return f"@{name}"
     width = min(n, lanes)
     vec = vector_type("i16", width)
-    order = ", ".join(f"i32 {place}" for lane in range(width) for place in (lane, lane + width))
+    order = [place for lane in range(width) for place in (lane, lane + width)]
     with b.function_body() as lines:
-        b.start("entry")
+        b.start(Label("entry"))
         row, column = OptionalLoop(b, k // 2, 1), OptionalLoop(b, n, width)
-        above = b.emit(f"mul nuw nsw i32 {row.index}, {2 * n}")
-        first = b.emit(f"add nuw nsw i32 {above}, {column.index}")
+        above = b.binary("mul nuw nsw", row.index, 2 * n)
+        first = b.binary("add nuw nsw", above, column.index)
         halves = []
-        for start in (first, b.emit(f"add nuw nsw i32 {first}, {n}")):
-            p = b.emit(f"getelementptr inbounds i16, ptr %from, i32 {start}")
-            halves.append(b.emit(f"load {vec}, ptr {p}, align 2"))
-        both = b.emit(
-            f"shufflevector {vec} {halves[0]}, {vec} {halves[1]}, <{2 * width} x i32> <{order}>"
-        )
+        for start in (first, b.binary("add nuw nsw", first, n)):
+            p = b.element("i16", SSAValue("%from", "ptr"), start)
+            halves.append(b.load(vec, p, 2))
+        both = b.shuffled(halves[0], halves[1], order, 2 * width)
         # Pair by pair the rows lie one behind the other, as before.
-        begin = b.emit(f"mul nuw nsw i32 {row.index}, {n}")
-        target = b.emit(f"add nuw nsw i32 {begin}, {column.index}")
-        p = b.emit(f"getelementptr inbounds i32, ptr %to, i32 {target}")
-        b.do(f"store {vector_type('i16', 2 * width)} {both}, ptr {p}, align 4")
+        begin = b.binary("mul nuw nsw", row.index, n)
+        target = b.binary("add nuw nsw", begin, column.index)
+        p = b.element("i32", SSAValue("%to", "ptr"), target)
+        b.store(both, p, 4)
         for loop in (column, row):
             loop.close()
-        b.do("ret void")
-        body = "\n".join(lines)
+        b.give_back()
     arguments = "ptr noalias readonly %from, ptr noalias %to"
-    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+    return b.define_function(
+        name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False
+    )
 
 
 def product_function(
@@ -240,17 +238,18 @@ def product_function(
     # 16 accumulators of 32 registers on AVX-512, 8 of 16 elsewhere.
     rows = min(m, (16 if lanes >= 16 else 8) // columns)
     with b.function_body() as lines:
-        b.start("entry")
+        b.start(Label("entry"))
         outer = OptionalLoop(b, n, width * columns)
         inner = OptionalLoop(b, m, rows)
         multiply_add = _add_pair_products if pairs else _multiply_add
         _block(b, (m, n, k), (rows, columns, width), type, inner, outer, multiply_add)
         for loop in (inner, outer):
             loop.close()
-        b.do("ret void")
-        body = "\n".join(lines)
+        b.give_back()
     arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
-    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+    return b.define_function(
+        name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False
+    )
 
 
 def _block(
@@ -260,60 +259,64 @@ def _block(
     type: str,
     row: OptionalLoop,
     column: OptionalLoop,
-    multiply_add: Callable[[Builder, str, str, str, str, int], str],
+    multiply_add: Callable[[Builder, SSAValue, SSAValue, SSAValue, str, int], SSAValue],
 ) -> None:
     """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
     _, n, k = extents
     rows, columns, width = tile
     vec = vector_type(type, width)
-    align = f"align {SIZES[type]}"
+    size = SIZES[type]
     places = [(i, j) for i in range(rows) for j in range(columns)]
 
-    def element(base: str, r: str, c: str, stride: int) -> str:
-        scaled = b.emit(f"mul nuw nsw i32 {r}, {stride}")
-        linear = b.emit(f"add nuw nsw i32 {scaled}, {c}")
-        wide = b.emit(f"zext i32 {linear} to i64")
-        return b.emit(f"getelementptr inbounds {type}, ptr {base}, i64 {wide}")
+    def element(base: SSAValue, r: SSAValue, c: SSAValue, stride: int) -> SSAValue:
+        scaled = b.binary("mul nuw nsw", r, stride)
+        linear = b.binary("add nuw nsw", scaled, c)
+        wide = b.cast("zext", linear, "i64")
+        return b.element(type, base, wide)
 
-    def offset(pointer: str, count: int) -> str:
+    def offset(pointer: SSAValue, count: int) -> SSAValue:
         if not count:
             return pointer
-        return b.emit(f"getelementptr inbounds {type}, ptr {pointer}, i64 {count}")
+        return b.element(type, pointer, count)
 
-    c0 = element("%c", row.index, column.index, n)
-    a0 = element("%a", row.index, "0", k)
-    b0 = element("%b", "0", column.index, n)
+    c0 = element(SSAValue("%c", "ptr"), row.index, column.index, n)
+    a0 = element(SSAValue("%a", "ptr"), row.index, ZERO, k)
+    b0 = element(SSAValue("%b", "ptr"), ZERO, column.index, n)
     cells = [offset(c0, i * n + j * width) for i, j in places]
-    sums = [b.emit(f"load {vec}, ptr {p}, {align}") for p in cells]
+    sums = [b.load(vec, p, size) for p in cells]
     loop = Loop(b, k, 1, [(vec, s) for s in sums])
-    step = b.emit(f"zext i32 {loop.index} to i64")
-    line = b.emit(f"mul nuw nsw i64 {step}, {n}")
-    bp = b.emit(f"getelementptr inbounds {type}, ptr {b0}, i64 {line}")
-    ap = b.emit(f"getelementptr inbounds {type}, ptr {a0}, i64 {step}")
-    rights = [b.emit(f"load {vec}, ptr {offset(bp, j * width)}, {align}") for j in range(columns)]
+    step = b.cast("zext", loop.index, "i64")
+    line = b.binary("mul nuw nsw", step, n)
+    bp = b.element(type, b0, line)
+    ap = b.element(type, a0, step)
+    rights = [b.load(vec, offset(bp, j * width), size) for j in range(columns)]
     new = []
     for i in range(rows):
-        scalar = b.emit(f"load {type}, ptr {offset(ap, i * k)}, {align}")
-        left = b.splat(scalar, type, width)
+        scalar = b.load(type, offset(ap, i * k), size)
+        left = b.splat(scalar, width)
         for j in range(columns):
             total = loop.carried[i * columns + j]
             new.append(multiply_add(b, left, rights[j], total, type, width))
     loop.close(new)
     for pointer, value in zip(cells, loop.results, strict=True):
-        b.do(f"store {vec} {value}, ptr {pointer}, {align}")
+        b.store(value, pointer, size)
 
 
-def _multiply_add(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+def _multiply_add(
+    b: Builder, x: SSAValue, y: SSAValue, total: SSAValue, type: str, width: int
+) -> SSAValue:
     vec = vector_type(type, width)
     if type in ("float", "double"):
         suffix = f"v{width}{mangled(type)}" if width > 1 else mangled(type)
         return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
-    product = b.emit(f"mul {vec} {x}, {y}")
-    return b.emit(f"add {vec} {total}, {product}")
+    product = b.binary("mul", x, y)
+    return b.binary("add", total, product)
 
 
-def _add_pair_products(b: Builder, x: str, y: str, total: str, type: str, width: int) -> str:
+def _add_pair_products(
+    b: Builder, x: SSAValue, y: SSAValue, total: SSAValue, type: str, width: int
+) -> SSAValue:
     vec, halves = vector_type(type, width), vector_type("i16", 2 * width)
     pairs = [(halves, b.bitcast(value, vec, halves)) for value in (x, y)]
     products = b.intrinsic(_PAIR_PRODUCTS[width], vec, pairs)
-    return b.emit(f"add {vec} {total}, {products}")
+    return b.binary("add", total, products)

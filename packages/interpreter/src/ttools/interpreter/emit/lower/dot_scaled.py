@@ -14,7 +14,7 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot import accumulate
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
-from ttools.interpreter.llvm.builder import vector_type
+from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
 from ttools.interpreter.tiles.slot import Slot
 
@@ -92,8 +92,7 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
         value = _element(e, side, at)
         scale = _scale(e, side, at, shape[side.k_axis])
         if scale is not None:
-            vec = vector_type("float", at[0].width)
-            value = e.b.emit(f"fmul {vec} {value}, {scale}")
+            value = e.b.binary("fmul", value, scale)
         return Vector(_F32, at[0].width, value)
 
     e.fill(slot, chunk)
@@ -106,12 +105,12 @@ def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
         return axis
     lanes = tuple(lane >> bits for lane in axis.lanes)
     if axis.base == "0" or not axis.base.startswith("%"):
-        return Axis(str(int(axis.base) >> bits), lanes, ANY_DIVISOR)
-    base = e.b.emit(f"lshr i32 {axis.base}, {bits}")
+        return Axis(integer(int(axis.base) >> bits, "i32"), lanes, ANY_DIVISOR)
+    base = e.b.binary("lshr", axis.base, bits)
     return Axis(base, lanes, max(1, axis.divisor >> bits))
 
 
-def _element(e: Emitter, side: _Side, at: Coords) -> str:
+def _element(e: Emitter, side: _Side, at: Coords) -> SSAValue:
     width = at[0].width
     if side.packed_axis is None:
         chunk = e.read_slot(e.slot(side.values), at)
@@ -124,37 +123,36 @@ def _element(e: Emitter, side: _Side, at: Coords) -> str:
     return _nibble(e, e.vector(e.read_slot(e.slot(side.values), where)), axis)
 
 
-def _nibble(e: Emitter, bytes_: str, axis: Axis) -> str:
+def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
     """Decodes e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
     b, width = e.b, axis.width
     vec = vector_type("i32", width)
 
-    def const(value: int) -> str:
-        return b.splat(str(value), "i32", width)
+    def const(value: int) -> SSAValue:
+        return b.splat(integer(value, "i32"), width)
 
-    wide = b.emit(f"zext {vector_type('i8', width)} {bytes_} to {vec}")
-    low_bits = b.constant_vector([str((lane & 1) * 4) for lane in axis.lanes], "i32")
+    wide = b.cast("zext", bytes_, vec)
+    low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes], "i32")
     shift = low_bits
     if axis.divisor < 2:  # the base decides which nibble
-        odd = b.emit(f"and i32 {axis.base}, 1")
-        moved = b.emit(f"shl i32 {odd}, 2")
-        shift = b.emit(f"add {vec} {b.splat(moved, 'i32', width)}, {low_bits}")
-    code = b.emit(f"lshr {vec} {wide}, {shift}")
-    sign = b.emit(f"shl {vec} {b.emit(f'and {vec} {code}, {const(8)}')}, {const(28)}")
-    mantissa = b.emit(f"and {vec} {code}, {const(1)}")
-    exponent = b.emit(f"and {vec} {b.emit(f'lshr {vec} {code}, {const(1)}')}, {const(3)}")
-    biased = b.emit(f"add {vec} {exponent}, {const(126)}")
-    high = b.emit(f"shl {vec} {biased}, {const(23)}")
-    normal = b.emit(f"or {vec} {high}, {b.emit(f'shl {vec} {mantissa}, {const(22)}')}")
-    half = b.emit(f"mul {vec} {mantissa}, {const(0x3F000000)}")  # 0 or the bits of 0.5
-    subnormal = b.emit(f"icmp eq {vec} {exponent}, {const(0)}")
-    mask = vector_type("i1", width)
-    bits = b.emit(f"select {mask} {subnormal}, {vec} {half}, {vec} {normal}")
-    signed = b.emit(f"or {vec} {bits}, {sign}")
+        odd = b.binary("and", axis.base, 1)
+        moved = b.binary("shl", odd, 2)
+        shift = b.binary("add", b.splat(moved, width), low_bits)
+    code = b.binary("lshr", wide, shift)
+    sign = b.binary("shl", b.binary("and", code, const(8)), const(28))
+    mantissa = b.binary("and", code, const(1))
+    exponent = b.binary("and", b.binary("lshr", code, const(1)), const(3))
+    biased = b.binary("add", exponent, const(126))
+    high = b.binary("shl", biased, const(23))
+    normal = b.binary("or", high, b.binary("shl", mantissa, const(22)))
+    half = b.binary("mul", mantissa, const(1056964608))  # 0 or the bits of 0.5
+    subnormal = b.compare("icmp eq", exponent, const(0))
+    bits = b.select(subnormal, half, normal)
+    signed = b.binary("or", bits, sign)
     return b.bitcast(signed, vec, vector_type("float", width))
 
 
-def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> str | None:
+def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
     """The scale of each lane's block, or None without scales; scales are rows by K blocks."""
     if side.scales is None:
         return None
@@ -168,18 +166,17 @@ def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> str | None:
     return _power_of_two(e, e.vector(chunk), chunk.width)
 
 
-def _power_of_two(e: Emitter, bytes_: str, width: int) -> str:
+def _power_of_two(e: Emitter, bytes_: SSAValue, width: int) -> SSAValue:
     """Decodes e8m0: 2**(x - 127), 255 is NaN; 2**-127 is an f32 denormal."""
     b, vec = e.b, vector_type("i32", width)
 
-    def const(value: int) -> str:
-        return b.splat(str(value), "i32", width)
+    def const(value: int) -> SSAValue:
+        return b.splat(integer(value, "i32"), width)
 
-    wide = b.emit(f"zext {vector_type('i8', width)} {bytes_} to {vec}")
-    bits = b.emit(f"shl {vec} {wide}, {const(23)}")
-    mask = vector_type("i1", width)
-    smallest = b.emit(f"icmp eq {vec} {wide}, {const(0)}")
-    bits = b.emit(f"select {mask} {smallest}, {vec} {const(0x00400000)}, {vec} {bits}")
-    largest = b.emit(f"icmp eq {vec} {wide}, {const(255)}")
-    bits = b.emit(f"select {mask} {largest}, {vec} {const(0x7FC00000)}, {vec} {bits}")
+    wide = b.cast("zext", bytes_, vec)
+    bits = b.binary("shl", wide, const(23))
+    smallest = b.compare("icmp eq", wide, const(0))
+    bits = b.select(smallest, const(4194304), bits)
+    largest = b.compare("icmp eq", wide, const(255))
+    bits = b.select(largest, const(2143289344), bits)
     return b.bitcast(bits, vec, vector_type("float", width))

@@ -10,7 +10,8 @@ from functools import lru_cache
 from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
+from ttools.interpreter.llvm.value import SSAValue
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Chunk, Coords, Vector
 
 
 @fused(EXCHANGE)
@@ -29,7 +30,7 @@ def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
         if isinstance(own, Vector) and partners is not None:
             type = register_type(own.element)
             return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
-    flipped = e.b.emit(f"xor i32 {at[axis].base}, 1") if moving else None
+    flipped = e.b.binary("xor", at[axis].base, 1) if moving else None
     return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
 
 
@@ -48,7 +49,7 @@ def _partners(lanes: tuple[tuple[int, ...], ...], axis: int) -> tuple[int, ...] 
     return inside if len(inside) == len(found) else None
 
 
-def opposite(axis: Axis, flipped: str | None) -> Axis:
+def opposite(axis: Axis, flipped: SSAValue | None) -> Axis:
     """The other coordinate along an axis of extent 2.
 
     Args:
@@ -58,4 +59,4 @@ def opposite(axis: Axis, flipped: str | None) -> Axis:
     if flipped is not None:
         return Axis(flipped, axis.lanes, 1)
     base = int(axis.base) if axis.base.isdigit() else 0
-    return Axis("0", tuple(1 - base - lane for lane in axis.lanes), ANY_DIVISOR)
+    return Axis(ZERO, tuple(1 - base - lane for lane in axis.lanes), ANY_DIVISOR)

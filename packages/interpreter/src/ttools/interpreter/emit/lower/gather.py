@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.ir import IntegerType, Operation, shape_of
-from ttools.interpreter.llvm.builder import mangled, register_type, vector_type
+from ttools.interpreter.llvm.builder import mangled, register_type
+from ttools.interpreter.llvm.value import TRUE, SSAValue, integer, vector_type, zeros
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
+    ZERO,
     Affine,
     Axis,
     Chunk,
@@ -27,18 +29,17 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     positions = e.evaluate(indices, at)
     itype = register_type(positions.element)
     extent = slot.shape[axis]
-    vec = vector_type(itype, width)
     # An index out of range is undefined; wrapping it keeps the read inside the tile.
-    safe = e.b.emit(f"and {vec} {e.vector(positions)}, {e.b.splat(str(extent - 1), itype, width)}")
+    safe = e.b.binary("and", e.vector(positions), e.b.splat(integer(extent - 1, itype), width))
     if itype != "i32":
         op_name = "trunc" if int(itype[1:]) > 32 else "zext"
-        safe = e.b.emit(f"{op_name} {vec} {safe} to {vector_type('i32', width)}")
+        safe = e.b.cast(op_name, safe, vector_type("i32", width))
     where = tuple(
-        Axis("0", (0,) * width, ANY_DIVISOR) if k == axis else a for k, a in enumerate(at)
+        Axis(ZERO, (0,) * width, ANY_DIVISOR) if k == axis else a for k, a in enumerate(at)
     )
-    linear: Chunk = uniform(IntegerType(32), "0", width)
+    linear: Chunk = uniform(IntegerType(32), ZERO, width)
     for a, stride in zip(where, slot.strides, strict=True):
-        base = e.imul("i32", a.base, str(stride))
+        base = e.imul("i32", a.base, stride)
         lanes = tuple(n * stride for n in a.lanes)
         assert isinstance(linear, Affine)
         linear = Affine(
@@ -46,34 +47,33 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
             e.iadd("i32", linear.base, base),
             tuple(x + y for x, y in zip(linear.lanes, lanes, strict=True)),
         )
-    ivec = vector_type("i32", width)
-    step = e.b.splat(str(slot.strides[axis]), "i32", width)
-    scaled = e.b.emit(f"mul {ivec} {safe}, {step}")
-    offsets = e.b.emit(f"add {ivec} {scaled}, {e.vector(linear)}")
+    step = e.b.splat(integer(slot.strides[axis], "i32"), width)
+    scaled = e.b.binary("mul", safe, step)
+    offsets = e.b.binary("add", scaled, e.vector(linear))
     return gather_from_slot(e, slot, offsets, width)
 
 
-def gather_from_slot(e: Emitter, slot: Slot, offsets: str, width: int) -> Vector:
+def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue, width: int) -> Vector:
     """Reads a slot at a vector of i32 element offsets that are known to be inside it."""
     b, stored = e.b, slot.stored_type
     base = slot.base
     if slot.offset:
-        base = b.emit(f"getelementptr inbounds i8, ptr {base}, i64 {slot.offset}")
-    wide = b.emit(f"zext {vector_type('i32', width)} {offsets} to {vector_type('i64', width)}")
+        base = b.offset(base, slot.offset)
+    wide = b.cast("zext", offsets, vector_type("i64", width))
     if width == 1:
-        p = b.emit(f"getelementptr {stored}, ptr {base}, i64 {wide}")
-        raw = b.emit(f"load {stored}, ptr {p}, align {slot.stored_bytes}")
+        p = b.element(stored, base, wide, inbounds=False)
+        raw = b.load(stored, p, slot.stored_bytes)
     else:
-        pointers = b.emit(f"getelementptr {stored}, ptr {base}, <{width} x i64> {wide}")
+        pointers = b.element(stored, base, wide, inbounds=False)
         vec = vector_type(stored, width)
-        ones = b.splat("true", "i1", width)
+        ones = b.splat(TRUE, width)
         raw = b.intrinsic(
             f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
             vec,
             [
                 (f"<{width} x ptr> align {slot.stored_bytes}", pointers),
                 (f"<{width} x i1>", ones),
-                (vec, "zeroinitializer"),
+                (vec, zeros(vec)),
             ],
         )
     return Vector(slot.element, width, slot.from_stored(e.b, raw, width))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.ir import Operation, element_type, shape_of
 from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import ARENA, integer
 from ttools.interpreter.tiles.chunk import Coords, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 
@@ -15,24 +16,25 @@ def histogram(e: Emitter, op: Operation) -> None:
     source, mask = op.operands[0], op.mask
     slot = e.slot(op.result)
     bins = slot.shape[0]
-    e.fill(slot, lambda at: uniform(slot.element, "0", at[0].width))
+    zero = integer(0, register_type(slot.element))
+    e.fill(slot, lambda at: uniform(slot.element, zero, at[0].width))
     type = register_type(element_type(source.type))
 
     def count(at: Coords) -> None:
         b = e.b
         with e.fresh_memo():
             value = e.vector(e.operand(source, at))
-            inside = b.emit(f"icmp ult {type} {value}, {bins}")
+            inside = b.compare("icmp ult", value, bins)
             if mask is not None:
-                inside = b.emit(f"and i1 {inside}, {e.vector(e.operand(mask, at))}")
+                inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
         then, done = b.label("count"), b.label("counted")
         b.cond_branch(inside, then, done)
         b.start(then)
         wide = e.convert_int(value, type, "i64", signed=False)
-        base = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {slot.offset}")
-        p = b.emit(f"getelementptr inbounds {slot.stored_type}, ptr {base}, i64 {wide}")
-        old = b.emit(f"load {slot.stored_type}, ptr {p}")
-        b.do(f"store {slot.stored_type} {b.emit(f'add {slot.stored_type} {old}, 1')}, ptr {p}")
+        base = b.offset(ARENA, slot.offset)
+        p = b.element(slot.stored_type, base, wide)
+        old = b.load(slot.stored_type, p)
+        b.store(b.binary("add", old, 1), p)
         b.branch(done)
         b.start(done)
 

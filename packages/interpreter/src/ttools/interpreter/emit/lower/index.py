@@ -19,21 +19,22 @@ from ttools.interpreter.ir import (
     PointerType,
     element_type,
 )
-from ttools.interpreter.llvm.builder import byte_size, register_type, vector_type
+from ttools.interpreter.llvm.builder import byte_size, register_type
+from ttools.interpreter.llvm.value import FALSE, SSAValue, integer, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
 from ttools.interpreter.tiles.integers import wrap_signed
 
-Closure = Callable[[], str]
+Closure = Callable[[], SSAValue]
 
 
 def _is_index(chunk: Chunk) -> bool:
     return isinstance(chunk, Affine) and isinstance(chunk.element, IntegerType | PointerType)
 
 
-def both_guards(e: Emitter, a: str | None, b: str | None) -> str | None:
+def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
     if a is None or b is None:
         return a or b
-    return e.b.emit(f"and i1 {a}, {b}")
+    return e.b.binary("and", a, b)
 
 
 def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affine:
@@ -47,8 +48,8 @@ def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affin
     exact: Closure | None = None
     if guard is not None:
 
-        def exact() -> str:
-            return e.b.emit(f"{name} {vector_type(type, a.width)} {e.vector(a)}, {e.vector(b)}")
+        def exact() -> SSAValue:
+            return e.b.binary(name, e.vector(a), e.vector(b))
 
     divisor = max(e.divisor(base), min(a.divisor, b.divisor))
     return Affine(a.element, base, lanes, divisor, guard, exact)
@@ -83,8 +84,8 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     exact: Closure | None = None
     if b.guard is not None:
 
-        def exact() -> str:
-            return e.b.emit(f"mul {vector_type(type, b.width)} {e.vector(a)}, {e.vector(b)}")
+        def exact() -> SSAValue:
+            return e.b.binary("mul", e.vector(a), e.vector(b))
 
     return Affine(b.element, base, lanes, divisor, b.guard, exact)
 
@@ -97,7 +98,7 @@ def shift_left(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         bits = int(type[1:])
         if b.base.isdigit() and int(b.base) < bits:
             factor = 1 << int(b.base)
-            base = e.imul(type, a.base, str(wrap_signed(factor, bits)))
+            base = e.imul(type, a.base, wrap_signed(factor, bits))
             lanes = tuple(wrap_signed(n * factor, bits) for n in a.lanes)
             return Affine(a.element, base, lanes, min(1 << 62, a.divisor * factor))
     return _fallback(e, op, at)
@@ -127,30 +128,31 @@ def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = T
         name = "sext" if signed else "zext"
         width = chunk.width
 
-        def exact() -> str:
-            return e.b.emit(
-                f"{name} {vector_type(source_type, width)} {e.vector(chunk)} "
-                f"to {vector_type(target_type, width)}"
+        def exact() -> SSAValue:
+            return e.b.cast(
+                name,
+                e.vector(chunk),
+                vector_type(target_type, width),
             )
 
     return Affine(target, base, chunk.lanes, chunk.divisor, guard, exact)
 
 
-def _no_wrap(e: Emitter, chunk: Affine, type: str, *, signed: bool) -> str | None:
+def _no_wrap(e: Emitter, chunk: Affine, type: str, *, signed: bool) -> SSAValue | None:
     """An i1: base + lane stays in range for every lane; None if that is known."""
     bits = int(type[1:])
     low, high = min(0, min(chunk.lanes)), max(0, max(chunk.lanes))
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     if not chunk.base.startswith("%"):
         value = int(chunk.base) if signed else int(chunk.base) % (1 << bits)
-        return None if least <= value + low and value + high <= most else "false"
-    guard: str | None = None
+        return None if least <= value + low and value + high <= most else FALSE
+    guard: SSAValue | None = None
     pred = "s" if signed else "u"
     if high:
         top = most - high if signed else wrap_signed(most - high, bits)
-        guard = e.b.emit(f"icmp {pred}le {type} {chunk.base}, {top}")
+        guard = e.b.compare(f"icmp {pred}le", chunk.base, top)
     if low:
-        bottom = e.b.emit(f"icmp {pred}ge {type} {chunk.base}, {least - low}")
+        bottom = e.b.compare(f"icmp {pred}ge", chunk.base, least - low)
         guard = both_guards(e, guard, bottom)
     return guard
 
@@ -208,14 +210,20 @@ def _stays_in_one_multiple(a: Affine, n: Affine) -> bool:
 
 
 def _divided(
-    e: Emitter, op: Operation, a: Affine, n: Affine, *, rest: str, base: str, lanes: tuple[int, ...]
+    e: Emitter,
+    op: Operation,
+    a: Affine,
+    n: Affine,
+    *,
+    rest: SSAValue,
+    base: SSAValue,
+    lanes: tuple[int, ...],
 ) -> Affine:
     """`base + lanes` if the first lane's remainder `rest` leaves room for the other lanes."""
-    type = register_type(a.element)
-    last = e.b.emit(f"add {type} {rest}, {max(a.lanes)}")
+    last = e.b.binary("add", rest, max(a.lanes))
     sign = "s" if op.name in ("arith.remsi", "arith.divsi") else "u"
-    inside = e.b.emit(f"icmp {sign}lt {type} {last}, {n.base}")
-    positive = e.b.emit(f"icmp sge {type} {a.base}, 0")
+    inside = e.b.compare(f"icmp {sign}lt", last, n.base)
+    positive = e.b.compare("icmp sge", a.base, 0)
     guard = both_guards(e, inside, positive)
     divisor = min(a.divisor, n.divisor) if any(lanes) else 1
     return Affine(a.element, base, lanes, divisor, guard, _exact_division(e, op, a, n))
@@ -248,10 +256,8 @@ def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         bytes_ = e.vector(scaled)
     else:
         wide = _wide(e, offset)
-        vec = vector_type("i64", offset.width)
-        bytes_ = e.b.emit(f"mul {vec} {wide}, {e.b.splat(str(size), 'i64', offset.width)}")
-    vec = vector_type("i64", pointer.width)
-    ssa = e.b.emit(f"add {vec} {e.vector(pointer)}, {bytes_}")
+        bytes_ = e.b.binary("mul", wide, e.b.splat(integer(size, "i64"), offset.width))
+    ssa = e.b.binary("add", e.vector(pointer), bytes_)
     return Vector(element, pointer.width, ssa)
 
 
@@ -262,13 +268,12 @@ def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
     if offset.exact is not None:
         inner = offset.exact
 
-        def exact() -> str:
-            vec = vector_type("i64", offset.width)
-            return e.b.emit(f"mul {vec} {inner()}, {e.b.splat(str(size), 'i64', offset.width)}")
+        def exact() -> SSAValue:
+            return e.b.binary("mul", inner(), e.b.splat(integer(size, "i64"), offset.width))
 
     return Affine(
         offset.element,
-        e.imul("i64", offset.base, str(size)),
+        e.imul("i64", offset.base, size),
         tuple(n * size for n in offset.lanes),
         min(1 << 62, offset.divisor * size),
         offset.guard,
@@ -276,12 +281,9 @@ def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
     )
 
 
-def _wide(e: Emitter, offset: Vector) -> str:
+def _wide(e: Emitter, offset: Vector) -> SSAValue:
     """A vector of offsets as i64, sign-extended as `tt.addptr` does."""
     source = register_type(offset.element)
     if source == "i64":
         return offset.ssa
-    return e.b.emit(
-        f"sext {vector_type(source, offset.width)} {offset.ssa} to "
-        f"{vector_type('i64', offset.width)}"
-    )
+    return e.b.cast("sext", offset.ssa, vector_type("i64", offset.width))

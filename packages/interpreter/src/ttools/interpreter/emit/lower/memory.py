@@ -18,7 +18,8 @@ from ttools.interpreter.emit.instruments.synchronisation import access_flags, or
 from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
-from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type, vector_type
+from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
+from ttools.interpreter.llvm.value import NOTHING, Label, SSAValue, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
@@ -50,7 +51,7 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     if e.prober is None:
         return load_chunk(e, pointer, element, mask, other, volatile=volatile)
 
-    def perform(pointer: Chunk, mask: Chunk | None) -> str:
+    def perform(pointer: Chunk, mask: Chunk | None) -> SSAValue:
         with ordered(e, op, number, pointer) if volatile else nullcontext():
             return e.vector(load_chunk(e, pointer, element, mask, other, volatile=volatile))
 
@@ -100,21 +101,20 @@ def _load_uniform(
     b, width, stored = e.b, pointer.width, memory_type(element)
     keyword = "load volatile" if volatile else "load"
 
-    def read() -> str:
-        address = b.emit(f"inttoptr i64 {pointer.base} to ptr")
-        raw = b.emit(f"{keyword} {stored}, ptr {address}, align {SIZES[stored]}")
+    def read() -> SSAValue:
+        address = b.cast("inttoptr", pointer.base, "ptr")
+        raw = b.load(stored, address, SIZES[stored], op=keyword)
         return from_memory(e.b, raw, element, 1)
 
     if mask is None:
         return uniform(element, read(), width)
-    vec = vector_type(register_type(element), width)
     if isinstance(mask, Affine) and mask.is_uniform:
         any_lane = mask.base
     else:
         any_lane = b.any_lane(e.vector(mask), width)
-    zero = zero_literal(register_type(element))
+    zero = zero_of(register_type(element))
     scalar_type = register_type(element)
-    fallback = e.vector(other) if other is not None else b.splat(zero, scalar_type, width)
+    fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
     b.cond_branch(any_lane, yes, done)
@@ -123,9 +123,9 @@ def _load_uniform(
     after = b.block
     b.branch(done)
     b.start(done)
-    scalar = b.emit(f"phi {scalar_type} [{value}, %{after}], [{zero}, %{before}]")
-    splat = b.splat(scalar, scalar_type, width)
-    ssa = b.emit(f"select {vector_type('i1', width)} {mask_ssa}, {vec} {splat}, {vec} {fallback}")
+    scalar = b.phi(scalar_type, (value, after), (zero, before))
+    splat = b.splat(scalar, width)
+    ssa = b.select(mask_ssa, splat, fallback)
     if width == 1:
         return uniform(element, ssa, 1)
     return Vector(element, width, ssa)
@@ -146,11 +146,11 @@ def _load_maybe_uniform(
         if chunk is not None:
             e.vector(chunk)
 
-    def once() -> str:
+    def once() -> SSAValue:
         single = replace(pointer, guard=None, exact=None, ssa=None)
         return e.vector(_load_uniform(e, single, element, mask, other, volatile))
 
-    def each() -> str:
+    def each() -> SSAValue:
         lanes = Vector(pointer.element, width, e.vector(pointer))
         return e.vector(load_chunk(e, lanes, element, mask, other, volatile=volatile))
 
@@ -158,8 +158,10 @@ def _load_maybe_uniform(
     return Vector(element, width, ssa)
 
 
-def zero_literal(type: str) -> str:
-    return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+def zero_of(type: str) -> SSAValue:
+    """Zero as a literal."""
+    zeros = {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}
+    return SSAValue(zeros.get(type, "0"), type)
 
 
 # ---- stores
@@ -199,9 +201,9 @@ def _store(
             compared(e, op, chunk, mask, at, _difference(e, data))
             return
 
-    def perform(chunk: Chunk, mask: Chunk | None) -> str:
+    def perform(chunk: Chunk, mask: Chunk | None) -> SSAValue:
         store_chunk(e, chunk, data, mask)
-        return ""
+        return NOTHING
 
     observed(e, op, "store", chunk, mask, at, perform, "")
 
@@ -219,14 +221,14 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
     stored = memory_type(element)
     bits = vector_type(f"i{8 * SIZES[stored]}", width)
 
-    def differs(chunk: Chunk, mask: Chunk | None) -> str:
+    def differs(chunk: Chunk, mask: Chunk | None) -> SSAValue:
         held = e.vector(load_chunk(e, chunk, element, mask, None))
         values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
         now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
-        other = b.emit(f"icmp ne {bits} {now}, {meant}")
+        other = b.compare("icmp ne", now, meant)
         if mask is None:
             return other
-        return b.emit(f"and {vector_type('i1', width)} {other}, {e.vector(mask)}")
+        return b.binary("and", other, e.vector(mask))
 
     return differs
 
@@ -246,16 +248,18 @@ def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) ->
     store_lanes(e, pointer, raw, stored, mask_ssa)
 
 
-def _store_scalar(e: Emitter, pointer: Chunk, raw: str, stored: str, mask: str | None) -> None:
+def _store_scalar(
+    e: Emitter, pointer: Chunk, raw: SSAValue, stored: str, mask: SSAValue | None
+) -> None:
     b = e.b
     address = e.vector(pointer)
-    done = ""
+    done = Label("")
     if mask is not None:
         then, done = b.label("store"), b.label("stored")
         b.cond_branch(mask, then, done)
         b.start(then)
-    p = b.emit(f"inttoptr i64 {address} to ptr")
-    b.do(f"store {stored} {raw}, ptr {p}, align {SIZES[stored]}")
+    p = b.cast("inttoptr", address, "ptr")
+    b.store(raw, p, SIZES[stored])
     if mask is not None:
         b.branch(done)
         b.start(done)

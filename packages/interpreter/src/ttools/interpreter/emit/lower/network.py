@@ -13,7 +13,8 @@ from math import prod
 from ttools.interpreter.emit.function import NETWORK, Emitter, root
 from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.builder import Builder
-from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords
+from ttools.interpreter.llvm.value import SSAValue
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 from ttools.interpreter.tiles.loops import Loop, Traversal
 
 
@@ -31,7 +32,7 @@ def lower_network(e: Emitter, last: Operation) -> None:
     e.evaluation += 1
     begin = len(e.b.lines)
     loop = Loop(e.b, prod(steps), 1) if moving else None
-    bases, linear = ({}, "0") if loop is None else _places(e.b, loop.index, walk, moving, steps)
+    bases, linear = ({}, ZERO) if loop is None else _places(e.b, loop.index, walk, moving, steps)
     with e.fresh_memo():
         block = list(_chunks(e.b, walk, network.axes, bases, linear))
         for member in network.members:
@@ -45,40 +46,40 @@ def lower_network(e: Emitter, last: Operation) -> None:
 
 
 def _places(
-    b: Builder, index: str, walk: Traversal, moving: Sequence[int], steps: Sequence[int]
-) -> tuple[dict[int, str], str]:
+    b: Builder, index: SSAValue, walk: Traversal, moving: Sequence[int], steps: Sequence[int]
+) -> tuple[dict[int, SSAValue], SSAValue]:
     """Takes a loop's index apart.
 
     Returns:
         The base of each axis that moves, and the row-major index of them all together.
     """
-    bases: dict[int, str] = {}
-    linear: list[str] = []
+    bases: dict[int, SSAValue] = {}
+    linear: list[SSAValue] = []
     shift = 0
     for k, count in reversed(list(zip(moving, steps, strict=True))):
-        digit = b.emit(f"lshr i32 {index}, {shift}")
-        digit = b.emit(f"and i32 {digit}, {count - 1}")
+        digit = b.binary("lshr", index, shift)
+        digit = b.binary("and", digit, count - 1)
         shift += count.bit_length() - 1
         lanes = walk.lanes_along[k]
-        bases[k] = digit if lanes == 1 else b.emit(f"mul nuw nsw i32 {digit}, {lanes}")
+        bases[k] = digit if lanes == 1 else b.binary("mul nuw nsw", digit, lanes)
         stride = prod(walk.shape[k + 1 :])
-        linear.append(b.emit(f"mul nuw nsw i32 {bases[k]}, {stride}"))
+        linear.append(b.binary("mul nuw nsw", bases[k], stride))
     whole = linear[0]
     for part in linear[1:]:
-        whole = b.emit(f"or disjoint i32 {whole}, {part}")
+        whole = b.binary("or disjoint", whole, part)
     return bases, whole
 
 
 def _chunks(
-    b: Builder, walk: Traversal, axes: frozenset[int], bases: dict[int, str], linear: str
+    b: Builder, walk: Traversal, axes: frozenset[int], bases: dict[int, SSAValue], linear: SSAValue
 ) -> Iterator[Coords]:
     """The coordinates of a block's chunks; notes where each begins."""
     held = sorted(axes)
-    common = [walk.axis(k, bases.get(k, "0")) for k in range(len(walk.shape))]
+    common = [walk.axis(k, bases.get(k, ZERO)) for k in range(len(walk.shape))]
     for digits in product(range(2), repeat=len(held)):
         at, offset = list(common), 0
         for k, digit in zip(held, digits, strict=True):
-            at[k] = Axis("0", (digit,) * walk.width, ANY_DIVISOR)
+            at[k] = Axis(ZERO, (digit,) * walk.width, ANY_DIVISOR)
             offset += digit * prod(walk.shape[k + 1 :])
         if linear != "0":
             b.linear[walk.shape, tuple(at)] = (linear, offset)

@@ -8,6 +8,7 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.lower.call import plain_slot
 from ttools.interpreter.ir import Operation, element_type, shape_of
+from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS, SSAValue, integer
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 
@@ -16,7 +17,7 @@ from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 def program_id(e: Emitter, op: Operation) -> None:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
-    e.set_scalar(op.result, ("%px", "%py", "%pz")[axis])
+    e.set_scalar(op.result, PROGRAM_IDS[axis])
 
 
 @root("tt.get_num_programs")
@@ -44,9 +45,9 @@ def print_(e: Emitter, op: Operation) -> None:
     table = e.allocate(8 * max(1, len(op.operands)))
     for n, operand in enumerate(op.operands):
         slot = plain_slot(e, operand)
-        address = b.emit(f"getelementptr inbounds i8, ptr {slot.base}, i64 {slot.offset}")
-        cell = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {table + 8 * n}")
-        b.do(f"store ptr {address}, ptr {cell}, align 8")
+        address = b.offset(slot.base, slot.offset)
+        cell = b.offset(ARENA, table + 8 * n)
+        b.store(address, cell, 8)
         is_signed = bool(signed[n]) if isinstance(signed, tuple) and n < len(signed) else True
         described.append(
             (
@@ -58,7 +59,7 @@ def print_(e: Emitter, op: Operation) -> None:
         )
     text = str(op.attributes.get("prefix", ""))
     site = e.add_site(Site(CallbackKind.PRINT, op.location, text, tuple(described)))
-    payload = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {table}")
+    payload = b.offset(ARENA, table)
     call_back(e, CallbackKind.PRINT, site, payload)
 
 
@@ -80,8 +81,8 @@ def assert_(e: Emitter, op: Operation) -> None:
         fails, fine = b.label("failed"), b.label("held")
         b.cond_branch(ok, fine, fails)
         b.start(fails)
-        p = b.emit(f"getelementptr inbounds i8, ptr %arena, i64 {cell}")
-        b.do(f"store i64 {linear}, ptr {p}, align 8")
+        p = b.offset(ARENA, cell)
+        b.store(linear, p, 8)
         call_back(e, CallbackKind.ASSERT, site, p)
         b.branch(fine)
         b.start(fine)
@@ -92,8 +93,8 @@ def assert_(e: Emitter, op: Operation) -> None:
         check(())
 
 
-def _linear(e: Emitter, at: Coords, shape: tuple[int, ...]) -> str:
-    index = "0"
+def _linear(e: Emitter, at: Coords, shape: tuple[int, ...]) -> SSAValue:
+    index = integer(0, "i32")
     for axis, extent in zip(at, shape, strict=True):
-        index = e.iadd("i32", e.imul("i32", index, str(extent)), axis.base)
+        index = e.iadd("i32", e.imul("i32", index, extent), axis.base)
     return e.convert_int(index, "i32", "i64")

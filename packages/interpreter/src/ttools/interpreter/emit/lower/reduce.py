@@ -21,8 +21,9 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import register_type, vector_type
-from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Coords, Vector
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, vector_type, zeros
+from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords, Vector
 from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops
 from ttools.interpreter.tiles.representation import narrow, widen
 
@@ -30,8 +31,13 @@ from ttools.interpreter.tiles.representation import narrow, widen
 _PARTIALS = 4
 
 
-def identity(op: Operation, element: Type) -> str | None:
+def identity(op: Operation, element: Type) -> SSAValue | None:
     """The literal that a one-operation combine leaves unchanged, or None if it has none."""
+    text = _identity(op, element)
+    return None if text is None else SSAValue(text, register_type(element))
+
+
+def _identity(op: Operation, element: Type) -> str | None:
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
@@ -84,7 +90,7 @@ def reduce(e: Emitter, op: Operation) -> None:
         loop.close()
 
 
-def _coords(walk: Traversal, axis: int, base: str, axes: dict[int, str]) -> Coords:
+def _coords(walk: Traversal, axis: int, base: SSAValue, axes: dict[int, SSAValue]) -> Coords:
     return tuple(walk.axis(k, base if k == axis else axes[k]) for k in range(len(walk.shape)))
 
 
@@ -93,7 +99,7 @@ def _elements(op: Operation) -> list[Type]:
     return [accumulator_type(op, element_type(v.type)) for v in op.operands]
 
 
-def _inputs(e: Emitter, op: Operation, at: Coords) -> list[str]:
+def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
     """A chunk of each operand, as partial results."""
     with e.fresh_memo():
         chunks = [e.operand(v, at) for v in op.operands]
@@ -105,7 +111,7 @@ def _inputs(e: Emitter, op: Operation, at: Coords) -> list[str]:
         ]
 
 
-def _outputs(e: Emitter, op: Operation, values: Sequence[str], width: int) -> list[Vector]:
+def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue], width: int) -> list[Vector]:
     """Partial results as chunks of the results, rounded where they were kept wider."""
     chunks = []
     for result, value, kept in zip(op.results, values, _elements(op), strict=True):
@@ -116,32 +122,32 @@ def _outputs(e: Emitter, op: Operation, values: Sequence[str], width: int) -> li
 
 
 def _reduce_along(
-    e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str]
-) -> list[str]:
+    e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, SSAValue]
+) -> list[SSAValue]:
     """Combines all chunks along the axis into one vector per operand."""
     step = walk.lanes_along[axis]
     steps = walk.shape[axis] // step
     elements = _elements(op)
     types = [vector_type(register_type(t), walk.width) for t in elements]
 
-    def chunk(base: str) -> list[str]:
+    def chunk(base: SSAValue) -> list[SSAValue]:
         return _inputs(e, op, _coords(walk, axis, base, axes))
 
     if steps == 1:
-        return chunk("0")
+        return chunk(ZERO)
     neutral = identity(op, elements[0]) if len(elements) == 1 else None
     if neutral is None:
-        first = chunk("0")
+        first = chunk(ZERO)
         loop = Loop(e.b, walk.shape[axis], step, list(zip(types, first, strict=True)), start=step)
         new = apply_region(e, op, [*loop.carried, *chunk(loop.index)], walk.width)
         loop.close(new)
         return loop.results
     count = min(_PARTIALS, steps)
-    start = e.b.splat(neutral, register_type(elements[0]), walk.width)
+    start = e.b.splat(neutral, walk.width)
     loop = Loop(e.b, walk.shape[axis], step * count, [(types[0], start)] * count)
     partials = []
     for n in range(count):
-        base = e.iadd("i32", loop.index, str(n * step))
+        base = e.iadd("i32", loop.index, n * step)
         partials.append(apply_region(e, op, [loop.carried[n], *chunk(base)], walk.width)[0])
     loop.close(partials)
     partials = loop.results
@@ -152,8 +158,8 @@ def _reduce_along(
 
 
 def _reduce_lanes(
-    e: Emitter, op: Operation, walk: Traversal, axis: int, values: list[str]
-) -> list[str]:
+    e: Emitter, op: Operation, walk: Traversal, axis: int, values: list[SSAValue]
+) -> list[SSAValue]:
     """Combines the lanes that lie along the axis, then drops all but the first of each group."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
     types = [register_type(t) for t in _elements(op)]
@@ -177,8 +183,8 @@ def _store_results(
     op: Operation,
     walk: Traversal,
     axis: int,
-    axes: dict[int, str],
-    values: Sequence[str],
+    axes: dict[int, SSAValue],
+    values: Sequence[SSAValue],
 ) -> None:
     kept = [lane for lane in range(walk.width) if walk.axis_lanes(axis)[lane] == 0]
     where = []
@@ -207,34 +213,37 @@ def scan(e: Emitter, op: Operation) -> None:
 
 
 def _scan_along(
-    e: Emitter, op: Operation, walk: Traversal, axis: int, axes: dict[int, str], *, reverse: bool
+    e: Emitter,
+    op: Operation,
+    walk: Traversal,
+    axis: int,
+    axes: dict[int, SSAValue],
+    *,
+    reverse: bool,
 ) -> None:
     step, extent = walk.lanes_along[axis], walk.shape[axis]
     types = [register_type(t) for t in _elements(op)]
     vectors = [vector_type(t, walk.width) for t in types]
     loop = None
-    base = "0"
+    base = ZERO
     if extent > step:
         loop = Loop(
             e.b,
             extent,
             step,
-            [(v, "zeroinitializer") if walk.width > 1 else (v, _zero(v)) for v in vectors],
+            [(v, zeros(v) if walk.width > 1 else SSAValue(_zero(v), v)) for v in vectors],
         )
         base = loop.index
         if reverse:
-            base = e.isub("i32", str(extent - step), loop.index)
+            base = e.isub("i32", extent - step, loop.index)
             e.divisors[base] = step
     at = _coords(walk, axis, base, axes)
     values = _inputs(e, op, at)
     values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
     if loop is not None:
-        first = e.b.emit(f"icmp eq i32 {loop.index}, 0")
+        first = e.b.compare("icmp eq", loop.index, 0)
         joined = apply_region(e, op, [*loop.carried, *values], walk.width)
-        values = [
-            e.b.emit(f"select i1 {first}, {v} {x}, {v} {y}")
-            for v, x, y in zip(vectors, values, joined, strict=True)
-        ]
+        values = [e.b.select(first, x, y) for v, x, y in zip(vectors, values, joined, strict=True)]
     for result, chunk in zip(op.results, _outputs(e, op, values, walk.width), strict=True):
         e.write_slot(e.slot(result), at, chunk)
     if loop is not None:
@@ -255,11 +264,11 @@ def _scan_lanes(
     op: Operation,
     walk: Traversal,
     axis: int,
-    values: list[str],
+    values: list[SSAValue],
     types: list[str],
     *,
     reverse: bool,
-) -> list[str]:
+) -> list[SSAValue]:
     """Inclusive scan among the lanes that lie along the axis, in log2 steps."""
     lanes, stride, width = walk.lanes_along[axis], walk.lane_stride(axis), walk.width
     position = walk.axis_lanes(axis)
@@ -270,21 +279,17 @@ def _scan_lanes(
         source = [lane + sign * distance * stride if ok else lane for lane, ok in enumerate(inside)]
         shifted = [e.b.shuffle(v, t, width, source) for v, t in zip(values, types, strict=True)]
         joined = apply_region(e, op, [*shifted, *values], width)
-        mask = e.b.constant_vector(["true" if ok else "false" for ok in inside], "i1")
+        mask = e.b.constant_vector([TRUE if ok else FALSE for ok in inside], "i1")
         values = [
-            e.b.emit(
-                f"select <{width} x i1> {mask}, {vector_type(t, width)} {new}, "
-                f"{vector_type(t, width)} {old}"
-            )
-            for t, new, old in zip(types, joined, values, strict=True)
+            e.b.select(mask, new, old) for t, new, old in zip(types, joined, values, strict=True)
         ]
         distance *= 2
     return values
 
 
 def _spread_last(
-    e: Emitter, walk: Traversal, axis: int, value: str, type: str, *, reverse: bool
-) -> str:
+    e: Emitter, walk: Traversal, axis: int, value: SSAValue, type: str, *, reverse: bool
+) -> SSAValue:
     """Every lane's copy of the last scanned element of its row."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)

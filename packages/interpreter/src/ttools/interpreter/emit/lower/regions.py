@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from ttools.interpreter import elementwise
 from ttools.interpreter.emit.function import FUSED, Emitter
 from ttools.interpreter.ir import FloatType, Operation, Type, Value, element_type
-from ttools.interpreter.llvm.builder import register_type, vector_type
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import Label, SSAValue, poison, vector_type
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import origin
 
@@ -32,7 +33,9 @@ def accumulator_type(op: Operation, element: Type) -> Type:
     return _F32 if simple and narrow and len(block.arguments) == 2 else element
 
 
-def apply_region(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+def apply_region(
+    e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
+) -> list[SSAValue]:
     """Emits the region of `op` on vectors of `width` lanes; returns what it yields."""
     body = op.regions[0].entry.operations[:-1]
     if body and accumulator_type(op, element_type(body[0].results[0].type)) != element_type(
@@ -40,7 +43,7 @@ def apply_region(e: Emitter, op: Operation, arguments: Sequence[str], width: int
     ):
         first, second = arguments
         name = _ROUNDING[body[0].name]
-        return [e.b.emit(f"{name} {vector_type('float', width)} {first}, {second}")]
+        return [e.b.binary(name, first, second)]
     if len(op.regions[0].blocks) == 1 and all(_is_straight(inner) for inner in body):
         return _on_vectors(e, op, arguments, width)
     return _per_lane(e, op, arguments, width)
@@ -50,14 +53,16 @@ def _is_straight(op: Operation) -> bool:
     return op.name == "arith.constant" or elementwise.is_elementwise(op.name)
 
 
-def _on_vectors(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+def _on_vectors(
+    e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
+) -> list[SSAValue]:
     block = op.regions[0].entry
     values = dict(zip(block.arguments, arguments, strict=True))
 
-    def operand(value: Value) -> str:
+    def operand(value: Value) -> SSAValue:
         if value in values:
             return values[value]
-        return e.b.splat(e.scalar(value), register_type(value.type), width)
+        return e.b.splat(e.scalar(value), width)
 
     for inner in block.operations[:-1]:
         if inner.name == "arith.constant":
@@ -68,30 +73,28 @@ def _on_vectors(e: Emitter, op: Operation, arguments: Sequence[str], width: int)
     return [operand(v) for v in block.terminator.operands]
 
 
-def _per_lane(e: Emitter, op: Operation, arguments: Sequence[str], width: int) -> list[str]:
+def _per_lane(
+    e: Emitter, op: Operation, arguments: Sequence[SSAValue], width: int
+) -> list[SSAValue]:
     block = op.regions[0].entry
     yielded = block.terminator.operands
     captured = _captured(op)
     name, result = _scalar_function(e, op, captured)
-    outside = [f"{register_type(v.type)} {e.scalar(v)}" for v in captured]
+    outside = [(register_type(v.type), e.scalar(v)) for v in captured]
     types = [register_type(v.type) for v in block.arguments]
-    vectors = ["poison"] * len(yielded)
+    vectors = [poison(vector_type(register_type(v.type), width)) for v in yielded]
     for lane in range(width):
         inputs = [
-            f"{t} {e.b.shuffle(a, t, width, [lane]) if width > 1 else a}"
+            (t, e.b.shuffle(a, t, width, [lane]) if width > 1 else a)
             for t, a in zip(types, arguments, strict=True)
         ]
-        answer = e.b.emit(f"call {result} {name}({', '.join([*inputs, *outside])})")
-        for n, value in enumerate(yielded):
-            type = register_type(value.type)
-            item = e.b.emit(f"extractvalue {result} {answer}, {n}")
+        answer = e.b.call(result, name, [*inputs, *outside])
+        for n in range(len(yielded)):
+            item = e.b.field(answer, n)
             if width == 1:
                 vectors[n] = item
             else:
-                vectors[n] = e.b.emit(
-                    f"insertelement {vector_type(type, width)} {vectors[n]}, {type} {item}, "
-                    f"i64 {lane}"
-                )
+                vectors[n] = e.b.insert(vectors[n], item, lane)
     return vectors
 
 
@@ -116,20 +119,16 @@ def _scalar_function(e: Emitter, op: Operation, captured: Sequence[Value]) -> tu
     inner = Emitter(e.b, Plan(), e.options, e.sites)
     parameters = [*block.arguments, *captured]
     for n, value in enumerate(parameters):
-        inner.set_scalar(value, f"%arg{n}")
+        inner.set_scalar(value, SSAValue(f"%arg{n}", register_type(value.type)))
     signature = ", ".join(f"{register_type(v.type)} %arg{n}" for n, v in enumerate(parameters))
     with e.b.function_body() as lines:
-        e.b.start("entry")
+        e.b.start(Label("entry"))
         for operation in block.operations[:-1]:
             inner.operation(operation)
-        answer = "poison"
+        answer = poison(result)
         for n, value in enumerate(block.terminator.operands):
-            answer = e.b.emit(
-                f"insertvalue {result} {answer}, "
-                f"{register_type(value.type)} {inner.scalar(value)}, {n}"
-            )
-        e.b.do(f"ret {result} {answer}")
-        body = "\n".join(lines)
-    text = f"define internal {result} @{name}({signature}) #0 {{\n{body}\n}}"
-    e.region_functions[op] = e.b.define(name, text)
+            answer = e.b.with_field(answer, inner.scalar(value), n)
+        e.b.give_back(answer)
+    head = f"define internal {result} @{name}({signature}) #0"
+    e.region_functions[op] = e.b.define_function(name, head, lines)
     return e.region_functions[op], result

@@ -21,14 +21,11 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import (
-    float_literal,
-    memory_type,
-    register_type,
-    vector_type,
-)
+from ttools.interpreter.llvm.builder import float_literal, memory_type, register_type
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
+    ZERO,
     Affine,
     Axis,
     Chunk,
@@ -74,7 +71,8 @@ def constant(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     if data.is_splat:
         text = literal(element, data.bits[0])
         divisor = divisor_of_literal(int(text)) if text.lstrip("-").isdigit() else 1
-        return uniform(element, text, at[0].width if at else 1, divisor)
+        ssa = SSAValue(text, register_type(element))
+        return uniform(element, ssa, at[0].width if at else 1, divisor)
     return e.read_slot(_constant_slot(e, op, data), at)
 
 
@@ -91,17 +89,16 @@ def _constant_slot(e: Emitter, op: Operation, data: Constant) -> Slot:
     text = f"@{name} = internal constant [{len(items)} x {stored}] [{', '.join(items)}], align 64"
     existing = next((k for k, v in e.b.definitions.items() if v.endswith(text.split("=")[1])), None)
     base = f"@{existing}" if existing else e.b.define(name, text)
-    return Slot(base, 0, shape, element)
+    return Slot(SSAValue(base, "ptr"), 0, shape, element)
 
 
 @fused("ub.poison")
 def poison(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     # A value nobody may rely on; zero keeps the run deterministic.
     element = element_type(op.result.type)
-    zero = "0.0" if register_type(element) in ("half", "float", "double") else "0"
-    return uniform(
-        element, zero if element != IntegerType(1) else "false", at[0].width if at else 1
-    )
+    type = register_type(element)
+    zero = {"half": "0.0", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+    return uniform(element, SSAValue(zero, type), at[0].width if at else 1)
 
 
 @fused("tt.make_range")
@@ -109,7 +106,7 @@ def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     (axis,) = at
     start = op.attributes["start"]
     assert isinstance(start, int)
-    base = e.iadd("i32", axis.base, str(start))
+    base = e.iadd("i32", axis.base, start)
     divisor = min(axis.divisor, divisor_of_literal(start))
     return Affine(IntegerType(32), base, axis.lanes, divisor)
 
@@ -164,10 +161,10 @@ def reshape_coords(
     if [n for n in shape if n > 1] == [n for n in source if n > 1]:
         remaining = iter(long)
         return tuple(next(remaining) if extent > 1 else still for extent in source)
-    base, lanes, bits = "0", [0] * width, 0
+    base, lanes, bits = ZERO, [0] * width, 0
     for k, (axis, extent) in enumerate(zip(at, shape, strict=True)):
         stride = prod(shape[k + 1 :])
-        base = e.iadd("i32", base, e.imul("i32", axis.base, str(stride)))
+        base = e.iadd("i32", base, e.imul("i32", axis.base, stride))
         lanes = [n + lane * stride for n, lane in zip(lanes, axis.lanes, strict=True)]
         bits |= _bits_of_base(axis, extent) * stride
     where = []
@@ -188,7 +185,7 @@ def _bits_of_base(axis: Axis, extent: int) -> int:
 
 
 def _digit(
-    e: Emitter, base: str, lanes: tuple[int, ...], bits: int, stride: int, extent: int
+    e: Emitter, base: SSAValue, lanes: tuple[int, ...], bits: int, stride: int, extent: int
 ) -> Axis:
     """Coordinate `linear // stride % extent`; base and lanes share no bits, so it splits.
 
@@ -198,9 +195,9 @@ def _digit(
     ours = tuple(n // stride % extent for n in lanes)
     own = bits // stride & (extent - 1)
     if not own:
-        return Axis("0", ours, ANY_DIVISOR)
-    shifted = base if stride == 1 else e.b.emit(f"lshr i32 {base}, {stride.bit_length() - 1}")
-    masked = e.b.emit(f"and i32 {shifted}, {extent - 1}")
+        return Axis(ZERO, ours, ANY_DIVISOR)
+    shifted = base if stride == 1 else e.b.binary("lshr", base, stride.bit_length() - 1)
+    masked = e.b.binary("and", shifted, extent - 1)
     return Axis(masked, ours, own & -own)
 
 
@@ -215,29 +212,27 @@ def join(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     return select(e, chosen, right, left)
 
 
-def last_axis_mask(e: Emitter, axis: Axis) -> str:
+def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
     """An i1 vector: which lanes have coordinate 1 along an axis of extent 2."""
     width = axis.width
     if axis.base == "0":
-        return e.b.constant_vector(["true" if n else "false" for n in axis.lanes], "i1")
+        return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes], "i1")
     chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
-    vec = vector_type("i32", width)
-    return e.b.emit(f"icmp ne {vec} {e.vector(chunk)}, {e.b.splat('0', 'i32', width)}")
+    return e.b.compare("icmp ne", e.vector(chunk), e.b.splat(integer(0, "i32"), width))
 
 
-def select(e: Emitter, mask: str, when: Chunk, otherwise: Chunk) -> Vector:
+def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
     """A lane-wise choice between two chunks of one type."""
     width = when.width
-    vec = vector_type(register_type(when.element), width)
     a, b = e.vector(when), e.vector(otherwise)
-    ssa = e.b.emit(f"select {vector_type('i1', width)} {mask}, {vec} {a}, {vec} {b}")
+    ssa = e.b.select(mask, a, b)
     return Vector(when.element, width, ssa)
 
 
 @fused("tt.split")
 def split(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     width = at[0].width if at else 1
-    half = Axis("0", (index,) * width, ANY_DIVISOR)
+    half = Axis(ZERO, (index,) * width, ANY_DIVISOR)
     return e.evaluate(op.operands[0], (*at, half))
 
 

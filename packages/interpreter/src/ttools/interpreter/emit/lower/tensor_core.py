@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.emit.lower.dot_precision import Product
 from ttools.interpreter.ir import FloatType, Type
-from ttools.interpreter.llvm.builder import Builder, vector_type
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import Label, SSAValue, vector_type
 from ttools.interpreter.tiles.loops import OptionalLoop
 
 
@@ -49,6 +50,7 @@ _KEPT = 25
 _ROWS = 4
 _EXPONENT = 0x7FF0_0000_0000_0000
 _MANTISSA_BITS = 52
+_A, _B, _C = (SSAValue(f"%{name}", "ptr") for name in "abc")
 #: Of an f64, what an f32 has no place for.
 _LOST = (1 << 29) - 1
 
@@ -73,17 +75,18 @@ def tensor_core_function(b: Builder, m: int, n: int, k: int, group: Group, lanes
         return f"@{name}"
     width, rows = min(n, lanes), min(m, _ROWS)
     with b.function_body() as lines:
-        b.start("entry")
+        b.start(Label("entry"))
         column = OptionalLoop(b, n, width)
         row = OptionalLoop(b, m, rows)
         block = _Block(b, n, k, width, group)
         block.accumulate([_plus(b, row.index, n) for n in range(rows)], column.index)
         for loop in (row, column):
             loop.close()
-        b.do("ret void")
-        body = "\n".join(lines)
+        b.give_back()
     arguments = "ptr noalias readonly %a, ptr noalias readonly %b, ptr noalias %c"
-    return b.define(name, f"define internal void @{name}({arguments}) noinline #0 {{\n{body}\n}}")
+    return b.define_function(
+        name, f"define internal void @{name}({arguments}) noinline #0", lines, inline=False
+    )
 
 
 class _Block:
@@ -94,25 +97,29 @@ class _Block:
         self.lanes = Lanes(b, width)
         self.scalars = Lanes(b, 1)
 
-    def accumulate(self, rows: Sequence[str], column: str) -> None:
+    def accumulate(self, rows: Sequence[SSAValue], column: SSAValue) -> None:
         b, vec = self.b, vector_type("double", self.lanes.width)
-        cells = [self._address("%c", row, column, self.n) for row in rows]
+        cells = [self._address(_C, row, column, self.n) for row in rows]
         size = min(self.group.size, self.k)
         start = [(vec, self._load(self.lanes, cell).text) for cell in cells]
         loop = OptionalLoop(b, self.k, size, start)
         steps = [_plus(b, loop.index, n) for n in range(size)]
-        rights = self._operands(self.lanes, "%b", [(step, column) for step in steps], self.n)
+        rights = self._operands(self.lanes, _B, [(step, column) for step in steps], self.n)
         sums = []
         for row, carried in zip(rows, loop.carried, strict=True):
-            lefts = self._operands(self.scalars, "%a", [(row, step) for step in steps], self.k)
+            lefts = self._operands(self.scalars, _A, [(row, step) for step in steps], self.k)
             sums.append(self._sum(Vector(self.lanes, carried, "double"), lefts, rights).text)
         loop.close(sums)
         for cell, text in zip(cells, loop.results, strict=True):
             result = Vector(self.lanes, text, "double").cast("fptrunc", "float")
-            b.do(f"store {result.type} {result.text}, ptr {cell}, align 4")
+            b.store(result.text, cell, 4)
 
     def _operands(
-        self, lanes: Lanes, base: str, cells: Sequence[tuple[str, str]], stride: int
+        self,
+        lanes: Lanes,
+        base: SSAValue,
+        cells: Sequence[tuple[SSAValue, SSAValue]],
+        stride: int,
     ) -> list[tuple[Vector, Vector]]:
         """Operands, each with the power of two that it counts as."""
         values = [self._load(lanes, self._address(base, *cell, stride)) for cell in cells]
@@ -152,21 +159,19 @@ class _Block:
         return self.lanes.constant(exponent << _MANTISSA_BITS, "i64")
 
     def _spread(self, scalar: Vector) -> Vector:
-        return Vector(self.lanes, self.b.splat(scalar.text, "double", self.lanes.width), "double")
+        return Vector(self.lanes, self.b.splat(scalar.text, self.lanes.width), "double")
 
-    def _address(self, base: str, row: str, column: str, stride: int) -> str:
-        above = self.b.emit(f"mul nuw nsw i32 {row}, {stride}")
-        linear = self.b.emit(f"add nuw nsw i32 {above}, {column}")
-        wide = self.b.emit(f"zext i32 {linear} to i64")
-        return self.b.emit(f"getelementptr inbounds float, ptr {base}, i64 {wide}")
+    def _address(self, base: SSAValue, row: SSAValue, column: SSAValue, stride: int) -> SSAValue:
+        above = self.b.binary("mul nuw nsw", row, stride)
+        linear = self.b.binary("add nuw nsw", above, column)
+        return self.b.element("float", base, self.b.cast("zext", linear, "i64"))
 
-    def _load(self, lanes: Lanes, pointer: str) -> Vector:
-        value = lanes.emit(f"load {lanes.type('float')}, ptr {pointer}, align 4", "float")
-        return value.cast("fpext", "double")
+    def _load(self, lanes: Lanes, pointer: SSAValue) -> Vector:
+        return lanes.value(self.b.load(lanes.type("float"), pointer, 4)).cast("fpext", "double")
 
 
-def _plus(b: Builder, index: str, n: int) -> str:
-    return b.emit(f"add nuw nsw i32 {index}, {n}") if n else index
+def _plus(b: Builder, index: SSAValue, n: int) -> SSAValue:
+    return b.binary("add nuw nsw", index, n) if n else index
 
 
 def _power_of_two(value: Vector) -> Vector:

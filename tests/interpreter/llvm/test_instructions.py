@@ -1,0 +1,68 @@
+"""What an instruction makes has the type that LLVM gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import llvmlite.binding as llvm
+import pytest
+
+from ttools.interpreter.llvm.builder import Builder
+from ttools.interpreter.llvm.value import TRUE, SSAValue, integer, poison, zeros
+
+_PARAMETERS = [
+    SSAValue(f"%{name}", type)
+    for name, type in {
+        "i": "i32",
+        "w": "i64",
+        "c": "i1",
+        "p": "ptr",
+        "v": "<4 x float>",
+        "u": "<4 x float>",
+        "m": "<4 x i1>",
+        "l": "<4 x i64>",
+        "s": "{ i32, i1 }",
+    }.items()
+]
+_I, _W, _C, _P, _V, _U, _M, _L, _S = _PARAMETERS
+_MAKERS: dict[str, Callable[[Builder], SSAValue]] = {
+    "sum": lambda b: b.binary("add nuw nsw", _I, 1),
+    "sum of lanes": lambda b: b.binary("fadd contract", _V, _U),
+    "comparison": lambda b: b.compare("icmp ult", _W, 4),
+    "comparison of lanes": lambda b: b.compare("fcmp olt", _V, _U),
+    "cast": lambda b: b.cast("zext", _I, "i64"),
+    "bits of lanes": lambda b: b.cast("bitcast", _M, "i4"),
+    "pointers": lambda b: b.cast("inttoptr", _L, "<4 x ptr>"),
+    "choice": lambda b: b.select(TRUE, _V, zeros(_V.type)),
+    "choice of lanes": lambda b: b.select(_M, _V, _U),
+    "load": lambda b: b.load("i64", _P, 8),
+    "volatile load": lambda b: b.load("float", _P, op="load volatile"),
+    "atomic load": lambda b: b.load("i64", _P, 8, op="load atomic", ordering="monotonic"),
+    "change": lambda b: b.change("add", _P, "i64", _W, "seq_cst"),
+    "exchange": lambda b: b.exchange(_P, "i64", integer(0, "i64"), _W, "acq_rel", "acquire"),
+    "bytes further": lambda b: b.offset(_P, 8),
+    "element": lambda b: b.element("float", _P, _W, inbounds=False),
+    "elements": lambda b: b.element("i8", _P, _L),
+    "lane": lambda b: b.extract(_V, 2),
+    "other lane": lambda b: b.insert(poison(_L.type), _W, 0),
+    "lanes of two": lambda b: b.shuffled(_V, _U, [1, 7], 2),
+    "first lane": lambda b: b.shuffled(_V, poison(_V.type), None, 8),
+    "field": lambda b: b.field(_S, 1),
+    "other field": lambda b: b.with_field(_S, _I, 0),
+    "call": lambda b: b.intrinsic("llvm.smax.i64", "i64", [("i64", _W), ("i64", _W)]),
+    "reduction": lambda b: b.any_lane(_M, 4),
+    "splat": lambda b: b.splat(_W, 4),
+    "splat literal": lambda b: b.splat(integer(-3, "i64"), 4),
+}
+
+
+@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
+def test_a_value_has_the_type_that_llvm_gives_it(make: Callable[[Builder], SSAValue]) -> None:
+    # LLVM refuses a function that returns a value of another type than it says.
+    b = Builder()
+    with b.function_body() as lines:
+        value = make(b)
+        b.give_back(value)
+    head = f"define {value.type} @f({', '.join(f'{p.type} {p}' for p in _PARAMETERS)})"
+    b.define_function("f", head, lines)
+    llvm.parse_assembly("\n".join([*b.declarations.values(), b.definitions["f"]])).verify()
