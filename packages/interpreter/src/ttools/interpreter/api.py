@@ -98,7 +98,7 @@ class Interpretation:
             self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
-        INTERCEPTION.acquire()
+        INTERCEPTION.__enter__()
         enter(self._run)
         return self
 
@@ -111,7 +111,7 @@ class Interpretation:
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         leave(self._run)
-        INTERCEPTION.release()
+        INTERCEPTION.__exit__(kind, error, traceback)
         if self._watching is not None:
             for sentence in self._watching.finish():
                 self._run.warn(sentence)
