@@ -43,6 +43,7 @@ class LaunchableKernel:
         eager_twin: the same as Python; None where there is no Python source.
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
+        facts: what the values of a launch decide.
     """
 
     name: str
@@ -54,15 +55,11 @@ class LaunchableKernel:
     source: Any = None
     eager_twin: EagerTwin | None = None
     record: Path | None = None
-    _facts: FactFinder = field(init=False, repr=False)
+    facts: Callable[[Sequence[Any]], Facts] = field(init=False, repr=False)
     _options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._facts = FactFinder(self.variants.effects, self.plan.pointers)
-
-    def facts(self, values: Sequence[Any]) -> Facts:
-        """What the arguments of a launch decide."""
-        return self._facts.facts(values)
+        self.facts = FactFinder(self.variants.effects, self.plan.pointers).facts
 
     def options(self, run: Run | None) -> EmitOptions:
         """How the kernel is emitted for a run."""
