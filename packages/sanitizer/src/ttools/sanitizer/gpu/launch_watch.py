@@ -31,13 +31,14 @@ class LaunchWatch:
         self._log = log
         self._under_way: dict[int, int] = {}  # by thread
 
-    def install(self) -> None:
-        """Sees them for the rest of the process."""
+    def install(self) -> Patches:
+        """Sees them from now on; returns what ends that."""
         patches = Patches()
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)
         follow_configs(patches)
         observe(patches, TUNED, before=_untimed)
+        return patches
 
     def _begins(self, kernel: Any, given: tuple[Any, ...], _named: dict[str, Any]) -> None:
         """Logs a launch, whose grid, stream and arguments are given."""
