@@ -126,16 +126,15 @@ def test_trials_are_steps_of_their_own() -> None:
 @pytest.mark.parametrize("ended", [0, 1, 2])
 def test_runs_and_observers_end_in_any_order(ended: int) -> None:
     log: list[str] = []
-    watchers = [Patches(lambda p: take_over(p, CALL, logging(log, "watch"))), interpret(), launched]
-    contexts = [ExitStack() for _ in watchers]
-    kernels: list[Any] = []
-    for context, watcher in zip(contexts, watchers, strict=True):
-        entered = context.enter_context(watcher() if watcher is launched else watcher)
-        kernels = entered if watcher is launched else kernels
+    watch = Patches(lambda patches: take_over(patches, CALL, logging(log, "watch")))
+    contexts = [ExitStack() for _ in range(3)]
+    contexts[0].enter_context(watch)
+    contexts[1].enter_context(interpret())
+    found = contexts[2].enter_context(launched())
     contexts.pop(ended).close()
     launch(size=8)
     assert log == ([] if ended == 0 else ["watch"])
-    assert len(kernels) == (0 if ended == 2 else 1)
+    assert len(found) == (0 if ended == 2 else 1)
     for context in contexts:
         context.close()
     log.clear()
