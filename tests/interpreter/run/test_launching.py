@@ -81,9 +81,8 @@ def test_the_run_says_which_programs_run(out: np.ndarray[Any, Any]) -> None:
 def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, Any]) -> None:
     recorder, ran = Recorder(), []
     values, passed, unflattened = [ArrayBuffer(out), 7], ["as", "passed"], ["as", "in", "Python"]
-    arguments = LaunchArguments(
-        (2,), values, passed, unflattened, config={"size": 4}, host_line="run.py:3"
-    )
+    arguments = LaunchArguments((2,), values, unflattened)
+    arguments.passed, arguments.config, arguments.host_line = passed, {"size": 4}, "run.py:3"
     launched = kernel(function=len, source=max, eager_twin=lambda *given: ran.append(given))
     with interpret(observer=recorder) as run:
         make_launch(launched, arguments, active_run())

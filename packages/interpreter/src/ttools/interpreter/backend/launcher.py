@@ -70,17 +70,16 @@ class CPULauncher:
             announce_implicit_launch()
         elif not run.selects(self._name):
             run = None
-        self._launch(function, self._grid(grid_x, grid_y, grid_z), arguments, run)
-        if launch_exit_hook is not None:
-            launch_exit_hook(launch_metadata)
-
-    def _grid(self, *extents: Any) -> tuple[int, ...]:
         try:
-            return tuple(map(index, extents))
+            grid = index(grid_x), index(grid_y), index(grid_z)
         except TypeError:
+            extents = (grid_x, grid_y, grid_z)
             raise UsageError(
                 f"kernel `{self._name}`: the grid must be integers, not {extents}"
             ) from None
+        self._launch(function, grid, arguments, run)
+        if launch_exit_hook is not None:
+            launch_exit_hook(launch_metadata)
 
     def _launch(
         self, function: LoadedKernel, grid: Sequence[int], arguments: Sequence[Any], run: Run | None
@@ -88,7 +87,7 @@ class CPULauncher:
         kernel = self._kernel
         if kernel is None or function.variants is None:
             kernel = self._load(function)
-        given = LaunchArguments(grid, self._plan.flatten(arguments), None, arguments)
+        given = LaunchArguments(grid, self._plan.flatten(arguments), arguments)
         copies = None
         if has_device_memory():
             copies = HostCopies(self._plan, kernel.variants.addresses)

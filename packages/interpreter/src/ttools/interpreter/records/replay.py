@@ -132,8 +132,9 @@ def _make(
             show(record.excerpts, _files(variants))
         kernel = _kernel(path, launch, variants)
         values = _values(record, launch)
-        line = launch.host_line or str(path)
-        arguments = LaunchArguments(launch.grid, values, config=launch.config, host_line=line)
+        arguments = LaunchArguments(launch.grid, values)
+        arguments.config = launch.config
+        arguments.host_line = launch.host_line or str(path)
         make_launch(kernel, arguments, run)
     tensors = {
         name: value.numpy()

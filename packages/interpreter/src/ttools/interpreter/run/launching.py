@@ -71,25 +71,26 @@ class LaunchableKernel:
         return options
 
 
-@dataclass(slots=True)
+@dataclass
 class LaunchArguments:
     """What one launch is given.
 
     Attributes:
         grid: one to three extents.
         values: one per parameter, as the launch works on them.
-        passed: the same as the user passed them; the values by default.
         unflattened: the same as Triton has them, constants and tuples included.
+        passed: the values as the user passed them, if they are others.
         config: of the autotuner that makes the launch.
         host_line: `file:line` of the launch, where it is known.
     """
 
     grid: Sequence[int]
     values: Sequence[Any]
-    passed: Sequence[Any] | None = None
     unflattened: Sequence[Any] = ()
-    config: Mapping[str, Any] | None = None
-    host_line: str | None = None
+    # Few launches have these, and each launch pays for what its constructor takes.
+    passed: Sequence[Any] | None = field(default=None, init=False)
+    config: Mapping[str, Any] | None = field(default=None, init=False)
+    host_line: str | None = field(default=None, init=False)
 
 
 def make_launch(
