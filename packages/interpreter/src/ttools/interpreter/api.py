@@ -53,7 +53,7 @@ class Interpretation:
             self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
-        INTERCEPTION.acquire()
+        INTERCEPTION.__enter__()
         enter(self._run)
         return self
 
@@ -66,7 +66,7 @@ class Interpretation:
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         leave(self._run)
-        INTERCEPTION.release()
+        INTERCEPTION.__exit__(kind, error, traceback)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorates a function, during whose calls the run is active."""

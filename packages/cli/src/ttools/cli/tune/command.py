@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from ttools.cli.tune.options import TuneFormat
 from ttools.cli.tune.stores import READINGS, read_stores
 from ttools.cli.work import Work, run_work, take_over_from_upstream
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.patches import Patches
 
 if TYPE_CHECKING:
     from ttools.tuner.run import TuningRun
@@ -147,20 +148,21 @@ def tune_command(
 @contextmanager
 def _interrupts_told() -> Iterator[None]:
     """Ctrl-C is how a tuning is ended early: no traceback of where it was met."""
-    shown = sys.excepthook
 
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            say("note", "interrupted")
-        else:
-            shown(kind, error, trace)
+    def noting(shown: Callable[..., object]) -> Callable[..., object]:
+        def hook(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            if issubclass(kind, KeyboardInterrupt):
+                say("note", "interrupted")
+            else:
+                shown(kind, error, trace)
 
-    sys.excepthook = hook
-    try:
+        return hook
+
+    with Patches() as patches:
+        patches.wrap(sys, "excepthook", noting)
         yield
-    finally:
-        if sys.excepthook is hook:
-            sys.excepthook = shown
 
 
 def _is_won(result: TuningResult) -> bool:

@@ -6,36 +6,32 @@ Owns reading them off the kernels that launches return. Must not know targets.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.launch_path import CALL, observe
+from ttools.core.patches import Patches
 
 
 @contextmanager
 def launched() -> Iterator[list[Any]]:
     """Collects the compiled kernels that are launched in its context, in order, each once."""
-    kind = triton_versions.jit_function_class()
-    original: Callable[..., Any] = kind.run
     found: list[Any] = []
     known: set[int] = set()  # `found` holds the kernels, which keeps their ids apart
     lock = threading.Lock()
 
-    def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel = original(function, *args, **kwargs)
-        if id(kernel) not in known and not kwargs.get("warmup"):
+    def note(_function: Any, _args: tuple[Any, ...], kwargs: dict[str, Any], kernel: Any) -> None:
+        if kernel is not None and id(kernel) not in known and not kwargs.get("warmup"):
             with lock:
                 known.add(id(kernel))
                 found.append(kernel)
-        return kernel
 
-    kind.run = run
-    try:
+    with Patches() as patches:
+        observe(patches, CALL, after=note)
         yield found
-    finally:
-        kind.run = original
 
 
 def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.compilation.kernel_source import KernelSource
+from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 
 #: Options of a launch that a compilation depends on, as Triton's hook tells them.
@@ -66,9 +67,15 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
     found: list[KernelSource] = []
     lock = threading.Lock()
     known: set[tuple[object, ...]] = set()
-    following: Callable[..., Any] | None = knobs.runtime.jit_cache_hook
 
-    def hook(**told: Any) -> Any:
+    def noting(following: Callable[..., Any] | None) -> Callable[..., Any]:
+        def hook(**told: Any) -> Any:
+            note(told)
+            return following(**told) if following else None
+
+        return hook
+
+    def note(told: dict[str, Any]) -> None:
         function = told["fn"].jit_function
         source = _source(function, told["compile"])
         key = (function, repr(source.signature), repr(source.constants), repr(source.hints))
@@ -77,13 +84,10 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
             known.add((*key, repr(source.options)))
             if new and (not names or source.name in names):
                 found.append(source)
-        return following(**told) if following else None
 
-    knobs.runtime.jit_cache_hook = hook
-    try:
+    with Patches() as patches:
+        patches.wrap(knobs.runtime, "jit_cache_hook", noting)
         yield found
-    finally:
-        knobs.runtime.jit_cache_hook = following
 
 
 def _source(function: Any, told: dict[str, Any]) -> KernelSource:

@@ -34,6 +34,7 @@ from types import ModuleType
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.patches import Patches
 
 _lock = threading.RLock()
 _active: list[_Mapping] = []
@@ -61,25 +62,15 @@ def map_devices(
         pairs = ",".join(f"{source}={target}" for source, target in mapping.items())
         raise UsageError(f"the device map `{pairs}` is not possible; the only one is `cuda=cpu`")
     with _lock:
-        if _active:
-            current = _active[0]
-        else:
-            current = _Mapping(on_first_use)
-            try:
-                current.install()
-            except BaseException:
-                current.restore()
-                raise
-            _active.append(current)
-        current.depth += 1
+        current = _active[-1] if _active else _Mapping(on_first_use)
+        current.patches.__enter__()
+        _active.append(current)
     try:
         yield
     finally:
         with _lock:
-            current.depth -= 1
-            if current.depth == 0:
-                _active.remove(current)
-                current.restore()
+            _active.pop()
+            current.patches.__exit__(None, None, None)
 
 
 def is_active() -> bool:
@@ -108,34 +99,31 @@ def real_device(tensor: Any) -> Any:
 
 
 class _Mapping:
-    """The replaced attributes of one `map_devices`."""
+    """The map that is in place.
+
+    Attributes:
+        patches: the attributes replaced, at once or when torch and Triton are imported.
+    """
 
     def __init__(self, on_first_use: Callable[[], None] | None) -> None:
-        self.depth = 0
+        self.patches = Patches(self._install)
         self._on_first_use = on_first_use
         self._used = False
-        self._undo: list[Callable[[], None]] = []
 
-    def install(self) -> None:
-        """Puts the map in place, at once or when torch and Triton are imported."""
-        patches = {
+    def _install(self, patches: Patches) -> None:
+        actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
             "triton.profiler": self._patch_proton,
         }
-        for name, patch in patches.items():
+        for name, action in actions.items():
             module = sys.modules.get(name)
             if module is not None:
-                patch(module)
+                action(module)
             else:
-                finder = _AfterImport(name, patch)
+                finder = _AfterImport(name, action)
                 sys.meta_path.insert(0, finder)
-                self._undo.append(finder.remove)
-
-    def restore(self) -> None:
-        """Puts everything back, latest first."""
-        while self._undo:
-            self._undo.pop()()
+                patches.callback(finder.remove)
 
     def use(self) -> None:
         """Notes that the script asks for a CUDA device."""
@@ -183,15 +171,7 @@ class _Mapping:
     def _replace(self, replacements: Iterable[tuple[Any, str, Any]]) -> None:
         # All of them first: one may be built on another's original.
         for owner, name, value in list(replacements):
-            self._set(owner, name, value)
-
-    def _set(self, owner: Any, name: str, value: Any) -> None:
-        own = vars(owner)
-        if name in own:
-            self._undo.append(functools.partial(setattr, owner, name, own[name]))
-        else:
-            self._undo.append(functools.partial(delattr, owner, name))
-        setattr(owner, name, value)
+            self.patches.replace(owner, name, value)
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

@@ -8,10 +8,12 @@ of its list is repeated here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from ttools.core.patches import Patches
 
 _STAGES = ("ttir", "ttgir")
 _POINTS = ("ttgpuir_to_llvmir", "ttgpuir-to-llvmir")  # until 3.8, since 3.9
@@ -79,7 +81,7 @@ def allocate_memory(source: Any, target: Any, options: Mapping[str, Any]) -> All
     )
 
 
-class _Patch:
+class _Ending:
     """Until 3.8: what a backend's class attribute `instrumentation` is asked."""
 
     def load_dialects(self, context: Any) -> None:
@@ -102,15 +104,18 @@ def _ending_when_allocated(backend: Any) -> Iterator[None]:
             "instrument",
         )
     )
-    original = getattr(owner, name)
 
-    def instrument(passes: Any, *, point: str, **more: Any) -> None:
-        if point in _POINTS:
-            raise _AllocatedError(passes)
-        original(passes, point=point, **more)
+    def ending(original: Callable[..., Any]) -> Callable[..., Any]:
+        def instrument(passes: Any, *, point: str, **more: Any) -> None:
+            if point in _POINTS:
+                raise _AllocatedError(passes)
+            original(passes, point=point, **more)
 
-    setattr(owner, name, _Patch() if owner is backend else instrument)
-    try:
+        return instrument
+
+    with Patches() as patches:
+        if owner is backend:
+            patches.replace(owner, name, _Ending())
+        else:
+            patches.wrap(owner, name, ending)
         yield
-    finally:
-        setattr(owner, name, original)

@@ -136,7 +136,7 @@ class ArgumentPlan:
     def flatten(self, arguments: Sequence[Any]) -> list[Any]:
         """The arguments that become parameters, in the order of the slots."""
         if self._direct is not None:
-            return [arguments[index] for index in self._direct]
+            return list(map(arguments.__getitem__, self._direct))
         flat: list[Any] = []
         for argument, type_name in zip(arguments, self._signature, strict=True):
             _flatten(argument, type_name, flat)

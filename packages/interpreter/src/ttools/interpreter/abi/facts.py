@@ -74,7 +74,7 @@ class FactFinder:
         """
         if not self._candidates:
             return _NOTHING
-        extents = tuple([storage_extent(arguments[index]) for index in self._looked_at])
+        extents = tuple(map(storage_extent, map(arguments.__getitem__, self._looked_at)))
         facts = self._known.get(extents)
         if facts is None:
             if len(self._known) >= _MOST_KNOWN:

@@ -1,7 +1,6 @@
 """Autotuners while a run is active: which configurations run on the CPU, timed or not.
 
-Owns what replaces `Autotuner.run` and `Autotuner._bench`. Must not know why a run wants one
-configuration or all.
+Owns what replaces `Autotuner.run`. Must not know why a run wants one configuration or all.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.interpreter.backend.tuned_config import trying, tuning
+from ttools.interpreter.backend.tuned_config import tuning
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 
@@ -57,16 +56,6 @@ def tuned_on_cpu(
                 self.best_config = getattr(twin, "best_config", None)
 
     return run
-
-
-def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The replacement of `Autotuner._bench`: launches know which configuration is tried."""
-
-    def _bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        with trying(config):
-            return original(self, *args, config=config, **meta)
-
-    return _bench
 
 
 class _Choice:

@@ -8,7 +8,6 @@ beyond which kernels it selects and what it counts.
 from __future__ import annotations
 
 import copy
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +17,11 @@ from weakref import WeakKeyDictionary
 
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
-from ttools.interpreter.backend.autotuners import known_trial, tuned_on_cpu
+from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
+from ttools.core.patches import Patches
+from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
+from ttools.interpreter.backend.tuned_config import known_trial
 from ttools.interpreter.run.interpretation import Run, selecting_run
 
 #: Beside a GPU's driver our compiled kernels need a device number that no GPU has.
@@ -53,83 +55,46 @@ class Dispatcher:
         return getattr(self._cpu if _to_cpu.get() else self._other, name)
 
 
-class Interception:
-    """The replaced attributes, from the first active run to the last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._runs = 0
-        self._undo: list[Callable[[], None]] = []
-        self._twins: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
-
-    def acquire(self) -> None:
-        """Puts everything in place for one more run."""
-        with self._lock:
-            if self._runs == 0:
-                try:
-                    self._install()
-                except BaseException:
-                    self._restore()
-                    raise
-            self._runs += 1
-
-    def release(self) -> None:
-        """Puts everything back if no other run needs it."""
-        with self._lock:
-            self._runs -= 1
-            if self._runs == 0:
-                self._restore()
-
-    def _install(self) -> None:
-        is_default = self._take_driver()
-        jit_function = triton_versions.jit_function_class()
-        autotuner = triton_versions.autotuner_class()
-        self._set(jit_function, "run", _routed_run(jit_function.run))
-        self._set(jit_function, "_do_compile", _timed_compile(jit_function._do_compile))
-        self._set(autotuner, "_bench", known_trial(autotuner._bench))
-        run = tuned_on_cpu(autotuner.run, is_default, self.twin, _routed)
-        self._set(autotuner, "run", run)
-        interpreted = triton_versions.interpreted_function_class()
-        if interpreted is not None:
-            self._set(interpreted, "run", _refusing_run(interpreted.run))
-
-    def _take_driver(self) -> bool:
-        """Makes the CPU's driver reachable; returns whether it is the active one anyway."""
-        from ttools.interpreter.backend.driver import CPUDriver
-
-        config = triton_versions.driver_config()
-        other = triton_versions.active_driver()
-        if isinstance(other, CPUDriver):
-            return True
-        cpu = CPUDriver(_DEVICE_BESIDE_A_GPU)
-        self._undo.append(lambda: config.set_active(other))
-        config.set_active(cpu if other is None else Dispatcher(cpu, other))
-        return False
-
-    def _set(self, owner: Any, name: str, value: Any) -> None:
-        old = getattr(owner, name)
-        self._undo.append(lambda: setattr(owner, name, old))
-        setattr(owner, name, value)
-
-    def twin(self, tuner: Any, run: Run) -> Any:
-        """A copy of an autotuner with its own choices and timer: CPU times decide no GPU's."""
-        tuners = self._twins.setdefault(run, WeakKeyDictionary())
-        twin = tuners.get(tuner)
-        if twin is None:
-            twin = tuners[tuner] = copy.copy(tuner)
-            twin.cache = {}
-            twin.__dict__.pop("do_bench", None)
-            # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
-            twin._do_bench = None
-        return twin
-
-    def _restore(self) -> None:
-        while self._undo:
-            self._undo.pop()()
+def _install(patches: Patches) -> None:
+    is_default = _take_driver(patches)
+    take_over(patches, CALL, _routed_run)
+    take_over(patches, COMPILE, _timed_compile)
+    take_over(patches, TRIAL, known_trial)
+    take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _twin, _routed))
+    take_over(patches, INTERPRETED, _refusing_run)
 
 
-#: Triton's classes are the process's, and so is what is replaced in them.
-INTERCEPTION = Interception()
+def _take_driver(patches: Patches) -> bool:
+    """Makes the CPU's driver reachable; returns whether it is the active one anyway."""
+    from ttools.interpreter.backend.driver import CPUDriver
+
+    config = triton_versions.driver_config()
+    other = triton_versions.active_driver()
+    if isinstance(other, CPUDriver):
+        return True
+    cpu = CPUDriver(_DEVICE_BESIDE_A_GPU)
+    patches.callback(lambda: config.set_active(other))
+    config.set_active(cpu if other is None else Dispatcher(cpu, other))
+    return False
+
+
+#: What is replaced from the first active run to the last: Triton's classes are the process's.
+INTERCEPTION = Patches(_install)
+
+_twins: WeakKeyDictionary[Run, WeakKeyDictionary[Any, Any]] = WeakKeyDictionary()
+
+
+def _twin(tuner: Any, run: Run) -> Any:
+    """A copy of an autotuner with its own choices and timer: CPU times decide no GPU's."""
+    tuners = _twins.setdefault(run, WeakKeyDictionary())
+    twin = tuners.get(tuner)
+    if twin is None:
+        twin = tuners[tuner] = copy.copy(tuner)
+        twin.cache = {}
+        twin.__dict__.pop("do_bench", None)
+        # Timers given by the old arguments `warmup`, `rep`, `use_cuda_graph` time a GPU.
+        twin._do_bench = None
+    return twin
 
 
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:

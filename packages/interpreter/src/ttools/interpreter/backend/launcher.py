@@ -5,26 +5,26 @@ Owns the path from a launch's arguments to the engine and back; each step is ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import index
 from typing import Any
 
 from ttools.core.device_map.proton import note_launch
 from ttools.core.errors import TtoolsError, UsageError, during
 from ttools.interpreter.abi.arguments import ArgumentPlan
-from ttools.interpreter.abi.facts import FactFinder
-from ttools.interpreter.abi.module import EmitOptions
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
-from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run, active_run
+from ttools.interpreter.run.launching import (
+    EagerTwin,
+    LaunchableKernel,
+    LaunchArguments,
+    make_launch,
+)
 from ttools.interpreter.run.notices import announce_implicit_launch
-from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
-from ttools.interpreter.runtime import launch
-
-_DEFAULT = launch.LaunchOptions()
 
 
 class CPULauncher:
@@ -41,12 +41,9 @@ class CPULauncher:
         self._function = function
         self._name = str(metadata.name if function is None else function.__name__)
         self._plan = ArgumentPlan([str(n) for n in src.signature], list(src.signature.values()))
-        self._fp_fusion = bool(metadata.enable_fp_fusion)
-        self._debug = bool(metadata.debug)
         self._source = src
         self._metadata = metadata
-        self._options: dict[tuple[str, str] | None, EmitOptions] = {}
-        self._facts: FactFinder | None = None
+        self._kernel: LaunchableKernel | None = None
 
     def __call__(
         self,
@@ -73,93 +70,74 @@ class CPULauncher:
             announce_implicit_launch()
         elif not run.selects(self._name):
             run = None
-        self._launch(function, self._grid(grid_x, grid_y, grid_z), arguments, run)
-        if launch_exit_hook is not None:
-            launch_exit_hook(launch_metadata)
-
-    def _grid(self, *extents: Any) -> tuple[int, ...]:
         try:
-            return tuple(map(index, extents))
+            grid = index(grid_x), index(grid_y), index(grid_z)
         except TypeError:
+            extents = (grid_x, grid_y, grid_z)
             raise UsageError(
                 f"kernel `{self._name}`: the grid must be integers, not {extents}"
             ) from None
+        self._launch(function, grid, arguments, run)
+        if launch_exit_hook is not None:
+            launch_exit_hook(launch_metadata)
 
     def _launch(
         self, function: LoadedKernel, grid: Sequence[int], arguments: Sequence[Any], run: Run | None
     ) -> None:
-        variants = function.variants
-        if variants is None or self._facts is None:
-            variants = self._load(function)
-        values = self._plan.flatten(arguments)
+        kernel = self._kernel
+        if kernel is None or function.variants is None:
+            kernel = self._load(function)
+        given = LaunchArguments(grid, self._plan.flatten(arguments), arguments)
         copies = None
         if has_device_memory():
-            copies = HostCopies(self._plan, variants.addresses)
-            values = copies.replace(values)
-            copies.keep(variants.effects)
-        assert self._facts is not None  # set by _load
-        facts, options = self._facts.facts(values), self._emit_options(run)
+            copies = HostCopies(self._plan, kernel.variants.addresses)
+            given.passed, given.values = given.values, copies.replace(given.values)
+            copies.keep(kernel.variants.effects)
+        if run is not None and run.observer is not None:
+            given.config = autotuner_config()
         try:
-            if run is not None and run.observer is not None:
-                report = run.observer.launch(
-                    ObservedLaunch(
-                        kernel=self._name,
-                        function=self._function,
-                        grid=grid,
-                        plan=self._plan,
-                        arguments=values if copies is None else self._plan.flatten(arguments),
-                        values=values,
-                        variants=variants,
-                        facts=facts,
-                        options=options,
-                        run=run,
-                        config=autotuner_config(),
-                        eagerly=self._eager_twin(grid, arguments, values),
-                        source=self._source,
-                    )
-                )
-            else:
-                kernel = variants.kernel(facts, options, run.statistics if run else None)
-                params = self._plan.pack(values)
-                report = launch.run(kernel, params, grid, run.launch_options if run else _DEFAULT)
+            report = make_launch(kernel, given, run)
         except TtoolsError as error:
             error.add_during(f"running kernel `{self._name}` with grid {tuple(grid)}")
             raise
         finally:
             if copies is not None:
-                copies.write_back(variants.effects)
+                copies.write_back(kernel.variants.effects)
         note_launch(report.seconds)
-        if run is not None:
-            run.statistics.count_launch(self._name, report.programs, report.seconds)
-            for warning in report.warnings:
-                run.warn(str(warning))
 
-    def _eager_twin(
-        self, grid: Sequence[int], arguments: Sequence[Any], values: Sequence[Any]
-    ) -> Callable[[str], None] | None:
-        if self._function is None:
-            return None
-
-        def run(programs: str) -> None:
-            from ttools.interpreter.eager.launch import eager_twin
-
-            twin = eager_twin(self._function, self._source.signature, self._metadata)
-            twin.run_programs(grid, arguments, values, programs)
-
-        return run
-
-    def _load(self, function: LoadedKernel) -> Variants:
+    def _load(self, function: LoadedKernel) -> LaunchableKernel:
         variants = Variants(self._name, function.ttir)
         with during(f"loading kernel `{self._name}`"):
             self._plan.check(variants.parameters)
-        self._facts = FactFinder(variants.effects, self._plan.pointers)
+        self._kernel = LaunchableKernel(
+            name=self._name,
+            plan=self._plan,
+            variants=variants,
+            fp_fusion=bool(self._metadata.enable_fp_fusion),
+            debug=bool(self._metadata.debug),
+            function=self._function,
+            source=self._source,
+            eager_twin=self._eager_twin(),
+        )
         function.variants = variants
-        return variants
+        return self._kernel
 
-    def _emit_options(self, run: Run | None) -> EmitOptions:
-        key = run.emits if run else None
-        options = self._options.get(key)
-        if options is None:
-            options = emit_options(run=run, fp_fusion=self._fp_fusion, debug=self._debug)
-            self._options[key] = options
-        return options
+    def _eager_twin(self) -> EagerTwin | None:
+        if self._function is None:
+            return None
+        # Not a method: the kernel would keep its launcher, and both would wait for a collection.
+        return partial(_run_eagerly, self._function, self._source.signature, self._metadata)
+
+
+def _run_eagerly(
+    function: Any,
+    signature: Mapping[str, Any],
+    metadata: Any,
+    grid: Sequence[int],
+    arguments: Sequence[Any],
+    values: Sequence[Any],
+    programs: str,
+) -> None:
+    from ttools.interpreter.eager.launch import eager_twin
+
+    eager_twin(function, signature, metadata).run_programs(grid, arguments, values, programs)

@@ -1,14 +1,18 @@
 """Which configuration of an autotuner a launch is made with.
 
-Known only while an intercepted autotuner runs: it sets what it works on for its thread.
+Known only while an intercepted autotuner runs: it sets what it works on for its thread. Owns how
+autotuners are followed; must not know what a configuration is used for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from ttools.core.launch_path import TRIAL, TUNED, take_over
+from ttools.core.patches import Patches
 
 _tuner: ContextVar[Any] = ContextVar("ttools_autotuner", default=None)
 _trial: ContextVar[Any] = ContextVar("ttools_autotuner_trial", default=None)
@@ -32,6 +36,30 @@ def trying(config: Any) -> Iterator[None]:
         yield
     finally:
         _trial.reset(token)
+
+
+def follow_configs(patches: Patches) -> None:
+    """Has all launches of autotuners know their configuration."""
+    take_over(patches, TUNED, _known_run)
+    take_over(patches, TRIAL, known_trial)
+
+
+def _known_run(original: Callable[..., Any]) -> Callable[..., Any]:
+    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        with tuning(tuner):
+            return original(tuner, *args, **kwargs)
+
+    return run
+
+
+def known_trial(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Autotuner._bench` with launches that know which configuration is tried."""
+
+    def _bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+        with trying(config):
+            return original(tuner, *args, config=config, **meta)
+
+    return _bench
 
 
 def is_trial() -> bool:

@@ -7,12 +7,12 @@ is open `tl`'s builtins and jit functions are replaced by ones that know it; all
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.patches import Patches
 from ttools.core.triton_versions import jit_function_class
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.language import language_modules, wrap
@@ -54,12 +54,8 @@ def eager_program(pid: Extents = 0, grid: Extents | None = None) -> Iterator[Non
     session = new_session("eager_program", extents, Memory(), options, codegen_implementation())
     session.program = program
     begin_launch()
-    _PATCHES.acquire()
-    try:
-        with running(session):
-            yield
-    finally:
-        _PATCHES.release()
+    with _PATCHES, running(session):
+        yield
 
 
 def _extents(name: str, given: Extents, rest: int) -> tuple[int, int, int]:
@@ -70,42 +66,16 @@ def _extents(name: str, given: Extents, rest: int) -> tuple[int, int, int]:
     return x, y, z
 
 
-class _Patches:
-    """What is replaced in Triton while programs are open, and put back after the last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open = 0
-        self._undo: list[tuple[Any, str, Any]] = []
-
-    def acquire(self) -> None:
-        """Replaces everything unless another program did."""
-        with self._lock:
-            self._open += 1
-            if self._open == 1:
-                for module in language_modules():
-                    for name, value in list(vars(module).items()):
-                        if getattr(value, "__triton_builtin__", False):
-                            self._set(module, name, _here_or(value))
-                jit = jit_function_class()
-                self._set(jit, "__call__", _called_here_or(jit.__call__))
-
-    def release(self) -> None:
-        """Puts everything back if no other program is open."""
-        with self._lock:
-            self._open -= 1
-            if self._open == 0:
-                while self._undo:
-                    owner, name, value = self._undo.pop()
-                    setattr(owner, name, value)
-
-    def _set(self, owner: Any, name: str, value: Any) -> None:
-        self._undo.append((owner, name, getattr(owner, name)))
-        setattr(owner, name, value)
+def _install(patches: Patches) -> None:
+    for module in language_modules():
+        for name, value in list(vars(module).items()):
+            if getattr(value, "__triton_builtin__", False):
+                patches.wrap(module, name, _here_or)
+    patches.wrap(jit_function_class(), "__call__", _called_here_or)
 
 
-#: Triton's modules are the process's, and so is what is replaced in them.
-_PATCHES = _Patches()
+#: What is replaced in Triton while programs are open: its modules are the process's.
+_PATCHES = Patches(_install)
 
 
 def _here_or(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,9 @@ from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UnsupportedError, UsageError
+from ttools.core.launch_path import CALL, observe
 from ttools.core.location import SourceLocation
+from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
 from ttools.core.records.container import LARGEST_RECORD
 from ttools.core.records.excerpts import excerpts_around
@@ -39,7 +41,7 @@ from ttools.core.records.launch_record import (
 from ttools.core.records.writing import write_record
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.api import interpret
-from ttools.interpreter.backend.tuned_config import tuning
+from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
 from ttools.interpreter.records.record_contents import Data, contents_of
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime import selection
@@ -49,8 +51,6 @@ __all__ = ["LaunchRecorder", "record"]
 
 #: Set while a launch is looked at, which goes through the same functions as the launch itself.
 _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
-#: Set while an autotuner tries configurations, which are not to be recorded.
-_trying: ContextVar[bool] = ContextVar("ttools_recorder_tries", default=False)
 
 
 @dataclass
@@ -104,11 +104,10 @@ class LaunchRecorder:
 
         if gpu_usable():
             # The drivers are known before the program runs, whatever it then does to torch.
-            INTERCEPTION.acquire()
-            self._open.callback(INTERCEPTION.release)
+            self._open.enter_context(INTERCEPTION)
         else:
             self._open.enter_context(interpret())
-        self._open.enter_context(self._watching())
+        self._watch(self._open.enter_context(Patches()))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,27 +126,14 @@ class LaunchRecorder:
 
     # ---- while the program runs
 
-    @contextmanager
-    def _watching(self) -> Iterator[None]:
-        jit_function = triton_versions.jit_function_class()
-        tuner = triton_versions.autotuner_class()
-        before = jit_function.run, tuner.run, tuner._bench
-        jit_function.run = self._looked_at(before[0])
-        tuner.run = _told(before[1])
-        tuner._bench = _tried(before[2])
-        try:
-            yield
-        finally:
-            jit_function.run, tuner.run, tuner._bench = before
+    def _watch(self, patches: Patches) -> None:
+        follow_configs(patches)
+        observe(patches, CALL, before=self._before)
 
-    def _looked_at(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-            unwanted = _looking.get() or _trying.get() or kwargs.get("warmup")
-            if not unwanted and self._wants(function.__name__):
-                self._look(function, args, kwargs)
-            return original(function, *args, **kwargs)
-
-        return run
+    def _before(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        unwanted = _looking.get() or is_trial() or kwargs.get("warmup")
+        if not unwanted and self._wants(function.__name__):
+            self._look(function, args, kwargs)
 
     def _wants(self, kernel: str) -> bool:
         if self.only is not None and kernel not in self.only:
@@ -226,29 +212,6 @@ def record(
     if data not in ("full", "seed", "auto"):
         raise UsageError(f"data={data!r}: must be full, seed or auto")
     return LaunchRecorder(Path(path), only, launches, data)
-
-
-def _told(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner.run`, whose launches know their configuration."""
-
-    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        with tuning(tuner):
-            return original(tuner, *args, **kwargs)
-
-    return run
-
-
-def _tried(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner._bench`, whose launches are trials."""
-
-    def _bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _trying.set(True)
-        try:
-            return original(tuner, *args, **kwargs)
-        finally:
-            _trying.reset(token)
-
-    return _bench
 
 
 def _is_chosen(launches: str, number: int) -> bool:

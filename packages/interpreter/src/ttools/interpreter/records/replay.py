@@ -17,24 +17,18 @@ from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord, Record, TensorArgument
 from ttools.core.records.reading import read_record
 from ttools.interpreter.abi.arguments import ArgumentPlan
-from ttools.interpreter.abi.facts import FactFinder
-from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.api import interpret
 from ttools.interpreter.parser.foreign import foreign
 from ttools.interpreter.records.record_contents import make_storage, numpy_type
-from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run, active_run
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
 from ttools.interpreter.run.variants import Variants
-from ttools.interpreter.runtime.launch import LaunchReport
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from ttools.core.records.launch_record import Bytes
-
-_GUARDED = Instruments(guards=True)
 
 
 class RecordedTensor:
@@ -136,14 +130,15 @@ def _make(
         if variants is None:
             variants = modules[launch.ttir] = Variants(launch.kernel, launch.ttir)
             show(record.excerpts, _files(variants))
-        observed = _observed(path, record, launch, variants, run)
-        report = _run(path, observed, run)
-    run.statistics.count_launch(launch.kernel, report.programs, report.seconds)
-    for warning in report.warnings:
-        run.warn(str(warning))
+        kernel = _kernel(path, launch, variants)
+        values = _values(record, launch)
+        arguments = LaunchArguments(launch.grid, values)
+        arguments.config = launch.config
+        arguments.host_line = launch.host_line or str(path)
+        make_launch(kernel, arguments, run)
     tensors = {
         name: value.numpy()
-        for name, value in zip(observed.names, observed.values, strict=True)
+        for name, value in zip(kernel.plan.names, values, strict=True)
         if isinstance(value, RecordedTensor)
     }
     return Replayed(launch=launch, tensors=tensors)
@@ -160,31 +155,20 @@ def _files(variants: Variants) -> set[str]:
     }
 
 
-def _observed(
-    path: Path, record: Record, launch: LaunchRecord, variants: Variants, run: Run
-) -> ObservedLaunch:
+def _kernel(path: Path, launch: LaunchRecord, variants: Variants) -> LaunchableKernel:
     plan = ArgumentPlan(
         [each.name for each in launch.parameters], [each.type for each in launch.parameters]
     )
     pointers = [kind.startswith("!tt.ptr") for kind in variants.parameters]
     if pointers != [index in plan.pointers for index in range(len(plan.types))]:
         raise UsageError(f"{path}: the kernel takes other parameters than the record gives")
-    values = _values(record, launch)
-    facts = FactFinder(variants.effects, plan.pointers).facts(values)
-    return ObservedLaunch(
-        kernel=launch.kernel,
-        function=None,
-        grid=launch.grid,
+    return LaunchableKernel(
+        name=launch.kernel,
         plan=plan,
-        arguments=values,
-        values=values,
         variants=variants,
-        facts=facts,
-        options=emit_options(run=run, fp_fusion=launch.fp_fusion, debug=launch.debug),
-        run=run,
-        config=launch.config,
-        host_line=launch.host_line or str(path),
-        confined=True,
+        fp_fusion=launch.fp_fusion,
+        debug=launch.debug,
+        record=path,
     )
 
 
@@ -200,17 +184,3 @@ def _values(record: Record, launch: LaunchRecord) -> Sequence[Any]:
         else:
             values.append(value)
     return values
-
-
-def _run(path: Path, observed: ObservedLaunch, run: Run) -> LaunchReport:
-    if run.observer is not None:
-        return run.observer.launch(observed)
-    report = observed.execute(_GUARDED)
-    assert observed.monitor is not None
-    refused = sum(count.lanes for count in observed.monitor.counts())
-    if refused:
-        run.warn(
-            f"kernel `{observed.kernel}`: {refused:,} accesses outside its tensors were not made; "
-            f"`ttools sanitize {path}` reports them"
-        )
-    return report

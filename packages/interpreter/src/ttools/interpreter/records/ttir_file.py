@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any
 from ttools.core.errors import UnsupportedError, UsageError, during
 from ttools.core.triton_versions import load_ttir, read_foreign_ttir, run_ttir_passes
 from ttools.interpreter.abi.arguments import ArgumentPlan
-from ttools.interpreter.abi.facts import FactFinder
 from ttools.interpreter.frontend.front import kernel_name, names_kernel
 from ttools.interpreter.ir import FloatType, IntegerType, Module, PointerType, Type
 from ttools.interpreter.parser import parse_foreign
 from ttools.interpreter.records.argument_text import make_array, make_scalar
-from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import selecting_run
-from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
 from ttools.interpreter.run.variants import Variants
-from ttools.interpreter.runtime import launch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,33 +100,9 @@ def run_ttir_file(
     plan = ArgumentPlan([p.name for p in parameters], [p.triton_type for p in parameters])
     variants = Variants(name, text)
     plan.check(variants.parameters)
-    facts = FactFinder(variants.effects, plan.pointers).facts(values)
-    options = emit_options(run=run, fp_fusion=True, debug=True)
+    kernel = LaunchableKernel(name=name, plan=plan, variants=variants, fp_fusion=True, debug=True)
     with during(f"running kernel `{name}` of {path} with grid {tuple(grid)}"):
-        if run is None:
-            launch.run(variants.kernel(facts, options, None), plan.pack(values), grid)
-        else:
-            if run.observer is not None:
-                report = run.observer.launch(
-                    ObservedLaunch(
-                        kernel=name,
-                        function=None,
-                        grid=grid,
-                        plan=plan,
-                        arguments=values,
-                        values=values,
-                        variants=variants,
-                        facts=facts,
-                        options=options,
-                        run=run,
-                    )
-                )
-            else:
-                kernel = variants.kernel(facts, options, run.statistics)
-                report = launch.run(kernel, plan.pack(values), grid, run.launch_options)
-            run.statistics.count_launch(name, report.programs, report.seconds)
-            for warning in report.warnings:
-                run.warn(str(warning))
+        make_launch(kernel, LaunchArguments(grid, values), run)
     return {
         p.name: v.array
         for p, v in zip(parameters, values, strict=True)

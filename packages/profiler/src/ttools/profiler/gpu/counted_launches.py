@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import source_by_kernel
+from ttools.core.launch_path import LAUNCHER, take_over
+from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import is_trial
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.graphs import GraphLaunches
@@ -181,22 +182,20 @@ class CountedLaunches:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Stands for the launchers of compiled kernels while the context lasts."""
-        kind = triton_versions.compiled_kernel_class()
-        original = kind.run
         with ExitStack() as stack:
             stack.enter_context(_alone(self))
             stack.enter_context(self._origin.scopes.listening(self._choose_note))
             stack.enter_context(self._configs.known())
             stack.enter_context(self._made.watching())
             stack.enter_context(self.calls.watching(synchronous=self._repetition.iterations > 1))
-            kind.run = _Found(self._run(original))
+            patches = stack.enter_context(Patches())
+            take_over(patches, LAUNCHER, lambda original: _Found(self._run(original)))
             self._active = True
             try:
                 yield
             finally:
                 self._active = False
                 self._withdraw()
-                kind.run = original
 
     def count(self) -> None:
         """Counts launches that were not counted when they were made."""

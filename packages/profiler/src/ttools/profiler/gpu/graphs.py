@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from ttools.core.patches import Patches
+
 L = TypeVar("L")
 
 
@@ -41,9 +43,13 @@ class GraphLaunches(Generic[L]):
         """Watches torch's graphs while the context lasts."""
         from torch.cuda import CUDAGraph
 
-        kind: Any = CUDAGraph
-        begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
+        with Patches() as patches:
+            patches.wrap(CUDAGraph, "capture_begin", self._beginning)
+            patches.wrap(CUDAGraph, "capture_end", self._ending)
+            patches.wrap(CUDAGraph, "replay", self._replaying)
+            yield
 
+    def _beginning(self, begin: Callable[..., Any]) -> Callable[..., Any]:
         def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
             result = begin(graph, *args, **kwargs)
             self._open = []
@@ -51,18 +57,20 @@ class GraphLaunches(Generic[L]):
             self._changed()
             return result
 
+        return capture_begin
+
+    def _ending(self, end: Callable[..., Any]) -> Callable[..., Any]:
         def capture_end(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self._held[graph], self._open = self._open or [], None
             self.add = self.launches.append
             self._changed()
             return end(graph, *args, **kwargs)
 
+        return capture_end
+
+    def _replaying(self, replay: Callable[..., Any]) -> Callable[..., Any]:
         def replayed(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self.launches += self._held.get(graph, [])
             return replay(graph, *args, **kwargs)
 
-        kind.capture_begin, kind.capture_end, kind.replay = capture_begin, capture_end, replayed
-        try:
-            yield
-        finally:
-            kind.capture_begin, kind.capture_end, kind.replay = begin, end, replay
+        return replayed

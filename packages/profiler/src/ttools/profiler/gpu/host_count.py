@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ttools.core.errors import TtoolsError
+from ttools.core.patches import Patches
 from ttools.interpreter import interpret
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
@@ -73,16 +74,15 @@ class HostCounter:
         self, kernel: LaunchedKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
     ) -> LaunchCounts | None:
         observer = _CountOnly(self._counter)
-        hooks, kernel.function.pre_run_hooks = kernel.function.pre_run_hooks, []
         self._thread, self.busy = threading.get_ident(), True
         try:
-            with interpret(only=[kernel.name], observer=observer):
+            with Patches() as patches, interpret(only=[kernel.name], observer=observer):
+                patches.replace(kernel.function, "pre_run_hooks", [])
                 kernel.function.run(**arguments, grid=grid, warmup=False)
         except TtoolsError as error:
             self._notes.setdefault(kernel.name, getattr(error, "what", None) or str(error))
         finally:
             self._thread, self.busy = None, False
-            kernel.function.pre_run_hooks = hooks
         if observer.counts is not None:
             for note in observer.counts.notes:
                 self._notes.setdefault(kernel.name, note)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.errors import UsageError
+from ttools.core.patches import Patches
 from ttools.profiler.run.origin import Context
 
 Data = Literal["trace", "tree"]
@@ -99,17 +100,22 @@ def _running(native: Any) -> list[int]:
 def _spared(native: Any, own: int) -> Iterator[None]:
     """Makes Proton's functions for all sessions mean all but ours."""
     others = _others.setdefault(id(native), [])
-    before = {name: getattr(native, name) for name in ("start", "finalize", *_ALL)}
 
-    def start(*words: Any, **given: Any) -> Any:
-        number = before["start"](*words, **given)
-        others.append(number)
-        return number
+    def starting(original: Callable[..., Any]) -> Callable[..., Any]:
+        def start(*words: Any, **given: Any) -> Any:
+            number = original(*words, **given)
+            others.append(number)
+            return number
 
-    def finalize(number: int, *words: Any) -> None:
-        before["finalize"](number, *words)
-        if number in others:
-            others.remove(number)
+        return start
+
+    def finalizing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def finalize(number: int, *words: Any) -> None:
+            original(number, *words)
+            if number in others:
+                others.remove(number)
+
+        return finalize
 
     def of_all(single: str) -> Callable[..., None]:
         def each(*words: Any) -> None:
@@ -123,15 +129,13 @@ def _spared(native: Any, own: int) -> Iterator[None]:
         return each
 
     _ours.add(own)
-    native.start, native.finalize = start, finalize
-    for name, single in _ALL.items():
-        setattr(native, name, of_all(single))
-    try:
+    with Patches() as patches:
+        patches.callback(lambda: _ours.discard(own))
+        patches.wrap(native, "start", starting)
+        patches.wrap(native, "finalize", finalizing)
+        for name, single in _ALL.items():
+            patches.replace(native, name, of_all(single))
         yield
-    finally:
-        _ours.discard(own)
-        for name, original in before.items():
-            setattr(native, name, original)
 
 
 #: Proton's functions for all sessions, and those for one.

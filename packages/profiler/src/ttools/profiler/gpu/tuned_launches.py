@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ttools.core import triton_versions
-from ttools.interpreter.backend.tuned_config import autotuner_config, trying, tuning
+from ttools.core.launch_path import TRIAL, TUNED, observe, take_over
+from ttools.core.patches import Patches
+from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs
 
 
 class TunedConfigs:
@@ -41,27 +42,24 @@ class TunedConfigs:
     @contextmanager
     def known(self) -> Iterator[None]:
         """Watches autotuners, their trials and their chosen launches."""
-        kind = triton_versions.autotuner_class()
-        run, bench = kind.run, kind._bench
+        with Patches() as patches:
+            follow_configs(patches)
+            observe(patches, TUNED, before=self._begins, after=self._ends)
+            take_over(patches, TRIAL, self._timed)
+            yield
 
-        def known_run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            self._count(1)
-            try:
-                with tuning(tuner):
-                    return run(tuner, *args, **kwargs)
-            finally:
-                self._count(-1)
+    def _begins(self, *_: Any) -> None:
+        self._count(1)
 
-        def known_bench(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
+    def _ends(self, *_: Any) -> None:
+        self._count(-1)
+
+    def _timed(self, trial: Callable[..., Any]) -> Callable[..., Any]:
+        def _bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             try:
-                with trying(config):
-                    return bench(tuner, *args, config=config, **meta)
+                return trial(tuner, *args, **kwargs)
             finally:
                 self._leave_out(time.perf_counter() - start)
 
-        kind.run, kind._bench = known_run, known_bench
-        try:
-            yield
-        finally:
-            kind.run, kind._bench = run, bench
+        return _bench

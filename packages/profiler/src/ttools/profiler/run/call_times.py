@@ -10,11 +10,12 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from ttools.core import triton_versions
+from ttools.core.launch_path import OUTER_SUBSCRIPTS, SUBSCRIPT, take_over
+from ttools.core.patches import Patches
 
 K = TypeVar("K")
 #: Calls of a function that are timed where it matters what timing costs: its first.
@@ -77,17 +78,16 @@ class CallTimes:
         Args:
             synchronous: whether what runs a kernel does so during the call, see `leave_out`.
         """
-        jit = triton_versions.jit_function_class()
-        outer = (triton_versions.autotuner_class(), triton_versions.heuristics_class())
         careful = self._careful()
-        with ExitStack() as stack:
-            for kind in outer if not synchronous else (*outer, jit):
-                stack.callback(_put, kind, vars(kind).get(_CALL))
-                _put(kind, careful)
-            if not synchronous:
-                self._quick = _FirstCalls(jit, self.took, self._begun)
-                stack.enter_context(self._quick.watching())
-            yield
+        with Patches() as patches:
+            for step in OUTER_SUBSCRIPTS if not synchronous else (*OUTER_SUBSCRIPTS, SUBSCRIPT):
+                take_over(patches, step, lambda _: careful)
+            if synchronous:
+                yield
+                return
+            self._quick = _FirstCalls(self.took, self._begun)
+            with self._quick.watching():
+                yield
 
     def _careful(self) -> Callable[[Any, Any], Any]:
         inside = self._inside
@@ -113,7 +113,6 @@ class _FirstCalls:
     """Times the first calls of each function, and gives calls back to Triton after these.
 
     Args:
-        kind: the class of functions.
         took: takes the compiled kernel of each call, with the seconds.
         begun: takes, by id, kernels whose first call was not timed.
 
@@ -121,13 +120,13 @@ class _FirstCalls:
         timing: whether calls come here now.
     """
 
-    def __init__(self, kind: type, took: list[tuple[Any, float]], begun: set[int]) -> None:
+    def __init__(self, took: list[tuple[Any, float]], begun: set[int]) -> None:
         self.timing = False
-        self._kind, self._took, self._begun = kind, took, begun
+        self._took, self._begun = took, begun
         #: By id: kernels in `took` hold their functions.
         self._timed: Counter[int] = Counter()
         self._waiting: set[int] = set()
-        self._before = vars(kind).get(_CALL)
+        self._patches = Patches()
         self._lock = threading.Lock()
         self._ended = False
 
@@ -152,7 +151,9 @@ class _FirstCalls:
     def _time(self, timing: bool) -> None:
         with self._lock:
             self.timing = timing and not self._ended
-            _put(self._kind, self._call() if self.timing else self._before)
+            self._patches.undo()
+            if self.timing:
+                take_over(self._patches, SUBSCRIPT, lambda _: self._call())
 
     def _call(self) -> Callable[[Any, Any], Any]:
         note, now = self._took.append, time.perf_counter
@@ -177,15 +178,3 @@ class _FirstCalls:
             return launch
 
         return call
-
-
-def _put(kind: type, call: Callable[..., Any] | None) -> None:
-    """Lets a class make `kernel[grid]` in another way; as its base does without one."""
-    if call is not None:
-        setattr(kind, _CALL, call)
-    elif _CALL in vars(kind):
-        delattr(kind, _CALL)
-
-
-#: Of the classes of kernels: makes `kernel[grid]`.
-_CALL = "__getitem__"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.device_map.mapping import real_device
+from ttools.core.patches import Patches
 
 
 class _Open(threading.local):
@@ -66,15 +67,11 @@ class ScopeRecorder:
             *((kind, name) for kind in kinds for name in ("_enter_scope", "_exit_scope")),
             *((module, name) for module in (scopes, profiler) for name in _FUNCTIONS),
         ]
-        before = [(owner, name, vars(owner)[name]) for owner, name in replaced]
-        for owner, name, original in before:
-            wrap = self._method if isinstance(owner, type) else self._function
-            setattr(owner, name, wrap(name, original))
-        try:
+        with Patches() as patches:
+            for owner, name in replaced:
+                wrap = self._method if isinstance(owner, type) else self._function
+                patches.wrap(owner, name, functools.partial(wrap, name))
             yield
-        finally:
-            for owner, name, original in before:
-                setattr(owner, name, original)
 
     def _method(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core import triton_versions
+from ttools.core.launch_path import CALL, METADATA, TUNED, observe
+from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.interpreter.backend.autotuners import known_trial
-from ttools.interpreter.backend.tuned_config import autotuner_config, tuning
+from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
 
 
@@ -30,58 +31,40 @@ class LaunchWatch:
         self._log = log
         self._under_way: dict[int, int] = {}  # by thread
 
-    def install(self) -> None:
-        """Replaces it for the rest of the process."""
-        compiled = triton_versions.compiled_kernel_class()
-        compiled.launch_metadata = self._logged(compiled.launch_metadata)
-        jit_function = triton_versions.jit_function_class()
-        jit_function.run = self._awaited(jit_function.run)
-        autotuner = triton_versions.autotuner_class()
-        autotuner._bench = known_trial(autotuner._bench)
-        autotuner.run = _tuned(autotuner.run)
+    def install(self) -> Patches:
+        """Sees them from now on; returns what ends that."""
+        patches = Patches()
+        observe(patches, METADATA, before=self._begins)
+        observe(patches, CALL, after=self._ended)
+        follow_configs(patches)
+        observe(patches, TUNED, before=_untimed)
+        return patches
 
-    def _logged(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """What launchers call with the arguments before each launch."""
+    def _begins(self, kernel: Any, given: tuple[Any, ...], _named: dict[str, Any]) -> None:
+        """Logs a launch, whose grid, stream and arguments are given."""
+        wait_for_gpu()
+        try:
+            grid, _, *arguments = given
+            self._under_way[threading.get_ident()] = self._log.launch(
+                triton_versions.compiled_kernel_facts(kernel),
+                grid,
+                arguments,
+                line=host_line(),
+                config=autotuner_config(),
+            )
+        except Exception as error:  # noqa: BLE001 - the user's program goes on
+            self._log.failed(f"a launch could not be logged: {type(error).__name__}: {error}")
 
-        def launch_metadata(kernel: Any, grid: Sequence[int], stream: Any, *args: Any) -> Any:
-            wait_for_gpu()
-            try:
-                self._under_way[threading.get_ident()] = self._log.launch(
-                    triton_versions.compiled_kernel_facts(kernel),
-                    grid,
-                    args,
-                    line=host_line(),
-                    config=autotuner_config(),
-                )
-            except Exception as error:  # noqa: BLE001 - the user's program goes on
-                self._log.failed(f"a launch could not be logged: {type(error).__name__}: {error}")
-            return original(kernel, grid, stream, *args)
-
-        return launch_metadata
-
-    def _awaited(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """`JITFunction.run`, after which the launch has run and its errors are printed."""
-
-        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(function, *args, **kwargs)
-            finally:
-                number = self._under_way.pop(threading.get_ident(), None)
-                if number is not None and wait_for_gpu():
-                    self._log.finished(number)
-
-        return run
+    def _ended(self, *_: Any) -> None:
+        """Waits for a launch that was logged: then its errors are printed."""
+        number = self._under_way.pop(threading.get_ident(), None)
+        if number is not None and wait_for_gpu():
+            self._log.finished(number)
 
 
-def _tuned(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Autotuner.run`, with each configuration run once: these times are not used."""
-
-    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        triton_versions.set_benchmark(tuner, _run_once)
-        with tuning(tuner):
-            return original(tuner, *args, **kwargs)
-
-    return run
+def _untimed(tuner: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+    """Has each configuration run once: these times are not used."""
+    triton_versions.set_benchmark(tuner, _run_once)
 
 
 def _run_once(call: Callable[[], Any], quantiles: Sequence[float] = ()) -> Any:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ttools.core.patches import Patches
 from ttools.interpreter.abi.region import Region
 
 #: Freed storages remembered, the latest ones.
@@ -88,23 +89,22 @@ class AddressBook:
         """Notes every tensor whose `data_ptr()` is called."""
         import torch
 
-        original, note = torch.Tensor.data_ptr, self.note
-        find = self._known.get
+        find, note = self._known.get, self.note
 
-        def data_ptr(tensor: Any) -> int:
-            address = original(tensor)
-            known = find(address)
-            is_known = known is not None and known[1]() is not None
-            if not is_known and type(tensor).__module__.startswith("torch"):
-                note(tensor)
-            return address
+        def noting(original: Callable[[Any], int]) -> Callable[[Any], int]:
+            def data_ptr(tensor: Any) -> int:
+                address = original(tensor)
+                known = find(address)
+                is_known = known is not None and known[1]() is not None
+                if not is_known and type(tensor).__module__.startswith("torch"):
+                    note(tensor)
+                return address
 
-        torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign, assignment]
-        try:
+            return data_ptr
+
+        with Patches() as patches:
+            patches.wrap(torch.Tensor, "data_ptr", noting)
             yield
-        finally:
-            if torch.Tensor.data_ptr is data_ptr:
-                torch.Tensor.data_ptr = original  # type: ignore[method-assign]
 
 
 class Addresses:

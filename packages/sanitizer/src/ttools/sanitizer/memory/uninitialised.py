@@ -15,12 +15,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ttools.core.patches import Patches
 from ttools.sanitizer.memory.pattern import (
     PATTERN,
     SHIFTED,
@@ -91,7 +92,9 @@ class UninitialisedMemory:
         self._limit = 64
 
     def __enter__(self) -> UninitialisedMemory:
-        _HOOKS.add(self)
+        with _watching_lock:
+            _PATCHES.__enter__()
+            _watching.append(self)
         return self
 
     def __exit__(
@@ -100,7 +103,10 @@ class UninitialisedMemory:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _HOOKS.remove(self)
+        with _watching_lock:
+            # The innermost that is this one: it may be entered again.
+            del _watching[len(_watching) - 1 - _watching[::-1].index(self)]
+            _PATCHES.__exit__(kind, error, traceback)
 
     def shadow_for(self, start: int, nbytes: int, tensor: Any = None) -> Bytes | None:
         """Which bytes of a storage were never written.
@@ -268,83 +274,46 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
 # ---- torch's functions
 
 
-class _Hooks:
-    """Replaces torch's functions while any watch is active; one for the process."""
-
-    def __init__(self) -> None:
-        self._watching: list[UninitialisedMemory] = []
-        self._replaced: list[tuple[Any, str, Any, bool]] = []
-        self._lock = threading.Lock()
-
-    def add(self, memory: UninitialisedMemory) -> None:
-        with self._lock:
-            self._watching.append(memory)
-            if len(self._watching) == 1:
-                self._install()
-
-    def remove(self, memory: UninitialisedMemory) -> None:
-        with self._lock:
-            for index in reversed(range(len(self._watching))):
-                if self._watching[index] is memory:
-                    del self._watching[index]
-                    break
-            if not self._watching:
-                self._uninstall()
-
-    def handed_out(self, tensor: Any) -> None:
-        """A tensor was handed out uninitialised."""
-        if self._watching:
-            self._watching[-1]._watch(tensor)
-
-    def resized(self, tensor: Any, before: tuple[int, int]) -> None:
-        """A tensor's storage may have grown."""
-        if self._watching:
-            self._watching[-1]._resized(tensor, before)
-
-    def _install(self) -> None:
-        for owner, name, replacement in _replacements(self):
-            own = name in vars(owner)
-            self._replaced.append((owner, name, getattr(owner, name), own))
-            setattr(owner, name, replacement)
-
-    def _uninstall(self) -> None:
-        for owner, name, original, own in reversed(self._replaced):
-            if own:
-                setattr(owner, name, original)
-            else:
-                delattr(owner, name)
-        self._replaced.clear()
+#: Those that watch, the innermost last.
+_watching: list[UninitialisedMemory] = []
+_watching_lock = threading.Lock()
 
 
-_HOOKS = _Hooks()
-
-
-def _replacements(hooks: _Hooks) -> Iterator[tuple[Any, str, Any]]:
+def _install(patches: Patches) -> None:
     import torch
 
     for name in _FACTORIES:
-        yield torch, name, _factory(hooks, getattr(torch, name))
+        patches.wrap(torch, name, _factory)
     for name in _METHODS:
-        yield torch.Tensor, name, _factory(hooks, getattr(torch.Tensor, name))
-    yield torch.Tensor, "resize_", _resize(hooks, torch.Tensor.resize_)
-    yield torch.Tensor, "new", _constructor(hooks, torch.Tensor.new)
-    yield torch.Tensor, "__new__", staticmethod(_constructor(hooks, torch.Tensor.__new__))
+        patches.wrap(torch.Tensor, name, _factory)
+    patches.wrap(torch.Tensor, "resize_", _resize)
+    patches.wrap(torch.Tensor, "new", _constructor)
+    patches.wrap(torch.Tensor, "__new__", lambda new: staticmethod(_constructor(new)))
 
 
-def _factory(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+#: What is replaced in torch while any of them watches.
+_PATCHES = Patches(_install)
+
+
+def _handed_out(tensor: Any) -> None:
+    if _watching:
+        _watching[-1]._watch(tensor)
+
+
+def _factory(function: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
     @functools.wraps(function)
     def replaced(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if not torch.compiler.is_compiling() and kwargs.get("out") is None:
-            hooks.handed_out(result)
+            _handed_out(result)
         return result
 
     return replaced
 
 
-def _constructor(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.Tensor(2, 3)` hands out uninitialised memory, `torch.Tensor([2, 3])` does not."""
     import torch
 
@@ -352,19 +321,20 @@ def _constructor(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., A
     def replaced(cls: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(cls, *args, **kwargs)
         if args and not kwargs and all(type(size) in (int, torch.Size) for size in args):
-            hooks.handed_out(result)
+            _handed_out(result)
         return result
 
     return replaced
 
 
-def _resize(hooks: _Hooks, function: Callable[..., Any]) -> Callable[..., Any]:
+def _resize(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def replaced(self: Any, *args: Any, **kwargs: Any) -> Any:
         storage = _plain_storage(self)
         before = (0, 0) if storage is None else (int(storage.data_ptr()), int(storage.nbytes()))
         result = function(self, *args, **kwargs)
-        hooks.resized(self, before)
+        if _watching:
+            _watching[-1]._resized(self, before)
         return result
 
     return replaced

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ttools.core import triton_versions
+from ttools.core.launch_path import TUNED, take_over
+from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 
 Tune = Callable[[TunedLaunch], Any]
 
-_lock = threading.Lock()
-#: The innermost context last: what is replaced in Triton's class is the process's.
-_active: list[tuple[Callable[[str], bool], Tune]] = []
+#: Of the contexts that are active, in all threads: Triton's class is the process's.
+_active: list[Patches] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +55,22 @@ def is_active() -> bool:
 @contextmanager
 def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
     """Has autotuned launches of chosen kernels run by `tune` while the context is active."""
-    autotuner = triton_versions.autotuner_class()
-    original = autotuner.run
 
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not selects(triton_versions.kernel_name(self)):
-            return original(self, *args, **kwargs)
-        return tune(gpu_launch(self, args, kwargs))
+    def tuned(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not selects(triton_versions.kernel_name(self)):
+                return original(self, *args, **kwargs)
+            return tune(gpu_launch(self, args, kwargs))
 
-    with _lock:
-        _active.append((selects, tune))
-        autotuner.run = run
-    try:
-        yield
-    finally:
-        with _lock:
-            _active.pop()
-            autotuner.run = original
+        return run
+
+    with Patches() as patches:
+        take_over(patches, TUNED, tuned)
+        _active.append(patches)
+        try:
+            yield
+        finally:
+            _active.remove(patches)
 
 
 def gpu_launch(tuner: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> GpuTunedLaunch:

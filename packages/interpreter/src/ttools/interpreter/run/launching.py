@@ -1,0 +1,164 @@
+"""How a launch is made, whoever asks for it: the plugin, a `.ttir` file, a record.
+
+Owns the choice of who runs it: the observer of the run, if it has one, or the engine. Must not know
+where kernel and arguments come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.facts import FactFinder
+from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
+from ttools.interpreter.run.emit_options import emit_options
+from ttools.interpreter.run.interpretation import Run
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import run as run_launch
+
+_DEFAULT = LaunchOptions()
+_GUARDED = Instruments(guards=True)
+
+#: Runs chosen programs as Python: grid, arguments as Triton has them, values, selection.
+EagerTwin = Callable[[Sequence[int], Sequence[Any], Sequence[Any], str], None]
+
+
+@dataclass(kw_only=True, eq=False)
+class LaunchableKernel:
+    """A kernel that launches can be made of.
+
+    Attributes:
+        name: of the kernel.
+        plan: names and types of its parameters.
+        variants: its module and effects.
+        fp_fusion: the launch option `enable_fp_fusion`.
+        debug: whether `device_assert` acts.
+        function: its `JITFunction`; None for a module from a file.
+        source: what Triton compiled; None of a file's kernel.
+        eager_twin: the same as Python; None where there is no Python source.
+        record: the file that it comes from if it is a stranger's, which is never let out of the
+            memory of its arguments.
+        facts: what the values of a launch decide.
+    """
+
+    name: str
+    plan: ArgumentPlan
+    variants: Variants
+    fp_fusion: bool
+    debug: bool
+    function: Any = None
+    source: Any = None
+    eager_twin: EagerTwin | None = None
+    record: Path | None = None
+    facts: Callable[[Sequence[Any]], Facts] = field(init=False, repr=False)
+    _options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.facts = FactFinder(self.variants.effects, self.plan.pointers).facts
+
+    def options(self, run: Run | None) -> EmitOptions:
+        """How the kernel is emitted for a run."""
+        key = run.emits if run else None
+        options = self._options.get(key)
+        if options is None:
+            options = emit_options(run=run, fp_fusion=self.fp_fusion, debug=self.debug)
+            self._options[key] = options
+        return options
+
+
+@dataclass
+class LaunchArguments:
+    """What one launch is given.
+
+    Attributes:
+        grid: one to three extents.
+        values: one per parameter, as the launch works on them.
+        unflattened: the same as Triton has them, constants and tuples included.
+        passed: the values as the user passed them, if they are others.
+        config: of the autotuner that makes the launch.
+        host_line: `file:line` of the launch, where it is known.
+    """
+
+    grid: Sequence[int]
+    values: Sequence[Any]
+    unflattened: Sequence[Any] = ()
+    # Few launches have these, and each launch pays for what its constructor takes.
+    passed: Sequence[Any] | None = field(default=None, init=False)
+    config: Mapping[str, Any] | None = field(default=None, init=False)
+    host_line: str | None = field(default=None, init=False)
+
+
+def make_launch(
+    kernel: LaunchableKernel, arguments: LaunchArguments, run: Run | None
+) -> LaunchReport:
+    """Runs all programs of a launch, and returns when they are done.
+
+    Args:
+        kernel: what is launched.
+        arguments: what it is given.
+        run: which it belongs to, which counts it and takes its warnings; None outside of any.
+
+    Raises:
+        TtoolsError: see `ttools.core.errors`.
+    """
+    facts, options = kernel.facts(arguments.values), kernel.options(run)
+    if run is None:
+        native = kernel.variants.kernel(facts, options, None)
+        return run_launch(native, kernel.plan.pack(arguments.values), arguments.grid, _DEFAULT)
+    if run.observer is not None:
+        report = run.observer.launch(_observed(kernel, arguments, facts, options, run))
+    elif kernel.record is not None:
+        report = _run_confined(_observed(kernel, arguments, facts, options, run), kernel.record)
+    else:
+        native = kernel.variants.kernel(facts, options, run.statistics)
+        params = kernel.plan.pack(arguments.values)
+        report = run_launch(native, params, arguments.grid, run.launch_options)
+    run.statistics.count_launch(kernel.name, report.programs, report.seconds)
+    for warning in report.warnings:
+        run.warn(str(warning))
+    return report
+
+
+def _observed(
+    kernel: LaunchableKernel,
+    arguments: LaunchArguments,
+    facts: Facts,
+    options: EmitOptions,
+    run: Run,
+) -> ObservedLaunch:
+    grid, values, twin = arguments.grid, arguments.values, kernel.eager_twin
+    return ObservedLaunch(
+        kernel=kernel.name,
+        function=kernel.function,
+        grid=grid,
+        plan=kernel.plan,
+        arguments=values if arguments.passed is None else arguments.passed,
+        values=values,
+        variants=kernel.variants,
+        facts=facts,
+        options=options,
+        run=run,
+        config=arguments.config,
+        eagerly=None if twin is None else partial(twin, grid, arguments.unflattened, values),
+        source=kernel.source,
+        host_line=arguments.host_line,
+        confined=kernel.record is not None,
+    )
+
+
+def _run_confined(launch: ObservedLaunch, record: Path) -> LaunchReport:
+    report = launch.execute(_GUARDED)
+    assert launch.monitor is not None
+    refused = sum(count.lanes for count in launch.monitor.counts())
+    if refused:
+        launch.run.warn(
+            f"kernel `{launch.kernel}`: {refused:,} accesses outside its tensors were not made; "
+            f"`ttools sanitize {record}` tells which"
+        )
+    return report

@@ -1,0 +1,204 @@
+"""The steps of a launch, observed and taken over, by several at once and in any order."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from ttools.core import launch_path
+from ttools.core.compilation.launched import launched
+from ttools.core.launch_path import CALL, LAUNCHER, METADATA, TRIAL, TUNED, Step, observe, take_over
+from ttools.core.patches import Patches
+from ttools.interpreter import interpret
+from ttools.sanitizer import sanitize
+
+_SOURCES = sorted((Path(__file__).parents[2] / "packages").rglob("src/**/*.py"))
+_STEPS = [
+    *(each for each in vars(launch_path).values() if isinstance(each, Step)),
+    *launch_path.OUTER_SUBSCRIPTS,
+]
+
+
+@triton.jit
+def fill(out, value, size: tl.constexpr):
+    tl.store(out + tl.arange(0, size), value)
+
+
+@triton.autotune([triton.Config({"size": 4}), triton.Config({"size": 8})], key=[])
+@triton.jit
+def tuned_fill(out, value, size: tl.constexpr):
+    tl.store(out + tl.arange(0, size), value)
+
+
+def launch(kernel: Any = fill, **more: Any) -> torch.Tensor:
+    """Launches a kernel once."""
+    out = torch.zeros(8)
+    kernel[(1,)](out, 3.0, **more)
+    return out
+
+
+def logging(log: list[str], label: str) -> Callable[[Any], Any]:
+    """Takes a step over by doing the same, noted down."""
+
+    def make(method: Any) -> Any:
+        def step(*args: Any, **kwargs: Any) -> Any:
+            log.append(label)
+            return method(*args, **kwargs)
+
+        return step
+
+    return make
+
+
+@pytest.mark.parametrize("step", _STEPS, ids=lambda step: f"{step.owner.__name__}.{step.method}")
+def test_triton_has_every_step(step: Step) -> None:
+    owner = step.owner()
+    assert owner is None or hasattr(owner, step.method)
+
+
+def test_a_step_that_triton_has_not_made_is_left_out() -> None:
+    with Patches() as patches:
+        take_over(patches, Step(lambda: None, "run"), lambda method: method)
+
+
+def test_steps_are_passed_in_their_order() -> None:
+    log: list[str] = []
+    launch(tuned_fill)  # launches alone are observed, not the autotuner's first
+    with interpret(), Patches() as patches:
+        for step, label in ((TUNED, "tuned"), (CALL, "call"), (METADATA, "metadata")):
+            observe(patches, step, before=lambda *_, label=label: log.append(label))
+        launch(tuned_fill)
+    assert log == ["tuned", "call", "metadata"]
+
+
+def test_an_observer_sees_arguments_and_result() -> None:
+    seen: list[Any] = []
+    with interpret(), Patches() as patches:
+        observe(
+            patches,
+            CALL,
+            before=lambda function, args, kwargs: seen.append((function, args[1], kwargs["size"])),
+            after=lambda function, args, kwargs, kernel: seen.append(kernel.src.fn),
+        )
+        assert launch(size=8).tolist() == [3.0] * 8
+    assert seen == [(fill, 3.0, 8), fill]
+
+
+def test_an_observer_hears_of_failures() -> None:
+    seen: list[Any] = []
+    with interpret(), Patches() as patches:
+        observe(patches, CALL, after=lambda *given: seen.append(given[-1]))
+        with pytest.raises(TypeError):
+            launch(nothing=1)
+    assert seen == [None]
+
+
+def test_what_an_observer_raises_is_raised_instead_of_the_launch() -> None:
+    def refuse(*_: Any) -> None:
+        raise LookupError
+
+    out = torch.zeros(8)
+    with interpret(), Patches() as patches:
+        observe(patches, CALL, before=refuse)
+        with pytest.raises(LookupError):
+            fill[(1,)](out, 3.0, size=8)
+    assert out.tolist() == [0.0] * 8
+
+
+def test_trials_are_steps_of_their_own() -> None:
+    tried: list[Any] = []
+    fresh = triton.autotune([triton.Config({"size": n}) for n in (4, 8)], key=[])(fill)
+    with interpret(), Patches() as patches:
+        observe(patches, TRIAL, before=lambda _, args, kwargs: tried.append(kwargs["config"]))
+        launch(fresh)
+    assert [config.kwargs["size"] for config in tried] == [4, 8]
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_runs_and_observers_end_in_any_order(ended: int) -> None:
+    log: list[str] = []
+    watch = Patches(lambda patches: take_over(patches, CALL, logging(log, "watch")))
+    contexts = [ExitStack() for _ in range(3)]
+    contexts[0].enter_context(watch)
+    contexts[1].enter_context(interpret())
+    found = contexts[2].enter_context(launched())
+    contexts.pop(ended).close()
+    launch(size=8)
+    assert log == ([] if ended == 0 else ["watch"])
+    assert len(found) == (0 if ended == 2 else 1)
+    for context in contexts:
+        context.close()
+    log.clear()
+    launch(size=8)
+    assert log == []
+
+
+def test_nothing_is_left_of_runs_that_have_ended() -> None:
+    def state() -> list[Any]:
+        return [
+            vars(step.owner()).get(step.method) for step in _STEPS if step.owner() is not None
+        ] + [vars(torch.Tensor).get("data_ptr"), vars(torch).get("empty")]
+
+    before = state()
+    with sanitize(), interpret(), launched():
+        launch(size=8)
+        assert state() != before
+    assert state() == before
+
+
+def test_the_launcher_may_be_found_anew() -> None:
+    log: list[str] = []
+
+    class Found:
+        def __init__(self, original: Any) -> None:
+            self._original = original
+
+        def __get__(self, compiled: Any, kind: type | None = None) -> Any:
+            if compiled is None:
+                return self
+            log.append(compiled.name)
+            return self._original.__get__(compiled, kind)
+
+    with interpret(), Patches() as patches:
+        take_over(patches, LAUNCHER, Found)
+        launch(size=8)
+    assert log == ["fill"]
+
+
+#: Where attributes are set that are our own, or a parsed program's.
+_OWN = {"patches.py": 2, "values.py": 5, "eager_source.py": 1}
+
+
+def test_nothing_else_sets_attributes_of_other_people() -> None:
+    found = Counter(
+        path.name
+        for path in _SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("setattr", "delattr")
+    )
+    assert found == _OWN
+
+
+def test_no_step_is_replaced_by_assignment() -> None:
+    steps = {step.method for step in _STEPS}
+    assigned = [
+        f"{path.name}:{node.lineno}"
+        for path in _SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr in steps | {"data_ptr", "excepthook", "jit_cache_hook"}
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]
+    assert assigned == []

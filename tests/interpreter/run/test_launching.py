@@ -1,0 +1,132 @@
+"""Launches as every way to one makes them: run, counted, observed, confined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ttools.core.buffers import ArrayBuffer
+from ttools.interpreter import interpret
+from ttools.interpreter.abi.arguments import ArgumentPlan
+from ttools.interpreter.abi.module import Instruments
+from ttools.interpreter.run.interpretation import active_run
+from ttools.interpreter.run.launching import LaunchableKernel, LaunchArguments, make_launch
+from ttools.interpreter.run.observation import ObservedLaunch
+from ttools.interpreter.run.variants import Variants
+from ttools.interpreter.runtime.launch import LaunchReport
+
+NUMBERS = """
+module {
+  tt.func public @numbers(%out: !tt.ptr<i32>, %first: i32) {
+    %pid = tt.get_program_id x : i32
+    %number = arith.addi %pid, %first : i32
+    %place = tt.addptr %out, %pid : !tt.ptr<i32>, i32
+    tt.store %place, %number : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
+
+
+@dataclass
+class Recorder:
+    """Runs launches and keeps them."""
+
+    launches: list[ObservedLaunch] = field(default_factory=list)
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Runs a launch without instruments."""
+        self.launches.append(launch)
+        return launch.execute(Instruments())
+
+
+def kernel(**more: Any) -> LaunchableKernel:
+    """Stores `first + pid` at element `pid`."""
+    plan = ArgumentPlan(["out", "first"], ["*i32", "i32"])
+    variants = Variants("numbers", NUMBERS)
+    return LaunchableKernel(
+        name="numbers", plan=plan, variants=variants, fp_fusion=True, debug=True, **more
+    )
+
+
+@pytest.fixture
+def out() -> np.ndarray[Any, Any]:
+    return np.zeros(8, np.int32)
+
+
+@pytest.mark.parametrize("within_run", [False, True])
+def test_every_program_runs(out: np.ndarray[Any, Any], within_run: bool) -> None:
+    with interpret() as run:
+        report = make_launch(
+            kernel(),
+            LaunchArguments((4,), [ArrayBuffer(out), 7]),
+            active_run() if within_run else None,
+        )
+    assert out.tolist() == [7, 8, 9, 10, 0, 0, 0, 0]
+    assert report.programs == 4
+    counted = [(each.kernel, each.launches, each.programs) for each in run.stats]
+    assert counted == ([("numbers", 1, 4)] if within_run else [])
+
+
+def test_the_run_says_which_programs_run(out: np.ndarray[Any, Any]) -> None:
+    with interpret(programs="1,3"):
+        make_launch(kernel(), LaunchArguments((4,), [ArrayBuffer(out), 7]), active_run())
+    assert out.tolist() == [0, 8, 0, 10, 0, 0, 0, 0]
+
+
+def test_the_observer_runs_the_launch_and_knows_all_of_it(out: np.ndarray[Any, Any]) -> None:
+    recorder, ran = Recorder(), []
+    values, passed, unflattened = [ArrayBuffer(out), 7], ["as", "passed"], ["as", "in", "Python"]
+    arguments = LaunchArguments((2,), values, unflattened)
+    arguments.passed, arguments.config, arguments.host_line = passed, {"size": 4}, "run.py:3"
+    launched = kernel(function=len, source=max, eager_twin=lambda *given: ran.append(given))
+    with interpret(observer=recorder) as run:
+        make_launch(launched, arguments, active_run())
+    (launch,) = recorder.launches
+    assert out.tolist()[:3] == [7, 8, 0]
+    assert (launch.kernel, launch.function, launch.source) == ("numbers", len, max)
+    assert (launch.grid, launch.values, launch.arguments) == ((2,), values, passed)
+    assert (launch.config, launch.host_line, launch.confined) == ({"size": 4}, "run.py:3", False)
+    assert launch.eagerly is not None
+    launch.eagerly("0,1")
+    assert ran == [((2,), unflattened, values, "0,1")]
+    assert [each.launches for each in run.stats] == [1]
+
+
+def test_by_default_values_are_what_was_passed(out: np.ndarray[Any, Any]) -> None:
+    recorder, values = Recorder(), [ArrayBuffer(out), 7]
+    with interpret(observer=recorder):
+        make_launch(kernel(), LaunchArguments((1,), values), active_run())
+    (launch,) = recorder.launches
+    assert launch.arguments is values
+    assert (launch.eagerly, launch.config, launch.host_line) == (None, None, None)
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_strangers_kernel_stays_in_its_memory(out: np.ndarray[Any, Any], observed: bool) -> None:
+    inner = out[:2].copy()
+    recorder = Recorder() if observed else None
+    with interpret(observer=recorder) as run:
+        stranger = kernel(record=Path("launch.tt"))
+        make_launch(stranger, LaunchArguments((5,), [ArrayBuffer(inner), 7]), active_run())
+    assert inner.tolist() == [7, 8]
+    if recorder is None:
+        (warning,) = run.warnings
+        assert warning.startswith("kernel `numbers`: 3 accesses outside its tensors were not made")
+        assert "`ttools sanitize launch.tt`" in warning
+    else:
+        assert [launch.confined for launch in recorder.launches] == [True]
+
+
+def test_options_of_runs_are_kept_apart(out: np.ndarray[Any, Any]) -> None:
+    one, found = kernel(), []
+    for schedule in ("fused", "materialised", "fused"):
+        with interpret(schedule=schedule):
+            found.append(one.options(active_run()))
+    assert [each.schedule for each in found] == ["fused", "materialised", "fused"]
+    assert found[0] is found[2]
+    assert one.options(None).schedule == "fused"
