@@ -6,6 +6,7 @@ A version says too little: an edited or updated checkout keeps it.
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,10 +22,11 @@ def fingerprint(package: str) -> str:
     It is computed once in a process, whose code does not change either.
     """
     digest = hashlib.sha256()
-    for folder in import_module(package).__path__:
-        root = Path(folder)
-        for path in sorted(each for each in root.rglob("*") if each.suffix in _SUFFIXES):
-            found = path.stat()
-            entry = f"{path.relative_to(root)} {found.st_size} {found.st_mtime_ns}\n"
-            digest.update(entry.encode())
+    for root in import_module(package).__path__:
+        for folder, _, names in sorted(os.walk(root)):
+            for name in sorted(names):
+                if name.endswith(_SUFFIXES):
+                    found = Path(folder, name).stat()
+                    entry = f"{folder[len(root) :]}/{name} {found.st_size} {found.st_mtime_ns}\n"
+                    digest.update(entry.encode())
     return digest.hexdigest()[:16]
