@@ -78,7 +78,7 @@ def check(form: Form, access: str, cut: tuple[int, int], **engine: Any) -> None:
         assert witness.lane == failed[witness.program].argmax()
     offset = form.offsets[witness.program, witness.lane]
     assert witness.address == (memory.data_ptr() + 4 * (ORIGIN + int(offset))) % 2**64
-    assert witness.turns == ()
+    assert witness.iterations == ()
     shown = dict(witness.values)
     assert shown
     parameters = {3: "n", 4: "a", 5: "b"}

@@ -94,7 +94,7 @@ def test_accesses_alike_share_a_function_and_report_as_themselves() -> None:
     inside = [torch.where(torch.arange(n) < ends[name], tensors[name], 0.0) for name in ends]
     torch.testing.assert_close(out, inside[0] + inside[1] + inside[2])
     (text,) = texts
-    assert len(re.findall(r"^define .*@ttools\.seldom\.", text, re.MULTILINE)) == 2
+    assert len(re.findall(r"^define .*@ttools\.cold\.", text, re.MULTILINE)) == 2
     told = [(count.witness.site.parameter, count.lanes) for count in observed.counts]
     assert told == [(0, 10), (2, 63)]
     for count, end in zip(observed.counts, (90, 37), strict=True):

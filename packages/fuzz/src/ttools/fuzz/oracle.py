@@ -31,7 +31,7 @@ from ttools.fuzz.rounding import convert
 #: The families register their operations when they are imported.
 FAMILIES = (access, combining, elementwise, movement)
 
-_MOST_TURNS = 10_000
+_MOST_ITERATIONS = 10_000
 
 
 class EndlessError(Exception):
@@ -128,7 +128,7 @@ def _known(statement: For) -> bool:
 
 
 def _loop(statement: While, frame: Frame) -> None:
-    for _ in range(_MOST_TURNS):
+    for _ in range(_MOST_ITERATIONS):
         if not bool(evaluate(statement.condition, frame)):
             return
         _execute(statement.body, frame)

@@ -69,15 +69,15 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
     known: set[tuple[object, ...]] = set()
 
     def noting(following: Callable[..., Any] | None) -> Callable[..., Any]:
-        def hook(**told: Any) -> Any:
-            note(told)
-            return following(**told) if following else None
+        def hook(**given: Any) -> Any:
+            note(given)
+            return following(**given) if following else None
 
         return hook
 
-    def note(told: dict[str, Any]) -> None:
-        function = told["fn"].jit_function
-        source = _source(function, told["compile"])
+    def note(given: dict[str, Any]) -> None:
+        function = given["fn"].jit_function
+        source = _source(function, given["compile"])
         key = (function, repr(source.signature), repr(source.constants), repr(source.hints))
         with lock:
             new = (*key, repr(source.options)) not in known
@@ -90,14 +90,14 @@ def captured(*, names: Sequence[str] = ()) -> Iterator[list[KernelSource]]:
         yield found
 
 
-def _source(function: Any, told: dict[str, Any]) -> KernelSource:
-    (hints,) = told["configs"]
+def _source(function: Any, given: dict[str, Any]) -> KernelSource:
+    (hints,) = given["configs"]
     return KernelSource(
         name=function.__name__,
         function=function,
-        signature=dict(told["signature"]),
-        constants=dict(told["constants"]),
+        signature=dict(given["signature"]),
+        constants=dict(given["constants"]),
         hints=dict(hints),
-        options={name: told[name] for name in _OPTIONS if name in told},
+        options={name: given[name] for name in _OPTIONS if name in given},
         launched=host_line(),
     )

@@ -126,10 +126,10 @@ class CallbackKind(IntEnum):
 
     PRINT: an array of pointers, one per operand, to row-major data in memory representation.
     ASSERT: the i64 index of the first failing lane. SPIN: nothing, the payload itself is the
-    number of turns the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
+    number of iterations the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
     payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
-    the value and, if it has one, its mask; an i64 count of turns; the turns. ENDLESS never calls:
-    it is a loop that may not end, and looks at the abort flag itself.
+    the value and, if it has one, its mask; an i64 count of iterations; the iterations. ENDLESS
+    never calls: it is a loop that may not end, and looks at the abort flag itself.
     """
 
     PRINT = 1
@@ -148,7 +148,7 @@ class Site:
 
     Attributes:
         kind: see `CallbackKind`.
-        text: prefix of a print, message of an assert, what an access does, what is told of a
+        text: prefix of a print, message of an assert, what an access does, what is recorded of a
             watched variable, empty for a spin.
         operands: for a print or a watch, per operand (element type as MLIR text, shape, hex?,
             signed?); for an assert, its condition.
@@ -185,7 +185,7 @@ class ProbeSite:
 
     An event's payload starts with four i64, the bits of lanes that failed one test each (see
     `probe_layout.CLASSES`), then the bits of the active lanes, then an i64 address per lane; then
-    follow the base coordinate along each axis and the turn of each enclosing loop, as i64.
+    follow the base coordinate along each axis and the iteration of each enclosing loop, as i64.
 
     Attributes:
         kind: `load`, `store`, `atomic`, or `check`.
@@ -201,7 +201,7 @@ class ProbeSite:
             several for different lanes, which count together.
         flags: bits of `probe_layout.ACQUIRES` and the following.
         masked: whether the access has a mask.
-        loops: how many turns the payload has.
+        loops: how many iterations the payload has.
         shown: what else it has.
         payload: its bytes.
         attributes: of a check: `check`, `kind`, `message`, `argument`.

@@ -26,7 +26,7 @@ FUNCTIONS = (
     "pass_barrier",
     "lock",
     "synchronise",
-    "pass_turn",
+    "pass_iteration",
 )
 
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per

@@ -87,8 +87,8 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
     def get_current_target(self) -> GPUTarget:
         """What kernels are compiled for.
 
-        While a device map makes the CPU pass for CUDA, a script is told so as well; Triton, its
-        libraries inside kernels and torch are told the truth and take their generic paths.
+        While a device map makes the CPU pass for CUDA, a script sees CUDA as well; Triton, its
+        libraries inside kernels and torch see the CPU and take their generic paths.
         """
         from ttools.interpreter.backend.device import reported_target
 

@@ -38,7 +38,7 @@ _NOTHING = frozenset(
 
 # One operation of one type is compiled once a process.
 _compiled: dict[object, SingleOp] = {}
-# Attributes without a text of their own are made once, so that they can be told apart.
+# Attributes without a text of their own are made once, so that identity distinguishes them.
 _attributes: dict[object, Any] = {}
 
 
@@ -88,7 +88,7 @@ class EagerBuilder:
 
         def product(a: Handle, b: Handle) -> Handle:
             result: Handle = multiply(a, b)
-            result.factors = (a, b, self._session.turn)
+            result.factors = (a, b, self._session.iteration)
             return result
 
         negate = self._numeric("create_fneg", OPERATIONS["create_fneg"])
@@ -96,8 +96,8 @@ class EagerBuilder:
         def negated(value: Handle) -> Handle:
             result: Handle = negate(value)
             if value.factors is not None:  # MLIR makes a difference of a negated product's sum
-                x, y, turn = value.factors
-                result.factors = (negate(x), y, turn)
+                x, y, iteration = value.factors
+                result.factors = (negate(x), y, iteration)
             return result
 
         def fused(name: str) -> Callable[[Handle, Handle], Any]:
@@ -105,7 +105,7 @@ class EagerBuilder:
 
             def compute(a: Handle, b: Handle) -> Any:
                 for place, value in enumerate((a, b)):
-                    if value.factors is not None and value.factors[2] is self._session.turn:
+                    if value.factors is not None and value.factors[2] is self._session.iteration:
                         x, y, _ = value.factors
                         addend = (b, a)[place]
                         if name == "create_fsub":
@@ -273,7 +273,7 @@ def _describe(argument: Any, operands: list[Handle]) -> object:
     if isinstance(argument, (bool, int, float, str, bytes, type(None))):
         return type(argument).__name__, argument
     text = str(argument)
-    # Types and enumerations have a text of their own; what has not, is told apart by identity.
+    # Types and enumerations have a text of their own; the rest is distinguished by identity.
     return text if " at 0x" not in text else id(argument)
 
 

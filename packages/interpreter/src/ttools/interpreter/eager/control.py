@@ -124,14 +124,14 @@ def loop_range(*bounds: Any, **hints: Any) -> Iterator[EagerTensor]:
     if by == 0 and first < last:
         raise KernelError(f"a loop with step 0 in {current().place}", frames.location())
     session = current()
-    around, value = session.turn, first
+    around, value = session.iteration, first
     try:
         while value < last:
-            session.turn = object()
+            session.iteration = object()
             yield scalar(_signed(last - value + first, type) if downwards else value, type)
             value = _signed(value + by, type)
     finally:
-        session.turn = around
+        session.iteration = around
 
 
 def _signed(number: int, type: Any) -> int:

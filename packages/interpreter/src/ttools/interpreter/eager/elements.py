@@ -100,8 +100,8 @@ class Handle:
         data: the value; of a scalar an array without dimensions.
         element: the type of its elements.
         origin: the kernel's argument that a pointer was computed from, if known.
-        factors: what it is the product of, and the turn of the loop in which that was computed; a
-            sum in the same turn may take them for a fused multiply-add.
+        factors: what it is the product of, and the iteration in which that was computed; a sum in
+            the same iteration may take them for a fused multiply-add.
     """
 
     __slots__ = ("data", "element", "factors", "origin")

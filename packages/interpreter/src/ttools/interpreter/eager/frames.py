@@ -1,6 +1,7 @@
 """Which Python frames belong to the user's kernel, and where in its source the innermost one is.
 
-Kernels run in globals that carry a mark, so that their frames are told from ours and Triton's.
+Kernels run in globals that carry a mark, so that their frames can be
+distinguished from ours and Triton's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the compiler demands of loops that stay loops: names keep their types, nobody returns.
 
 The sentences are the compiler's (`CodeGenerator._verify_loop_carried_variable`). It also looks at
-turns that are not made and at branches that are not taken; here only what happens is seen.
+iterations that are not made and at branches that are not taken; here only what happens is seen.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor
 
 
-def carrying(turns: Iterable[Any], *names: str) -> Iterator[Any]:
-    """The turns of a loop; at the end of each, names must have the types they began with.
+def carrying(iterations: Iterable[Any], *names: str) -> Iterator[Any]:
+    """The iterations of a loop; at the end of each, names must have the types they began with.
 
     Args:
-        turns: of the loop.
+        iterations: of the loop.
         names: that its body assigns and that were assigned before.
 
     Raises:
@@ -30,7 +30,7 @@ def carrying(turns: Iterable[Any], *names: str) -> Iterator[Any]:
     frame = sys._getframe(1)
     held = frame.f_locals
     before = {name: held[name] for name in names if isinstance(held.get(name), core.base_value)}
-    for counter in turns:
+    for counter in iterations:
         yield counter
         now = frame.f_locals
         for name, old in before.items():

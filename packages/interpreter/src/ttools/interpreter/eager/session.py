@@ -42,7 +42,7 @@ class Session:
         program: the ids of the program that runs.
         semantic: Triton's semantic layer over the eager builder, or over MLIR's own while a
             combine function is written down.
-        turn: tells the turns of loops apart, of the innermost loop that runs here.
+        iteration: tells the iterations of loops apart, of the innermost loop that runs here.
     """
 
     kernel: str
@@ -53,7 +53,7 @@ class Session:
     language: Language
     program: Program = (0, 0, 0)
     semantic: Any = None
-    turn: object = None
+    iteration: object = None
 
     @property
     def place(self) -> str:

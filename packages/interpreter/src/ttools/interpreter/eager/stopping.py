@@ -1,7 +1,7 @@
-"""Stops an eager program where something was seen: at a statement, in a turn of its loops.
+"""Stops an eager program where something was seen: at a statement, in an iteration of its loops.
 
 Owns what "there" means of running Python: which statement a place in the source belongs to, and
-which turn of each enclosing loop a frame is in. Must not know what was seen.
+which iteration of each enclosing loop a frame is in. Must not know what was seen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ttools.interpreter.eager.debugger import Debugger, debugging
 from ttools.interpreter.eager.frames import is_hidden, is_kernel_frame
 from ttools.interpreter.eager.session import failed_session, forget_failure
 
-#: Its loops are unrolled by the compiler, so nobody counts their turns.
+#: Its loops are unrolled by the compiler, so nobody counts their iterations.
 _UNROLLED = "static_range"
 
 
@@ -30,12 +30,12 @@ class Place:
 
     Attributes:
         location: the statement, with the calls that lead to it.
-        turns: zero-based turn of each enclosing loop, outermost first, as the compiler counts;
+        iterations: zero-based, of each enclosing loop, outermost first, as the compiler counts;
             none if they are not known.
     """
 
     location: SourceLocation
-    turns: tuple[int, ...] = ()
+    iterations: tuple[int, ...] = ()
 
 
 class StoppingDebugger(Debugger):
@@ -51,7 +51,7 @@ class StoppingDebugger(Debugger):
         self._place = place
         self._said = said
         self._seeks = True
-        self._turns: dict[FrameType, _Turns] = {}
+        self._iterations: dict[FrameType, _Iterations] = {}
 
     def debug(self, run: Callable[[], None]) -> bool:
         """Runs programs and lets the user look; a failure is looked at where it happened.
@@ -103,7 +103,7 @@ class StoppingDebugger(Debugger):
 
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
         """Forgets what was counted in a frame."""
-        self._turns.pop(frame, None)
+        self._iterations.pop(frame, None)
         return self.trace_dispatch if self._seeks else super().dispatch_return(frame, arg)
 
     def dispatch_exception(self, frame: FrameType, arg: Any) -> Any:
@@ -113,11 +113,11 @@ class StoppingDebugger(Debugger):
     def dispatch_line(self, frame: FrameType) -> Any:
         """Stops at the place."""
         if self._seeks:
-            self._turns.setdefault(frame, _Turns(frame)).came_to(frame.f_lineno)
+            self._iterations.setdefault(frame, _Iterations(frame)).came_to(frame.f_lineno)
             if not self._is_there(frame):
                 return self.trace_dispatch
             self._seeks = False
-            self._turns.clear()
+            self._iterations.clear()
             self.message(self._said)
             self._follow(frame)
         return super().dispatch_line(frame)
@@ -137,11 +137,11 @@ class StoppingDebugger(Debugger):
         frames = list(_kernel_frames(frame))
         if not _is_chain(frames, self._place.location):
             return False
-        turns = [turn for each in reversed(frames) for turn in self._turns_of(each)]
-        return _agree(turns, self._place.turns)
+        iterations = [n for each in reversed(frames) for n in self._iterations_of(each)]
+        return _agree(iterations, self._place.iterations)
 
-    def _turns_of(self, frame: FrameType) -> list[int]:
-        known = self._turns.get(frame)
+    def _iterations_of(self, frame: FrameType) -> list[int]:
+        known = self._iterations.get(frame)
         return known.at(frame.f_lineno) if known else []
 
 
@@ -169,9 +169,9 @@ def _is_one_of(file: str, files: set[str]) -> bool:
 
 
 def _agree(here: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether turns are those wanted; where those are not known, the first time will do.
+    """Whether iterations are those wanted; where those are not known, the first time will do.
 
-    Loops of one turn may be unknown to the compiler.
+    Loops of one iteration may be unknown to the compiler.
     """
     if not wanted or len(here) < len(wanted):
         return True
@@ -195,8 +195,8 @@ class _Loop:
     body: range
 
 
-class _Turns:
-    """Counts the turns of a frame's loops by the lines that it comes to."""
+class _Iterations:
+    """Counts the iterations of a frame's loops by the lines that it comes to."""
 
     def __init__(self, frame: FrameType) -> None:
         self._loops = _loops(frame.f_code.co_filename, frame.f_code.co_firstlineno)
@@ -211,7 +211,7 @@ class _Turns:
         self._before = line
 
     def at(self, line: int) -> list[int]:
-        """The turn of each loop around a line, outermost first."""
+        """The iteration of each loop around a line, outermost first."""
         return [self._counts[loop] for loop in self._loops if line in loop.body]
 
 
@@ -225,7 +225,7 @@ def _tree(file: str) -> ast.Module:
 
 @lru_cache(maxsize=256)
 def _loops(file: str, first_line: int) -> tuple[_Loop, ...]:
-    """The loops of a function whose turns the compiler counts, outer before inner.
+    """The loops of a function whose iterations the compiler counts, outer before inner.
 
     Args:
         file: of the function.

@@ -10,7 +10,7 @@ from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 
 
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
-    """Calls the runtime; the program returns at once when told to."""
+    """Calls the runtime; the program returns at once if the answer says so."""
     b = e.b
     function = launch_field(b, "callback", "ptr")
     numbers = [("i32", integer(int(kind), "i32")), ("i32", integer(site, "i32"))]

@@ -123,7 +123,7 @@ class Emitter(SlotAccess):
         #: What is emitted right after some operations.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
         #: Enclosing loops, outermost first: type, counter, first value, step.
-        self.turns: list[tuple[str, SSAValue, SSAValue, SSAValue]] = []
+        self.iterations: list[tuple[str, SSAValue, SSAValue, SSAValue]] = []
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
         #: concerns different lanes.
         self.evaluation = 0

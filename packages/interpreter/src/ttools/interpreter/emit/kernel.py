@@ -21,7 +21,7 @@ from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
 from ttools.interpreter.emit.function import Callee, Emitter
-from ttools.interpreter.emit.instruments.loop_turns import mark_exchanges
+from ttools.interpreter.emit.instruments.loop_iterations import mark_exchanges
 from ttools.interpreter.emit.instruments.probe import (
     WATCH,
     Prober,
@@ -363,13 +363,13 @@ def _run_program(
     # Two calls, not one through a pointer.
     b.cond_branch(is_watched(b, program), Label("watched"), Label("unwatched"))
     b.start(Label("watched"))
-    told = b.call(entry.return_type, f"@{entry.symbol}", arguments)
+    recorded = b.call(entry.return_type, f"@{entry.symbol}", arguments)
     b.branch(Label("ran"))
     b.start(Label("unwatched"))
-    untold = b.call(entry.return_type, f"@{unwatched.symbol}", arguments)
+    unrecorded = b.call(entry.return_type, f"@{unwatched.symbol}", arguments)
     b.branch(Label("ran"))
     b.start(Label("ran"))
-    return b.phi(entry.return_type, (told, Label("watched")), (untold, Label("unwatched")))
+    return b.phi(entry.return_type, (recorded, Label("watched")), (unrecorded, Label("unwatched")))
 
 
 def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> tuple[str, SSAValue]:

@@ -72,7 +72,7 @@ class LocatedBuilder(Builder):
         self._line = before
 
     def shared_name(self, name: str) -> str:
-        """See `Builder.shared_name`: each place has a function of its own, to be told apart."""
+        """See `Builder.shared_name`: each location has a function of its own."""
         return f"{name}.at{self._line}"
 
     def define_function(

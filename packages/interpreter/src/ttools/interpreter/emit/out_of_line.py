@@ -1,10 +1,10 @@
-"""Puts code that seldom runs into functions of their own.
+"""Moves cold code into functions of its own.
 
 LLVM spends as long on a path that is never taken as on any other, and what it keeps at hand for one
 is missing elsewhere. A function that is called there instead is compiled once for all places that
 need the same. It is optimised like all else: code that is not (`optnone`) compiles a tenth faster,
 but LLVM 22 aborts on some of its shuffles of short lanes. Owns how such a function gets the values
-that it uses: as parameters. Must not know what is seldom.
+that it uses: as parameters. Must not know what is cold.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def out_of_line(e: Emitter, body: Callable[[], SSAValue], result: str) -> SSAVal
     """Emits code in a function of its own and calls it; in place where that cannot be.
 
     Args:
-        e: stands in the block that seldom runs.
+        e: stands in the cold block.
         body: emits the code; what it computes must not be used elsewhere. Returns a value.
         result: the value's LLVM type; "" for none.
 
@@ -31,7 +31,7 @@ def out_of_line(e: Emitter, body: Callable[[], SSAValue], result: str) -> SSAVal
         The value, or `NOTHING`.
     """
     b = e.b
-    first = b.label("seldom")
+    first = b.label("cold")
     with b.function_body(given=True) as lines:
         b.start(first)
         with e.cold():
@@ -74,9 +74,9 @@ def _function(e: Emitter, lines: Sequence[Line], parameters: Sequence[SSAValue],
     taken = ", ".join(f"{parameter.type} {names[parameter]}" for parameter in parameters)
     body = "\n".join([line.renamed(names) for line in lines])
     key = f"{type} ({taken}) {{\n{body}\n}}"
-    symbol = b.seldom.get(key)
+    symbol = b.cold.get(key)
     if symbol is None:
-        symbol = b.seldom[key] = b.label("ttools.seldom.")
+        symbol = b.cold[key] = b.label("ttools.cold.")
         head = f"define internal {type} @{symbol}({taken}) {_SELDOM}"
         b.define_function(symbol, head, lines, names, inline=False)
     return symbol

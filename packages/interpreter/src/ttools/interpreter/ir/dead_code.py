@@ -1,4 +1,4 @@
-"""Finds and removes what a function computes for nobody, through loops and branches.
+"""Finds and removes what a function computes and nothing uses, through loops and branches.
 
 A rewrite that takes stores away leaves most of a kernel without a purpose. What stays is what the
 caller keeps, and all that decides whether and with which values that runs. Must not know why.
@@ -19,7 +19,7 @@ _BOUNDS = 3
 def remove_dead_code(function: Operation, keep: Callable[[Operation], bool]) -> None:
     """Removes operations that nothing kept depends on; rewrites the function in place.
 
-    Values that loops and branches pass on for nobody become undefined ones, so that the form of
+    Values that loops and branches pass on unused become undefined ones, so that the form of
     those stays as it is.
 
     Args:

@@ -74,8 +74,8 @@ class Builder(Instructions):
         super().__init__()
         self.declarations: dict[str, str] = {}
         self.definitions: dict[str, str] = {}
-        #: The functions of what is seldom run, by all that is in them but their symbol.
-        self.seldom: dict[str, str] = {}
+        #: The functions of cold code, by all that is in them but their symbol.
+        self.cold: dict[str, str] = {}
         #: Row-major index of a chunk's first element, as an SSA value and a constant to add, by the
         #: tile's shape and the chunk's coordinates, where a loop counts it anyway.
         self.linear: dict[tuple[object, object], tuple[SSAValue, int]] = {}

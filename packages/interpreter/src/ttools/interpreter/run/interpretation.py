@@ -140,7 +140,7 @@ def active_run() -> Run | None:
     own = _innermost(_own_runs.get()) or _innermost(_entered.runs)
     if own is not None:
         return own
-    # The main thread works for nobody else: what another thread entered is not its business.
+    # The main thread works for itself only: what another thread entered is not its business.
     if threading.current_thread() is threading.main_thread():
         return None
     with _lock:

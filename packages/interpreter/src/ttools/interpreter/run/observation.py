@@ -63,7 +63,7 @@ class ObservedLaunch:
         options: how the run emits kernels.
         run: which the launch belongs to.
         config: what the autotuner that makes the launch has chosen; None without one.
-        eagerly: runs the programs that it is told, in the language of `selection`, as Python on
+        eagerly: runs the given programs, in the language of `selection`, as Python on
             `values`; None where there is no Python source.
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
         host_line: `file:line` of the launch, where it is known.

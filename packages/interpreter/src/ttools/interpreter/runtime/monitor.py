@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _NO_PROGRAM = 2**63 - 1
 #: Results of calls move between a few places: so many sets of regions stay laid out.
 _MOST_SPARE = 4
-_TURNS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
+_ITERATIONS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Witness:
         program: linear id.
         lane: row-major index in the tile of the first of them.
         address: of that lane; 0 for a check.
-        turns: of the enclosing loops.
+        iterations: of the enclosing loops.
         values: of the variables shown, in that lane.
     """
 
@@ -74,7 +74,7 @@ class Witness:
     program: int
     lane: int
     address: int
-    turns: tuple[int, ...]
+    iterations: tuple[int, ...]
     values: tuple[tuple[str, Any], ...]
 
 
@@ -191,7 +191,7 @@ class Monitor:
         if allocations or (known is not regions and known != regions):
             self._lay_out(regions, allocations)
         block = self._block.bytes
-        _TURNS.pack_into(block, MONITOR["MUTEX"], 0, 0)
+        _ITERATIONS.pack_into(block, MONITOR["MUTEX"], 0, 0)
         _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at)
         block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
         if watch is not None:
@@ -386,8 +386,8 @@ def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) ->
         (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, first)))
         for shown in site.shown
     )
-    turns = words[len(site.shape) :]
-    return Witness(site, CLASSES[test], program, lane, address, tuple(turns), values)
+    iterations = words[len(site.shape) :]
+    return Witness(site, CLASSES[test], program, lane, address, tuple(iterations), values)
 
 
 def _value(shown: Shown, address: int) -> int | float | bool:

@@ -1,5 +1,5 @@
 ; See native_probe.py: words in CAPITALS_LIKE_THESE stand for numbers. Native code calls these where
-; it observes itself, on paths that are seldom taken.
+; it observes itself, on cold paths.
 declare i64 @llvm.usub.sat.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.ctpop.i64(i64)
@@ -720,9 +720,9 @@ define void @pass_barrier(ptr %probe) {
   ret void
 }
 
-; ---- a turn of a loop, in a launch that does not synchronise: the epoch counts turns there; one that
+; ---- an iteration of a loop, in a launch that does not synchronise: the epoch counts iterations there; one that
 ; threads exchange values in fills the lower bits before
-define void @pass_turn(ptr %probe, i32 %fill) {
+define void @pass_iteration(ptr %probe, i32 %fill) {
   call void @close(ptr %probe)
   %epoch.at = getelementptr i8, ptr %probe, i64 PROBE_EPOCH
   %epoch = load i32, ptr %epoch.at

@@ -1,4 +1,4 @@
-"""The functions that instrumented code calls on its seldom paths: `native_probe.ll`.
+"""The functions that instrumented code calls on its cold paths: `native_probe.ll`.
 
 They judge lanes, count, log and call back; layouts are `emit.probe_layout`'s. What is emitted
 around an access is `emit.access`'s, what Python makes of events is `monitor`'s.

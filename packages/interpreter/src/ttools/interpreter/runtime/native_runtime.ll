@@ -374,7 +374,7 @@ count:
   %known = icmp ne i64 %iterations, 0
   %fewer = icmp ule i64 %iterations, %before
   %again = and i1 %known, %fewer
-  ; 64 turns that took the CPU this long were no wait but work.
+  ; 64 iterations that took the CPU this long were no wait but work.
   %cpu.at = getelementptr i8, ptr %runner, i64 RUN_CPU
   %cpu.before = load i64, ptr %cpu.at
   %cpu.now = call i64 @clock(i32 CLOCK_THREAD)

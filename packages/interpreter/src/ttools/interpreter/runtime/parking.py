@@ -7,7 +7,7 @@ running ones wait and others have not started, more threads start, up to a state
 and nothing is left to start, that is a deadlock, reported and never a hang.
 
 What is known of a thread is what its `Runner` says (see `native_runtime`): the program, the wait
-it is in, and how often that wait has called back, once for every 64 turns of the waiting loop.
+it is in, and how often that wait has called back, once for every 64 iterations of the waiting loop.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class _Crew:
         return int(min(self.count, launch.next) - returned)
 
     def wait(self, nanoseconds: int) -> int:
-        """Waits for the end of all threads, not longer than told; returns how many run on."""
+        """Waits for the end of all threads, up to a limit; returns how many run on."""
         left: int = self._runtime.await_jobs(self._launch + offset("pending"), nanoseconds)
         return left
 
@@ -264,7 +264,7 @@ class _Supervisor:
 
     The proof that no running program can go on by itself: at two snapshots in a row all live
     programs are in the same waits, so at a moment between them all were waiting at once, and
-    memory has stood still since; then each has gone through at least one whole turn of its
+    memory has stood still since; then each has gone through at least one whole iteration of its
     waiting loop after that moment, that is two more callbacks, without leaving it.
 
     It rests on loops that call back being waits: they change nothing that another waits for. A

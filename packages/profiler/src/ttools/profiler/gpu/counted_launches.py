@@ -37,7 +37,7 @@ from ttools.profiler.gpu.stand_ins import described
 from ttools.profiler.gpu.tuned_launches import TunedConfigs
 from ttools.profiler.run import launch_metrics
 from ttools.profiler.run.call_times import CallTimes
-from ttools.profiler.run.launch_metrics import Told
+from ttools.profiler.run.launch_metrics import LaunchMetadata
 from ttools.profiler.run.origin import Origin
 from ttools.profiler.run.repetition import ONCE, Repetition
 
@@ -105,7 +105,7 @@ class _Alike:
 
 
 #: With configuration, scopes and what the kernel says.
-_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], Told]
+_Whole = tuple[_Alike, Mapping[str, Any] | None, tuple[str, ...], LaunchMetadata]
 #: A launch as it is noted: whole where it has any of these.
 _Noted = _Alike | _Whole
 
@@ -157,12 +157,12 @@ class CountedLaunches:
         seen: Counter[_Alike] = Counter()
         found = []
         for noted in self._made.launches:
-            alike, config, stack, told = _complete(noted)
+            alike, config, stack, metadata = _complete(noted)
             seen[alike] += 1
             launch = alike.first if seen[alike] == 1 else alike.later
             compiled, warmup = alike.kernel.compiled, seen[alike] <= self._repetition.warmup
             found.append(
-                MadeLaunch(launch, compiled, config, stack, told.metrics, warmup, told.name)
+                MadeLaunch(launch, compiled, config, stack, metadata.metrics, warmup, metadata.name)
             )
         return found
 
@@ -270,8 +270,8 @@ class CountedLaunches:
         self._made.add((alike, self._configs.current(), self._stack(), _NOTHING))
 
     def _choose_note(self) -> None:
-        told = self._configs.tuners or self._origin.scopes.heard
-        self.note = self._note_origin if told else self._made.add
+        followed = self._configs.tuners or self._origin.scopes.heard
+        self.note = self._note_origin if followed else self._made.add
 
     # ---- at first launches, and at those of kernels that tell numbers or are repeated
 
@@ -287,8 +287,8 @@ class CountedLaunches:
             new = key(*words) not in known
             alike = self._first(kernel, known, key, words)
             given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
-            told = launch_metrics.of_launch(kernel.compiled, *given)
-            noted = alike, self._configs.current(), self._stack(), told
+            metadata = launch_metrics.of_launch(kernel.compiled, *given)
+            noted = alike, self._configs.current(), self._stack(), metadata
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()
@@ -367,7 +367,7 @@ def _alone(watch: CountedLaunches) -> Iterator[None]:
 
 #: Of compiled kernels: what launches them.
 _RUN = "run"
-_NOTHING = Told(MappingProxyType({}))
+_NOTHING = LaunchMetadata(MappingProxyType({}))
 _CAPTURED = "captured before it ran once, so it is not counted: what it does depends on memory"
 
 

@@ -59,7 +59,7 @@ class LaunchedKernel:
 
     @property
     def needs_memory(self) -> bool:
-        """Whether what a launch does cannot be told without what is in memory."""
+        """Whether what a launch does depends on what is in memory."""
         return self.decides is None or self.decides.memory
 
     def code(self, *, counts: bool) -> LaunchCode:
@@ -93,8 +93,8 @@ class LaunchedKernel:
 
     def arguments(self, words: Words) -> dict[str, Any]:
         """What the kernel's function is called with, by name; options of the compiler among it."""
-        told = self.compiled.metadata
-        options = {name: getattr(told, name) for name in _OPTIONS if hasattr(told, name)}
+        metadata = self.compiled.metadata
+        options = {name: getattr(metadata, name) for name in _OPTIONS if hasattr(metadata, name)}
         names: Sequence[str] = self.function.arg_names
         return {**options, **dict(zip(names, words[FIRST_ARGUMENT:], strict=True))}
 

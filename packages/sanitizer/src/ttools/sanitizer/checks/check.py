@@ -146,7 +146,7 @@ class Check:
             program=subject.program(witness.program),
             lane=lane_indices(witness.lane, witness.site.shape),
             shape=witness.site.shape,
-            iteration=witness.turns,
+            iteration=witness.iterations,
             count=count.lanes,
             programs=count.programs,
             **fields,

@@ -179,12 +179,12 @@ class _Access:
         """The number of the site, and where its payload is: those of a copy, if there is one."""
         known = self.prober.copies
         shown = tuple((variable.name, variable.value) for variable in self.variables)
-        key = self.site, shown, len(self.e.turns)
+        key = self.site, shown, len(self.e.iterations)
         # What is logged in its order has been given its number already.
         if key not in known or self.flags & ~IS_SCALAR:
             number = len(self.prober.sites)
             self.prober.sites.append(self.site)
-            size = payload_bytes(self.first, self.at, len(self.e.turns), self.variables)
+            size = payload_bytes(self.first, self.at, len(self.e.iterations), self.variables)
             known[key] = number, self.e.allocate(size)
         return known[key]
 

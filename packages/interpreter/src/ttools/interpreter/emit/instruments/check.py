@@ -50,9 +50,9 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
     ]
     # The classes and the active lanes come first, as in every payload; there are no addresses.
     first = PAYLOAD_ADDRESSES
-    payload = e.allocate(payload_bytes(first, at, len(e.turns), variables))
+    payload = e.allocate(payload_bytes(first, at, len(e.iterations), variables))
     number = len(prober.sites)
-    told = ("check", "kind", "message", "argument", "origins", "help")
+    shown = ("check", "kind", "message", "argument", "origins", "help")
     prober.sites.append(
         ProbeSite(
             kind="check",
@@ -64,7 +64,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
             width=width,
             parameter=-1,
             leader=prober.leader(op, e.evaluation),
-            attributes=tuple((k, str(op.attributes[k])) for k in told if k in op.attributes),
+            attributes=tuple((k, str(op.attributes[k])) for k in shown if k in op.attributes),
         )
     )
     bits = lane_bits(b, e.vector(chunk), width)

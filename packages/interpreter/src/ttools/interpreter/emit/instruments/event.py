@@ -1,7 +1,7 @@
 """What an event tells of the lanes that failed a test: where they are, and what led there.
 
-Emitted out of line: coordinates, turns of the enclosing loops and the values of named variables are
-stored in the payload only when a lane has failed.
+Emitted out of line: coordinates, iterations of the enclosing loops and the values of named
+variables are stored in the payload only when a lane has failed.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def report(
         number: of the site.
         to: the same site, and its payload.
         failed: an i64.
-        first: where in the payload coordinates, turns and variables go.
+        first: where in the payload coordinates, iterations and variables go.
         at: the lanes' coordinates.
         variables: what to show.
     """
@@ -124,8 +124,8 @@ def report(
             wide = b.cast("zext", axis.base, "i64")
             to.store(b, offset, "i64", wide)
             offset += 8
-        for turn in turns(e):
-            to.store(b, offset, "i64", turn)
+        for iteration in iterations(e):
+            to.store(b, offset, "i64", iteration)
             offset += 8
         shown = []
         for variable in variables:
@@ -133,9 +133,9 @@ def report(
             offset += variable.room
     site = replace(
         prober.sites[number],
-        loops=len(e.turns),
+        loops=len(e.iterations),
         shown=tuple(shown),
-        payload=payload_bytes(first, at, len(e.turns), variables),
+        payload=payload_bytes(first, at, len(e.iterations), variables),
     )
     if prober.sites[number].payload and prober.sites[number] != site:
         # A copy that tells something else: its events are those of a site of its own.
@@ -148,13 +148,13 @@ def report(
     b.start(no)
 
 
-def turns(e: Emitter) -> Iterator[SSAValue]:
+def iterations(e: Emitter) -> Iterator[SSAValue]:
     """How often each enclosing loop has gone round before."""
     b = e.b
-    for type, counter, lower, step in e.turns:
+    for type, counter, lower, step in e.iterations:
         way = b.binary("sub", counter, lower)
-        turn = b.binary("sdiv", way, step) if step != "1" else way
-        yield e.convert_int(turn, type, "i64")
+        iteration = b.binary("sdiv", way, step) if step != "1" else way
+        yield e.convert_int(iteration, type, "i64")
 
 
 def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int) -> Shown:
@@ -176,8 +176,8 @@ def is_unsigned(value: Value) -> bool:
     Zeros before a narrow number widen it, so at least one of its uses must say so, and none that it
     has a sign.
     """
-    told = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
-    return "unsigned" in told and "signed" not in told
+    signs = {_SIGN.get(_predicated(user)) for user, _ in value.uses}
+    return "unsigned" in signs and "signed" not in signs
 
 
 def _predicated(op: Operation) -> str:

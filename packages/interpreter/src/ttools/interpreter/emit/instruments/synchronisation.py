@@ -1,7 +1,7 @@
 """Atomics as events: which of them order programs, and logging them in the order of their effects.
 
-Triton's atomics are acquire-release unless told otherwise. An acquire counts only where the result
-is used: a program that does not look at it cannot rely on the order.
+Triton's atomics are acquire-release unless `sem=` says otherwise. An acquire counts only where the
+result is used: a program that does not look at it cannot rely on the order.
 """
 
 from __future__ import annotations

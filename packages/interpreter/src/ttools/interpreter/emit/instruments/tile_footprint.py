@@ -1,4 +1,4 @@
-"""Footprints of whole tiles: rows of adjacent bytes in equal steps, told to the runtime at once.
+"""Footprints of whole tiles: rows of adjacent bytes in equal steps, reported at once.
 
 The runtime does with the rows what it does with those that chunks log one after the other. Must not
 know how a tile is found to be inside its memory.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.emit.instruments.event import turns
+from ttools.interpreter.emit.instruments.event import iterations
 from ttools.interpreter.emit.instruments.probe import WATCH, is_watched
 from ttools.interpreter.ir import Operation, Value, element_type, shape_of
 from ttools.interpreter.llvm.value import ARENA, PROGRAM, integer
@@ -38,8 +38,8 @@ def _hand_over(e: Emitter, op: Operation) -> None:
     b = e.b
     slots = [_whole(e, operand) for operand in op.operands]
     addresses = [b.offset(slot.base, slot.offset) for slot in slots]
-    payload = e.allocate(8 * (len(slots) + 1 + len(e.turns)))
-    words = [*addresses, integer(len(e.turns), "i64"), *turns(e)]
+    payload = e.allocate(8 * (len(slots) + 1 + len(e.iterations)))
+    words = [*addresses, integer(len(e.iterations), "i64"), *iterations(e)]
     for n, word in enumerate(words):
         cell = b.offset(ARENA, payload + 8 * n)
         b.store(word, cell, 8)

@@ -16,7 +16,7 @@ from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.emit.callback import call_back, leave_when_aborted
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.emit.instruments.loop_turns import end_turn
+from ttools.interpreter.emit.instruments.loop_iterations import end_iteration
 from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
 from ttools.interpreter.llvm.lines import Phi
@@ -59,10 +59,10 @@ def for_loop(e: Emitter, op: Operation) -> None:
     again = b.compare(f"icmp {compare}", counter, e.scalar(upper))
     b.cond_branch(again, inside, done)
     b.start(inside)
-    e.turns.append((itype, counter, e.scalar(lower), e.scalar(step)))
+    e.iterations.append((itype, counter, e.scalar(lower), e.scalar(step)))
     e.block(Block(body.arguments, body.operations[:-1]))
-    e.turns.pop()
-    end_turn(e, op)
+    e.iterations.pop()
+    end_iteration(e, op)
     yielded = body.terminator.operands
     following = [e.scalar(yielded[n]) for n in scalars]
     following += [
@@ -144,12 +144,12 @@ def while_loop(e: Emitter, op: Operation) -> None:
     types = [register_type(op.operands[n].type) for n in scalars]
     count, *phis = [b.open_phi(type, "p") for type in ["i32", *types]]
     count.add(integer(0, "i32"), entry)
-    turns = b.binary("add", count.value, 1)
+    iterations = b.binary("add", count.value, 1)
     for n, phi in zip(scalars, phis, strict=True):
         phi.add(e.scalar(op.operands[n]), entry)
         e.set_scalar(before_block.arguments[n], phi.value)
-    (_spin if waits(op) else _notice_abort)(e, op, turns)
-    e.turns.append(("i32", turns, integer(1, "i32"), integer(1, "i32")))
+    (_spin if waits(op) else _notice_abort)(e, op, iterations)
+    e.iterations.append(("i32", iterations, integer(1, "i32"), integer(1, "i32")))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
     for value, argument, result in zip(passed, after_block.arguments, op.results, strict=True):
@@ -161,12 +161,12 @@ def while_loop(e: Emitter, op: Operation) -> None:
     b.start(inside)
     store_all(e, [(v, a) for v, a, _ in pairs if v.is_tensor])
     e.block(Block(after_block.arguments, after_block.operations[:-1]))
-    e.turns.pop()
-    end_turn(e, op)
+    e.iterations.pop()
+    end_iteration(e, op)
     yielded = after_block.terminator.operands
     moves = zip(yielded, before_block.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])
-    count.add(turns, b.block)
+    count.add(iterations, b.block)
     for n, phi in zip(scalars, phis, strict=True):
         phi.add(e.scalar(yielded[n]), b.block)
     b.branch(header)
@@ -174,27 +174,27 @@ def while_loop(e: Emitter, op: Operation) -> None:
     store_all(e, [(v, r) for v, _, r in pairs if v.is_tensor])
 
 
-def _spin(e: Emitter, op: Operation, turns: SSAValue) -> None:
-    """Tells the runtime, every 64th turn, that this program waits on memory."""
+def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
+    """Tells the runtime, every 64th iteration, that this program waits on memory."""
     b = e.b
-    with _now_and_then(b, turns):
+    with _now_and_then(b, iterations):
         site = e.add_site(Site(CallbackKind.SPIN, op.location))
-        # The turn tells the runtime one long wait from many short ones at the same place.
-        wide = b.cast("zext", turns, "i64")
+        # The iteration tells the runtime one long wait from many short ones at the same place.
+        wide = b.cast("zext", iterations, "i64")
         call_back(e, CallbackKind.SPIN, site, b.cast("inttoptr", wide, "ptr"))
 
 
-def _notice_abort(e: Emitter, op: Operation, turns: SSAValue) -> None:
-    """Looks, every 64th turn, whether the launch goes on: the loop may never end by itself."""
+def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
+    """Looks, every 64th iteration, whether the launch goes on: the loop may never end by itself."""
     e.add_site(Site(CallbackKind.ENDLESS, op.location))
-    with _now_and_then(e.b, turns):
+    with _now_and_then(e.b, iterations):
         leave_when_aborted(e)
 
 
 @contextmanager
-def _now_and_then(b: Builder, turns: SSAValue) -> Iterator[None]:
-    """What is emitted meanwhile is run in every 64th turn of a loop."""
-    low = b.binary("and", turns, 63)
+def _now_and_then(b: Builder, iterations: SSAValue) -> Iterator[None]:
+    """What is emitted meanwhile is run in every 64th iteration of a loop."""
+    low = b.binary("and", iterations, 63)
     due = b.compare("icmp eq", low, 0)
     yes, no = b.label("due"), b.label("not_due")
     b.cond_branch(due, yes, no)

@@ -1,4 +1,4 @@
-"""Loops whose turns the log of accesses tells apart: those that may read what they wrote before.
+"""Loops whose iterations the log of accesses separates: they may read what they wrote before.
 
 There the order of the operations in the kernel is not the order of what they do. Must not know what
 comes of it.
@@ -16,12 +16,12 @@ from ttools.interpreter.emit.instruments.synchronisation import access_flags
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import integer
 
-#: Turns between two exchanges, less one, of those that the log can count.
+#: Iterations between two exchanges, less one, of those that the log can count.
 _STRETCH = 0xFFFF
 
 
 def mark_exchanges(e: Emitter, function: Operation) -> None:
-    """Has every exchange of a function set apart what comes before it, if its turns are told apart.
+    """Has every exchange of a function separate what comes before it, if iterations count.
 
     An exchange is passed where it stands in the kernel. A load is made there or later, so that more
     of them may seem to lie before it than do.
@@ -33,14 +33,14 @@ def mark_exchanges(e: Emitter, function: Operation) -> None:
                 e.afterwards[op] = lambda: _pass(e, _STRETCH)
 
 
-def end_turn(e: Emitter, loop: Operation) -> None:
-    """Emits, where a turn of a loop ends, what sets the accesses of the next one apart."""
+def end_iteration(e: Emitter, loop: Operation) -> None:
+    """Emits, where an iteration of a loop ends, what sets the accesses of the next one apart."""
     if _are_told(e, loop):
         _pass(e, 0)
 
 
 def _pass(e: Emitter, fill: int) -> None:
-    call(e.b, "pass_turn", "void", [("i32", integer(fill, "i32"))])
+    call(e.b, "pass_iteration", "void", [("i32", integer(fill, "i32"))])
 
 
 def _are_told(e: Emitter, loop: Operation) -> bool:
@@ -51,7 +51,7 @@ def _are_told(e: Emitter, loop: Operation) -> bool:
 
 
 def _reloads(prober: Prober, loop: Operation) -> bool:
-    """Whether a load may meet a later store of the turn before, and nothing holds threads up.
+    """Whether a load may meet a later store of the iteration before, and nothing holds threads up.
 
     That is, whatever exchanges values in the loop lies between the two.
     """
