@@ -5,10 +5,10 @@ The public face of the engine. Owns what the arguments may be; the rest is deleg
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.abi.module import DotMode
@@ -21,11 +21,8 @@ from ttools.interpreter.runtime.launch import LaunchOptions
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class Interpretation:
+class Interpretation(ContextDecorator):
     """A run of the engine, as a context manager and as a decorator; made by `interpret`.
 
     It may be entered again, also while it is active, and by several threads; what it counts adds
@@ -67,16 +64,6 @@ class Interpretation:
 
         leave(self._run)
         INTERCEPTION.__exit__(kind, error, traceback)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorates a function, during whose calls the run is active."""
-
-        @functools.wraps(function)
-        def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self:
-                return function(*args, **kwargs)
-
-        return interpreted
 
 
 def interpret(

@@ -6,12 +6,12 @@ checking is the session's business, writing the report writers'.
 
 from __future__ import annotations
 
-import functools
 import html
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.baseline import Baseline
@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sanitization", "sanitize"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class Sanitization:
+class Sanitization(ContextDecorator):
     """A sanitizer run, as a context manager and as a decorator; made by `sanitize`.
 
     It may be entered several times; what it finds adds up.
@@ -165,16 +162,6 @@ class Sanitization:
     ) -> None:
         self._interpretation.__exit__(kind, error, traceback)
         self.session.__exit__(kind, error, traceback)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorates a function, during whose calls the run is active."""
-
-        @functools.wraps(function)
-        def sanitized(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self:
-                return function(*args, **kwargs)
-
-        return sanitized
 
     def __repr__(self) -> str:
         return f"<Sanitization: {summary(self.report())}>"

@@ -6,11 +6,11 @@ recording is the recorder's business, keeping the values that of `values`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal
 
 from ttools.core.errors import UsageError
 from ttools.interpreter.abi.module import DotMode
@@ -23,11 +23,8 @@ from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
 
 __all__ = ["WatchedRun", "watch"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class WatchedRun:
+class WatchedRun(ContextDecorator):
     """A run of the engine that records, as a context manager and as a decorator; made by `watch`.
 
     It may be entered several times; what it records adds up.
@@ -92,16 +89,6 @@ class WatchedRun:
     ) -> None:
         self._interpretation.__exit__(kind, error, traceback)
         self._notes |= dict.fromkeys(self._values.finish())
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorates a function, during whose calls the run is active."""
-
-        @functools.wraps(function)
-        def watched(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self:
-                return function(*args, **kwargs)
-
-        return watched
 
 
 def watch(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
+from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.ir import Module
@@ -24,8 +25,8 @@ from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
 from ttools.profiler.counting.traffic import rewrite_accesses
 
-#: Names of the rewrites in the cache of compiled kernels; to be changed with what they do.
-_COUNT, _TRAFFIC, _WHOLE = "count 2", "traffic 1", "count all 2"
+#: Names of the rewrites in the cache of compiled kernels, see `_named`.
+_COUNT, _TRAFFIC, _WHOLE = "count", "traffic", "count all"
 
 
 class LaunchCounter:
@@ -81,7 +82,7 @@ class LaunchCounter:
         return plan
 
     def _reduced(self, launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
-        instruments = Instruments(guards=True, rewrites=(_COUNT,))
+        instruments = Instruments(guards=True, rewrites=_named(_COUNT))
         monitor = _observe(launch, instruments, lambda module: _rewrite(module, whole=False))
         return evaluate(plan, _counters(monitor, plan), self._traffic(launch))
 
@@ -92,7 +93,7 @@ class LaunchCounter:
             raise UnsupportedError("counting a kernel that stores through pointers from memory")
         plan = _rewrite(launch.variants.parse(), whole=True)
         own = replace(launch, facts=replace(launch.facts, readonly=frozenset()))
-        instruments = Instruments(guards=True, footprints=True, rewrites=(_WHOLE,))
+        instruments = Instruments(guards=True, footprints=True, rewrites=_named(_WHOLE))
         before = Snapshot(written)
         try:
             monitor = _observe(own, instruments, lambda module: _rewrite(module, whole=True))
@@ -110,11 +111,16 @@ class LaunchCounter:
         # All memory leaves footprints, not only what the launch writes.
         facts = replace(launch.facts, readonly=frozenset())
         own = replace(launch, facts=facts)
-        instruments = Instruments(guards=True, footprints=True, rewrites=(_TRAFFIC,))
+        instruments = Instruments(guards=True, footprints=True, rewrites=_named(_TRAFFIC))
         monitor = _observe(own, instruments, rewrite)
         if not stand_ins:  # the kernel was in the cache
             rewrite(launch.variants.parse())
         return traffic(monitor, stand_ins[0])
+
+
+def _named(rewrite: str) -> tuple[str, str]:
+    """Names a rewrite and the code that makes it: what is compiled is cached by both."""
+    return rewrite, fingerprint("ttools.profiler")
 
 
 def _observe(

@@ -6,11 +6,10 @@ not know how launches were timed or counted, nor how a profile is shown.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ContextDecorator, ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.kernel_source import KernelSource
@@ -29,11 +28,8 @@ from ttools.profiler.run.session import Sample, Session
 if TYPE_CHECKING:
     import pandas as pd
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class Profile:
+class Profile(ContextDecorator):
     """A profiled run, as a context manager and as a decorator; made by `profile`.
 
     Attributes:
@@ -231,16 +227,6 @@ class Profile:
         traceback: TracebackType | None,
     ) -> None:
         self._active.pop().__exit__(kind, error, traceback)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Profiles what a function launches."""
-
-        @functools.wraps(function)
-        def profiled(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self:
-                return function(*args, **kwargs)
-
-        return profiled
 
 
 def _is_same(one: KernelSource, other: KernelSource) -> bool:
