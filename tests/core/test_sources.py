@@ -56,6 +56,5 @@ def test_what_produces_code_is_covered(name: str, monkeypatch: pytest.MonkeyPatc
         "ttools.sanitizer": {"passes", "analysis", "hints", "checks"},
         "ttools.profiler": {"counting"},
         "ttools.watch": {"variables", "record"},
-        "ttools.watch": {"variables", "record"},
     }
     assert wanted[name] <= rooms

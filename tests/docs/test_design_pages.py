@@ -13,6 +13,7 @@ _ROOT = Path(__file__).parents[2]
 _PAGES = [_ROOT / "CONTRIBUTING.md", *sorted((_ROOT / "docs" / "design").glob("*.md"))]
 _FILE = re.compile(r"(?<![\w/.<*-])((?:[a-z_]+/)+[a-z_]+\.(?:py|ll))\b")
 _MODULE = re.compile(r"`(ttools(?:\.[a-z_]+)+)`")
+_BARE = re.compile(r"`([a-z_]+\.(?:py|ll))`")
 #: A file that must never be.
 _FORBIDDEN = "ttools/__init__.py"
 #: Where a path may begin: packages are named without what leads to them.
@@ -32,6 +33,12 @@ def _exists(name: str) -> bool:
 def test_files_that_a_page_names_exist(page: Path) -> None:
     named = set(_FILE.findall(page.read_text())) - {_FORBIDDEN}
     assert sorted(name for name in named if not _exists(name)) == []
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_files_named_without_a_folder_exist(page: Path) -> None:
+    named = set(_BARE.findall(page.read_text()))
+    assert {name for name in named if not any(_ROOT.glob(f"packages/*/src/**/{name}"))} == set()
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)

@@ -10,7 +10,7 @@ import typer.core
 
 from ttools.cli.app import app
 from ttools.core.findings.suppressions import CHECK, KINDS
-from ttools.sanitizer.checks.registry import kinds, kinds_table
+from ttools.sanitizer.checks.registry import CHECKS, default_checks, kinds, kinds_table
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -32,6 +32,22 @@ def test_every_option_of_sanitize_is_described() -> None:
     described = set(re.findall(r"(--[a-z][a-z-]+)", text))
     assert {name for name in options if name.startswith("--")} - {"--help"} <= described
     assert described <= options | {"--grid", "--arg"}
+
+
+def test_every_check_is_named_where_they_are_chosen() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    (option,) = (p for p in group.commands["sanitize"].params if "--check" in p.opts)
+    assert isinstance(option, typer.core.TyperOption)
+    (row,) = re.findall(
+        r"^\| `--check CHECKS` \| (.*) \|$", (REFERENCE / "cli.md").read_text(), re.M
+    )
+    only_asked_for = CHECKS.keys() - default_checks()
+    assert set(re.findall(r"`(\w+)`", row)) >= {*CHECKS, "all", "default"}
+    assert f"(all but {', '.join(f'`{name}`' for name in sorted(only_asked_for))})" in row
+    assert set(re.findall(r"\w+", option.help or "")) >= {*CHECKS, "all", "default"}
+    text = (REFERENCE / "findings.md").read_text()
+    assert all(f"`{name}` is made only when asked for" in text for name in only_asked_for)
 
 
 def test_every_option_of_tune_is_described() -> None:

@@ -15,7 +15,8 @@ from ttools.sanitizer.checks.registry import CHECKS, default_checks, parse_check
         (["all"], CHECKS),
         (["memcheck,"], {"memcheck"}),
         (["", "ASan, tsan"], {"memcheck", "racecheck"}),
-        (["numeric,default"], CHECKS),
+        (["all,default"], CHECKS),
+        (["numeric,default"], {"numeric", *default_checks()}),
         (["msan", "synccheck"], {"initcheck", "deadlock"}),
     ],
 )

@@ -83,7 +83,7 @@ class EagerBuilder:
         return method
 
     def _fuse_products(self) -> None:
-        """Lets sums of products round once, by the rule of `emit.contraction`."""
+        """Lets sums of products round once, by the rule of `analysis.contraction`."""
         multiply = self._numeric("create_fmul", OPERATIONS["create_fmul"])
 
         def product(a: Handle, b: Handle) -> Handle:

@@ -1,7 +1,7 @@
 """Float arithmetic: IEEE operations, minimum and maximum, rounding to integers, square roots.
 
 Every operation on f16 and bf16 rounds.  LLVM may fuse none of them: where a launch allows fused
-multiply-adds, `emit.contraction` has made them.
+multiply-adds, `analysis.contraction` has made them.
 """
 
 from __future__ import annotations
