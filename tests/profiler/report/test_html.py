@@ -36,7 +36,8 @@ def square_kernel(x_ptr, n, BLOCK: tl.constexpr):
 @pytest.fixture(scope="module")
 def profiled() -> Profile:
     x = torch.ones(1000)
-    with profile(device="h100") as prof:
+    # Which lines of launches as short as these are sampled is chance.
+    with profile(device="h100", line_times=False) as prof:
         for _ in range(2):
             with proton.scope("<step>", {"flops": 500.0}):
                 scale_kernel[(4,)](x, 1000, BLOCK=256)
@@ -130,7 +131,8 @@ def test_a_click_on_a_kernel_shows_its_source(
     shown = [a["data-kernel"] for a in page.all("div", "source") if "hidden" not in a]
     assert shown == ["square_kernel"]
     assert [a["data-kernel"] for a in page.all("tr", "chosen")] == ["square_kernel"]
-    hot = [a for a in page.all("div", "line") if a["style"] != "--heat: 0"]
+    heats = [(a["style"] or "").removeprefix("--heat: ") for a in page.all("div", "line")]
+    hot = [heat for heat in heats if float(heat) > 0]
     assert len(hot) == 3  # the line of the first kernel, load and store of the second
 
 
