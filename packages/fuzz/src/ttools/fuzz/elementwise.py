@@ -87,7 +87,8 @@ def _remainder(x: Array, y: Array, element: Element) -> Array:
 def _larger(x: Array, y: Array, element: Element) -> Array:
     if not element.is_float:
         return np.maximum(x, y)
-    found = _in_float(np.fmax, element, x, y)
+    # Not `np.fmax`: whether a signalling NaN loses depends on the element's position in the array.
+    found = np.where(np.isnan(y) | (x > y), x, y)
     zeros = (x == 0) & (y == 0)
     return np.asarray(np.where(zeros, _in_float(np.add, element, x, y), found))
 
