@@ -8,15 +8,17 @@ from importlib.metadata import version
 
 import pytest
 
+from ttools.cli.app import app
+
+COMMANDS = [str(command.name) for command in app.registered_commands]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def test_help_lists_what_exists(started_ttools: Run) -> None:
     done = started_ttools("--help")
     assert done.returncode == 0
-    for name in ("interpret", "sanitize", "profile", "profile compare", "inspect", "doctor"):
+    for name in COMMANDS:
         assert f" {name} " in done.stdout
-    assert " record " in done.stdout
 
 
 def test_no_arguments_is_a_usage_error(started_ttools: Run) -> None:
@@ -30,9 +32,9 @@ def test_version(started_ttools: Run) -> None:
     assert (done.stdout, done.returncode) == (f"ttools {version('ttools-cli')}\n", 0)
 
 
-@pytest.mark.parametrize("command", ["interpret", "sanitize", "doctor"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(ttools: Run, command: str) -> None:
-    done = ttools(command, "--help")
+    done = ttools(*command.split(), "--help")
     assert done.returncode == 0
     assert "--output" in done.stdout
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ttools.cli.targets import read_target, separate, ttir_path
+from ttools.cli.targets import TTIR_SUFFIX, kernels_path, read_target, separate
 from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
 
@@ -69,12 +69,12 @@ def test_nothing_to_run() -> None:
         read_target([], None, None)
 
 
-def test_ttir_path(here: Path) -> None:
+def test_the_path_of_a_ttir_file(here: Path) -> None:
     (here / "k.ttir").touch()
-    assert ttir_path(["k.ttir"]) == "k.ttir"
-    assert ttir_path(["s.py", "k.ttir"]) is None
-    assert ttir_path([]) is None
+    assert kernels_path(["k.ttir"], TTIR_SUFFIX) == "k.ttir"
+    assert kernels_path(["s.py", "k.ttir"], TTIR_SUFFIX) is None
+    assert kernels_path([], TTIR_SUFFIX) is None
     with pytest.raises(UsageError, match=r"no file `gone.ttir`"):
-        ttir_path(["gone.ttir"])
+        kernels_path(["gone.ttir"], TTIR_SUFFIX)
     with pytest.raises(UsageError, match="takes no arguments, but got `a b`"):
-        ttir_path(["k.ttir", "a", "b"])
+        kernels_path(["k.ttir", "a", "b"], TTIR_SUFFIX)

@@ -10,8 +10,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -73,25 +72,30 @@ def show_error(error: TtoolsError) -> None:
         say("error", str(error))
 
 
-def write_json(data: Any, output: Path | None, fallback: Console) -> None:
-    """Writes a JSON report to a file, or to `fallback` when there is none."""
-    text = json.dumps(data, indent=2)
-    if output is None:
-        fallback.print(text, soft_wrap=True, markup=False)
-    else:
-        with _opened(output) as file:
-            file.write(text + "\n")
+def write_json(data: Any, output: Path | None, stream: TextIO | None = None) -> None:
+    """Writes a report as JSON, see `write_text`; what JSON has not is written as its text."""
+    write_text(json.dumps(data, indent=2, default=str) + "\n", output, stream)
 
 
-def write_text(text: str, output: Path | None) -> None:
-    """Writes a report to a file, or to standard output as it is."""
+def write_text(text: str, output: Path | None, stream: TextIO | None = None) -> None:
+    """Writes a report to a file, or as it is to a stream, standard output by default.
+
+    If the system refuses the file, the user learns why, and the report goes to standard output: the
+    run that it is about may have been long.
+    """
     if output is not None:
-        with _opened(output) as file:
-            file.write(text)
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            write_text(text, None)
+            raise UsageError(
+                f"cannot write `{output}`: {error.strerror}; the report is on standard output"
+            ) from error
         return
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    sys.stdout.flush()
+    stream = stream or sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
 
 
 def write_findings(text: str) -> None:
@@ -106,16 +110,26 @@ def write_findings(text: str) -> None:
     console.print(coloured, soft_wrap=True, end="")
 
 
-def write_tables(tables: Sequence[Table | Tree], output: Path | None, fallback: Console) -> None:
-    """Writes tables to a file as plain text, or to `fallback` when there is none."""
-    if output is None:
-        for table in tables:
-            fallback.print(table)
-        return
-    with _opened(output) as file:
-        console = Console(file=file, width=_FILE_WIDTH)
-        for table in tables:
-            console.print(table)
+def new_table(title: str | None, left: Iterable[str], right: Iterable[str]) -> Table:
+    """A table with columns of text, then columns of numbers."""
+    table = Table(title=title, title_justify="left")
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def write_tables(
+    tables: Iterable[Table | Tree], output: Path | None, console: Console | None = None
+) -> None:
+    """Writes tables to a file as plain text, or to a console, standard output by default."""
+    file = io.StringIO()
+    shown = (console or stdout()) if output is None else Console(file=file, width=_FILE_WIDTH)
+    for table in tables:
+        shown.print(table)
+    if output is not None:
+        write_text(file.getvalue(), output)
 
 
 def require_folder(*outputs: Path | None) -> None:
@@ -133,21 +147,3 @@ def require_folder(*outputs: Path | None) -> None:
             raise UsageError(f"cannot write `{output}`: it is a folder")
         if not os.access(output if output.exists() else output.parent, os.W_OK):
             raise UsageError(f"cannot write `{output}`: permission denied")
-
-
-@contextmanager
-def _opened(output: Path) -> Iterator[TextIO]:
-    """A file to write a report to.
-
-    If the system refuses, the user learns why, and the report goes to standard output: the run that
-    it is about may have been long.
-    """
-    report = io.StringIO()
-    yield report
-    try:
-        output.write_text(report.getvalue(), encoding="utf-8")
-    except OSError as error:
-        write_text(report.getvalue(), None)
-        raise UsageError(
-            f"cannot write `{output}`: {error.strerror}; the report is on standard output"
-        ) from error

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.process.script import load_module
 
 
 def load_kernel(word: str) -> Any:
@@ -44,15 +44,9 @@ def load_decorated(word: str) -> Any:
 
 
 def _load(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     # As `python FILE` would: its neighbours can be imported.
     sys.path.insert(0, str(path.parent.resolve()))
-    sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        return load_module(path, path.stem)
     except Exception as error:
         raise UsageError(f"`{path}` cannot be loaded: {type(error).__name__}: {error}") from error
-    return module

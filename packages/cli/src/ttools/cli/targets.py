@@ -17,8 +17,8 @@ from ttools.core.errors import UsageError
 from ttools.core.process.script import Target
 
 TTIR_SUFFIX, RECORD_SUFFIX = ".ttir", ".tt"
-#: Files that hold kernels and no script.
-_KERNELS = (TTIR_SUFFIX, RECORD_SUFFIX)
+#: Files that hold kernels and no script, by how their names end.
+_KERNELS = {TTIR_SUFFIX: "a .ttir file", RECORD_SUFFIX: "a record"}
 _PYTHON_FORMS = ("-m", "-c")
 
 
@@ -70,7 +70,7 @@ def separate(
             return [*arguments[:end], "--", *arguments[end:]]
         if token.startswith("-") and token != "-":
             position += 2 if takes_value.get(token, False) else 1
-        elif token.endswith(_KERNELS) or is_kernel(token) or token in reserved:
+        elif token.endswith(tuple(_KERNELS)) or is_kernel(token) or token in reserved:
             break
         else:
             return [*arguments[:position], "--", *arguments[position:]]
@@ -101,29 +101,20 @@ def read_target(words: Sequence[str], module: str | None, code: str | None) -> T
     return Target(kind="script", name=words[0], arguments=tuple(words[1:]))
 
 
-def ttir_path(words: Sequence[str]) -> str | None:
-    """The `.ttir` file the command line names, or None when it names something else.
+def kernels_path(words: Sequence[str], suffix: str) -> str | None:
+    """The file with kernels that the command line names, or None when it names something else.
+
+    Args:
+        words: Of the command line.
+        suffix: Of the wanted kind of files, `TTIR_SUFFIX` or `RECORD_SUFFIX`.
 
     Raises:
         UsageError: There are other words besides it, or it does not exist.
     """
-    return _only_file(words, TTIR_SUFFIX, "a .ttir file")
-
-
-def record_path(words: Sequence[str]) -> str | None:
-    """The record the command line names, or None when it names something else.
-
-    Raises:
-        UsageError: There are other words besides it, or it does not exist.
-    """
-    return _only_file(words, RECORD_SUFFIX, "a record")
-
-
-def _only_file(words: Sequence[str], suffix: str, what: str) -> str | None:
     if not words or not words[0].endswith(suffix):
         return None
     if len(words) > 1:
-        raise UsageError(f"{what} takes no arguments, but got `{' '.join(words[1:])}`")
+        raise UsageError(f"{_KERNELS[suffix]} takes no arguments, but got `{' '.join(words[1:])}`")
     if not Path(words[0]).is_file():
         raise UsageError(f"there is no file `{words[0]}`")
     return words[0]

@@ -132,9 +132,7 @@ def _table(outputs: Mapping[str, np.ndarray[Any, Any]], title: str) -> Table:
     """The tensors after the launch, a line each."""
     import numpy as np
 
-    table = Table(title=title, title_justify="left")
-    for name in ("argument", "type", "shape", "values"):
-        table.add_column(name)
+    table = Table("argument", "type", "shape", "values", title=title, title_justify="left")
     for name, array in outputs.items():
         values = np.array2string(array.ravel(), threshold=8, edgeitems=3, precision=4)
         table.add_row(*map(Text, (name, str(array.dtype), str(list(array.shape)), values)))

@@ -17,7 +17,7 @@ from pathlib import Path
 from ttools.cli.console import say
 from ttools.cli.options import DeviceMap
 from ttools.cli.replay import Replay, run_replay
-from ttools.cli.targets import read_target, record_path, ttir_path
+from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
 from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.environment import gpu_usable
@@ -43,10 +43,10 @@ def read_work(
         UsageError: It names nothing that can be run, or gives a script the options of a launch.
     """
     named = module is None and code is None
-    ttir = ttir_path(words) if named else None
+    ttir = kernels_path(words, TTIR_SUFFIX) if named else None
     if ttir is not None:
         return read_launch(ttir, grid, arguments)
-    record = record_path(words) if named else None
+    record = kernels_path(words, RECORD_SUFFIX) if named else None
     if record is not None:
         _refuse({"--grid": grid, "--arg": arguments}, "a record has its own grids")
         return Replay(path=record)
@@ -145,7 +145,7 @@ def _provide_cache() -> None:
 @contextmanager
 def devices_for(choice: DeviceMap | None) -> Iterator[None]:
     """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU."""
-    if choice is DeviceMap.OFF or (choice is None and gpu_usable()):
+    if choice == "off" or (choice is None and gpu_usable()):
         yield
         return
 

@@ -164,21 +164,25 @@ def _numpy() -> Finding:
 
 def _cpu() -> Finding:
     binding = importlib.import_module("llvmlite.binding")
-    text = _read("/proc/cpuinfo")
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = re.search(r"^(?:flags|Features)\s*:\s*(.+)$", text, re.MULTILINE)
-    known = set(flags.group(1).split()) if flags else set()
+    known = _cpu_information("flags|Features").split()
     features = " ".join(name for name in _VECTOR_FEATURES if name in known) or "no known vectors"
-    name = model.group(1) if model else platform.processor() or platform.machine()
     target = os.environ.get("TTOOLS_CPU") or binding.get_host_cpu_name()
-    return "info", f"{name}, {os.cpu_count()} processors, LLVM {target}: {features}"
+    return "info", f"{cpu_model()}, {os.cpu_count()} processors, LLVM {target}: {features}"
 
 
-def _read(path: str) -> str:
+def cpu_model() -> str:
+    """What the CPU of this machine is called."""
+    return _cpu_information("model name") or platform.processor() or platform.machine()
+
+
+def _cpu_information(name: str) -> str:
+    """What Linux says of the first processor under a name; nothing if it does not."""
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+    found = re.search(rf"^(?:{name})\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def _gpu() -> Finding:

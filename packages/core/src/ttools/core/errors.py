@@ -70,21 +70,17 @@ class UnsupportedError(_LocatedError):
     """The kernel uses something that ttools cannot run.
 
     Args:
-        what: The operation or feature, named as its source or dialect names it.
+        message: The operation or feature, named as its source or dialect names it.
         location: Where it is used.
         help: What the user can do instead.
     """
 
     _kind = "unsupported"
 
-    def __init__(
-        self,
-        what: str,
-        location: SourceLocation | None = None,
-        help: str | None = None,
-    ) -> None:
-        super().__init__(what, location, help)
-        self.what = what
+    @property
+    def what(self) -> str:
+        """The operation or feature."""
+        return self.message
 
 
 class InvalidKernelError(_LocatedError, UsageError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 
@@ -37,10 +37,7 @@ class SourceLocation:
 def chain_of(location: SourceLocation) -> list[SourceLocation]:
     """A location and those of the calls that led there, each with the calls that led to it."""
     bare = (location, *location.callers)
-    return [
-        SourceLocation(each.file, each.line, each.column, each.name, bare[n + 1 :])
-        for n, each in enumerate(bare)
-    ]
+    return [replace(each, callers=bare[n + 1 :]) for n, each in enumerate(bare)]
 
 
 def is_library(file: str) -> bool:

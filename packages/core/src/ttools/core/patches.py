@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 #: Makes what is put in place of the attribute from what was there.
@@ -59,12 +58,7 @@ class Patches:
             self._entered += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._entered -= 1
             if self._entered == 0:

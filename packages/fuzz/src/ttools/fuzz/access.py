@@ -161,11 +161,7 @@ def atomic(form: str, address: Expr, value: Expr, mask: Expr | None) -> Expr:
     return Expr("atomic", type_, args, {"form": form}, fact)
 
 
-def _write_cas(expr: Expr, args: Sequence[str]) -> str:
-    return f"tl.atomic_cas({args[0]}, {args[1]}, {args[2]})"
-
-
-@operation("atomic_cas", _write_cas, effect=True)
+@operation("atomic_cas", "tl.atomic_cas({0}, {1}, {2})", effect=True)
 def _cas(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     buffer = expr.args[0].type.buffer
     cells, _ = _cells(np.broadcast_to(args[0], expr.type.shape), None, buffer, frame)

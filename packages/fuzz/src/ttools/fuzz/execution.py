@@ -6,15 +6,16 @@ file, so that each gets one.
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ttools.core.process.script import load_module
 from ttools.fuzz.elements import Array
 from ttools.fuzz.program import Buffer, Program
 from ttools.fuzz.text import module_text
@@ -127,12 +128,9 @@ def _imported(program: Program, folder: Path, *, ordered: bool) -> Any:
     name = f"fuzz_{program.seed}_{abs(hash(text)):x}"
     path = folder / f"{name}.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kernel
+    kernel = load_module(path, name).kernel
+    del sys.modules[name]  # which would keep all kernels
+    return kernel
 
 
 def to_torch(array: Array) -> Any:
@@ -164,5 +162,3 @@ def _names() -> dict[str, str]:
 
 
 _TORCH = _names()
-
-__all__: Sequence[str] = ["FindingsError", "Runner", "to_numpy", "to_torch"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ttools.fuzz.elements import Array
 from ttools.fuzz.facts import either
-from ttools.fuzz.operations import Frame, operation, shape_text
+from ttools.fuzz.operations import Frame, operation
 from ttools.fuzz.program import Expr, Shape, Type
 
 
@@ -44,9 +44,7 @@ def permute(x: Expr, axes: Sequence[int], form: str = "permute") -> Expr:
     return Expr("permute", Type(x.type.element, shape, x.type.buffer), (x,), attrs, x.fact)
 
 
-@operation(
-    "reshape", lambda e, args: f"tl.{e.attrs['form']}({args[0]}, {shape_text(e.type.shape)})"
-)
+@operation("reshape", "tl.{form}({0}, {shape})")
 def _reshape(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return args[0].reshape(expr.type.shape)
 
@@ -103,9 +101,7 @@ def along(x: Expr, axis: int, rank: int) -> Expr:
     return Expr("along", Type(x.type.element, shape), (x,), {"axis": axis}, x.fact)
 
 
-@operation(
-    "broadcast_to", lambda e, args: f"tl.broadcast_to({args[0]}, {shape_text(e.type.shape)})"
-)
+@operation("broadcast_to", "tl.broadcast_to({0}, {shape})")
 def _broadcast_to(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return np.broadcast_to(args[0], expr.type.shape)
 
@@ -148,11 +144,7 @@ def split(x: Expr) -> Expr:
     return Expr("split", half, (x,), {}, x.fact, ((half, x.fact),))
 
 
-def _write_cat(expr: Expr, args: Sequence[str]) -> str:
-    return f"tl.cat({args[0]}, {args[1]}, can_reorder=True)"
-
-
-@operation("cat", _write_cat)
+@operation("cat", "tl.cat({0}, {1}, can_reorder=True)")
 def _cat(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return np.concatenate(args)
 

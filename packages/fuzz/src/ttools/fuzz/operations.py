@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +49,6 @@ Evaluate = Callable[[Expr, Sequence[Any], Frame], Any]
 Write = Callable[[Expr, Sequence[str]], str]
 
 
-class Decorator(Protocol):
-    """Registers what evaluates an operation."""
-
-    def __call__(self, evaluate: Evaluate) -> Evaluate: ...
-
-
 @dataclass(frozen=True)
 class Operation:
     """An operation.
@@ -73,12 +67,15 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(name: str, text: str | Write, *, effect: bool = False) -> Decorator:
+def operation(
+    name: str, text: str | Write, *, effect: bool = False
+) -> Callable[[Evaluate], Evaluate]:
     """Registers the decorated function as what evaluates `name`.
 
     Args:
         name: of the operation.
-        text: a format of the operands, by number, and attributes, by name; or a function.
+        text: a format of the operands, by number, of attributes, by name, and of the result's
+            `shape` and `element`; or a function.
         effect: whether it writes to memory.
     """
 
@@ -91,7 +88,11 @@ def operation(name: str, text: str | Write, *, effect: bool = False) -> Decorato
 
 
 def _formatted(text: str) -> Write:
-    return lambda expr, args: text.format(*args, **expr.attrs)
+    def write(expr: Expr, args: Sequence[str]) -> str:
+        known = {"shape": shape_text(expr.type.shape), "element": expr.type.element.triton}
+        return text.format(*args, **{**known, **expr.attrs})
+
+    return write
 
 
 def write(expr: Expr) -> str:
@@ -128,7 +129,7 @@ def var(name: str, type_: Type, fact: Fact) -> Expr:
     return Expr("var", type_, attrs={"name": name}, fact=fact)
 
 
-@operation("number", lambda expr, _: repr(expr.attrs["value"]))
+@operation("number", "{value!r}")
 def _number(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return np.array(expr.attrs["value"]).astype(expr.type.element.numpy)
 
@@ -172,12 +173,7 @@ def arange(size: int, start: int = 0) -> Expr:
     return Expr("arange", Type(I32, (size,)), attrs=attrs, fact=within(start, start + size - 1))
 
 
-def _write_full(expr: Expr, _: Sequence[str]) -> str:
-    value, element = expr.attrs["value"], expr.type.element
-    return f"tl.full({shape_text(expr.type.shape)}, {value!r}, tl.{element.triton})"
-
-
-@operation("full", _write_full)
+@operation("full", "tl.full({shape}, {value!r}, tl.{element})")
 def _full(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return np.full(expr.type.shape, expr.attrs["value"]).astype(expr.type.element.numpy)
 
@@ -194,12 +190,12 @@ def full(value: float, type_: Type) -> Expr:
 # ---- casts
 
 
-@operation("cast", lambda expr, args: f"{args[0]}.to(tl.{expr.type.element.triton})")
+@operation("cast", "{0}.to(tl.{element})")
 def _cast(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     return convert(args[0], expr.args[0].type.element, expr.type.element)
 
 
-@operation("bitcast", lambda e, args: f"{args[0]}.to(tl.{e.type.element.triton}, bitcast=True)")
+@operation("bitcast", "{0}.to(tl.{element}, bitcast=True)")
 def _bitcast(expr: Expr, args: Sequence[Array], frame: Frame) -> Array:
     bits = np.ascontiguousarray(args[0]).view(expr.type.element.numpy)
     made: Array = bits.reshape(args[0].shape)

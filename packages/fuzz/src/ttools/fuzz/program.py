@@ -6,6 +6,7 @@ what the operation means and how it is written are `operations`'.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -37,10 +38,7 @@ class Type:
     @property
     def size(self) -> int:
         """How many elements there are."""
-        product = 1
-        for extent in self.shape:
-            product *= extent
-        return product
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, eq=False)

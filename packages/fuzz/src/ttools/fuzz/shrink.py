@@ -9,8 +9,9 @@ as much is known, so that a candidate has one right answer, too.
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from ttools.fuzz import oracle, text
@@ -90,10 +91,13 @@ def _weight(program: Program) -> tuple[int, ...]:
     source = text.definitions(program)
     memory = sum(buffer.size + buffer.margin for buffer in program.buffers)
     plain = sum(buffer.data not in ("ramp", "small") for buffer in program.buffers)
-    grid = 1
-    for extent in program.grid:
-        grid *= extent
-    return (grid, source.count("\n") + 2 * len(program.buffers), len(source), memory, plain)
+    return (
+        math.prod(program.grid),
+        source.count("\n") + 2 * len(program.buffers),
+        len(source),
+        memory,
+        plain,
+    )
 
 
 # ---- what is not needed
@@ -176,23 +180,21 @@ def _unrolled(statement: Statement, inner: Block) -> Block:
     return (Assign((statement.name,), full(start.attrs["value"], type_)), *inner)
 
 
-def _fewer_statements(program: Program) -> Iterator[Program]:
+def _fewer_statements(program: Program, known: Collection[str] = frozenset()) -> Iterator[Program]:
     for block in _blocks(program.body):
-        if _defined(block):
+        if _defined(block, known):
             yield replace(program, body=block)
 
 
-def _defined(block: Block, known: set[str] | None = None) -> bool:
+def _defined(block: Block, known: Collection[str]) -> bool:
     """Whether every variable is assigned before it is read."""
-    names = set() if known is None else known
+    names = set(known)
     for statement in block:
         for expression in expressions(statement):
             if not names.issuperset(expression.names()):
                 return False
-        inner_names = set(names)
-        if isinstance(statement, For):
-            inner_names.add(statement.name)
-        if not all(_defined(inner, set(inner_names)) for inner in bodies(statement)):
+        inner_names = {*names, statement.name} if isinstance(statement, For) else names
+        if not all(_defined(inner, inner_names) for inner in bodies(statement)):
             return False
         if isinstance(statement, Assign):
             names.update(statement.targets)
@@ -303,10 +305,6 @@ def _inlined(program: Program) -> Iterator[Program]:
         yield replace(program, body=(*program.body[:i], *rest))
 
 
-def _assignments(block: Block, name: str) -> int:
-    return sum(isinstance(s, Assign) and name in s.targets for s in statements(block))
-
-
 def _substituted(statement: Statement, name: str, value: Expr) -> Statement:
     parts = [_substitute(expression, name, value) for expression in expressions(statement)]
     inner = [tuple(_substituted(s, name, value) for s in block) for block in bodies(statement)]
@@ -326,19 +324,11 @@ def _shorter_helpers(program: Program) -> Iterator[Program]:
         before, after = program.helpers[:i], program.helpers[i + 1 :]
         alone = replace(program, body=helper.body)
         known = {name for name, _ in helper.parameters}
-        for candidates in (_fewer_statements_of(known), _simpler_expressions):
-            for changed in candidates(alone):
-                shorter = replace(helper, body=changed.body)
-                yield replace(program, helpers=(*before, shorter, *after))
-
-
-def _fewer_statements_of(known: set[str]) -> Callable[[Program], Iterator[Program]]:
-    def candidates(program: Program) -> Iterator[Program]:
-        for block in _blocks(program.body):
-            if _defined(block, set(known)):
-                yield replace(program, body=block)
-
-    return candidates
+        for changed in itertools.chain(
+            _fewer_statements(alone, known), _simpler_expressions(alone)
+        ):
+            shorter = replace(helper, body=changed.body)
+            yield replace(program, helpers=(*before, shorter, *after))
 
 
 def _plainer_buffers(program: Program) -> Iterator[Program]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,17 +25,6 @@ STORE = "tunings.sqlite"
 _FIRST_LAUNCH = threading.RLock()
 
 
-@dataclass(frozen=True, kw_only=True)
-class TuneSettings:
-    """How a decorated kernel is tuned; see `tune`."""
-
-    options: TuneOptions = field(default_factory=TuneOptions)
-    store: Path | None = None
-    lock: Path | None = None
-    locked: bool = False
-    on: Literal["cpu", "gpu"] | None = None
-
-
 def default_store() -> Path:
     """The file in the user's cache where tunings are kept unless another is named."""
     folder = configuration.cache_directory()
@@ -48,10 +36,10 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
     """An autotuner whose configurations are found by a tuning run of their own.
 
     Attributes:
-        settings: of that run.
+        new_run: makes that run.
     """
 
-    settings: TuneSettings
+    new_run: Callable[[], TuningRun]
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launches the kernel in its winning configuration, found first if need be."""
@@ -67,16 +55,7 @@ class Tuned(triton_versions.autotuner_class()):  # type: ignore[misc]
         return super().run(*args, **kwargs)
 
     def _tune(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        own = self.settings
-        run = TuningRun(
-            own.options,
-            store=None if own.locked else own.store or default_store(),
-            lock=own.lock,
-            locked=own.locked,
-            only=[triton_versions.kernel_name(self)],
-            on=own.on,
-        )
-        with run:
+        with self.new_run() as run:
             launched = triton_versions.autotuner_class().run(self, *args, **kwargs)
         for result in run.results:
             for note in result.notes:
@@ -137,15 +116,18 @@ def tune(
     chosen = list(configs) if isinstance(configs, Iterable) else [configs]
     if not all(hasattr(each, "all_kwargs") for each in chosen):
         raise UsageError("configs must be a list of triton.Config")
-    settings = TuneSettings(
-        options=options or TuneOptions(),
-        store=None if store is None else Path(store),
-        lock=None if lock is None else Path(lock),
-        locked=locked,
-        on=on,
-    )
 
     def decorate(kernel: Any) -> Any:
+        def new_run() -> TuningRun:
+            return TuningRun(
+                options,
+                store=None if locked else Path(store or default_store()),
+                lock=None if lock is None else Path(lock),
+                locked=locked,
+                only=[triton_versions.kernel_name(kernel)],
+                on=on,
+            )
+
         tuned = Tuned(
             kernel,
             kernel.arg_names,
@@ -157,7 +139,7 @@ def tune(
             post_hook=post_hook,
             prune_configs_by=None if prune_configs_by is None else dict(prune_configs_by),
         )
-        tuned.settings = settings
+        tuned.new_run = new_run
         return tuned
 
     return decorate

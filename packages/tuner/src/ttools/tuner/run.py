@@ -11,18 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from ttools.core import triton_versions
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import read_gpu
+from ttools.core.reports.report import config_text
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
-from ttools.tuner.measure.bench import AnyBench
 from ttools.tuner.measure.gpu_launch import being_captured, tuning_on_gpu
 from ttools.tuner.measure.measuring import Measuring
 from ttools.tuner.measure.outputs import CannotTuneError
@@ -30,7 +29,7 @@ from ttools.tuner.measure.references import load_reference
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
 from ttools.tuner.search.surrogate import load_model
-from ttools.tuner.space.candidate import Candidate, candidates, config_key, config_text
+from ttools.tuner.space.candidate import Candidate, candidates, config_key
 from ttools.tuner.store.experience import experience
 from ttools.tuner.store.lock import lock_of, merged, read_lock, write_lock
 from ttools.tuner.store.problem import (
@@ -42,7 +41,7 @@ from ttools.tuner.store.problem import (
     where,
 )
 from ttools.tuner.store.store import StoreError, TuningEntry, TuningStore
-from ttools.tuner.tuning import Tuning, TuningResult
+from ttools.tuner.tuning import AnyBench, Tuning, TuningResult
 from ttools.tuner.workers.remote_bench import RemoteBench
 from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
@@ -141,14 +140,9 @@ class TuningRun:
             self._start_workers()  # they take seconds, which the program has until it launches
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._tuning.__exit__(kind, error, traceback)
-        self._unwritten.__exit__(kind, error, traceback)
+    def __exit__(self, *error: Any) -> None:
+        self._tuning.__exit__(*error)
+        self._unwritten.__exit__(*error)
         if self._pools is not None:
             self._pools.close()
             self._pools = None
@@ -242,7 +236,7 @@ class TuningRun:
                 known,
                 save=lambda trial: self._save(result, trial),
                 others=experience(problem, [*stored, *(each.entry() for each in self.results)]),
-                hint=self._measuring.hint(bench),
+                hint=self._measuring.hint(bench.facts),
             ).run()
         except CannotTuneError as error:
             result.notes.append(f"not tuned: {error}")

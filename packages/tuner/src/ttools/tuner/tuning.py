@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttools.tuner.measure.bench import AnyBench
+from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.options import TuneOptions
@@ -21,8 +21,11 @@ from ttools.tuner.search.strategies import read_strategy
 from ttools.tuner.space.candidate import Candidate
 from ttools.tuner.store.problem import Problem
 from ttools.tuner.store.store import TuningEntry
+from ttools.tuner.workers.remote_bench import RemoteBench
 
 Save = Callable[[Trial], None]
+#: What runs configurations, here or elsewhere.
+AnyBench = Bench | RemoteBench
 
 
 @dataclass(kw_only=True)

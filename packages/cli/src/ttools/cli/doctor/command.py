@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,7 +26,7 @@ _STYLES = {"ok": "green", "info": "", "warning": "yellow", "error": "bold red"}
 
 def doctor_command(
     json: options.JsonOption = False,
-    form: options.FormatOption = options.ReportFormat.TEXT,
+    form: options.FormatOption = "text",
     output: options.OutputOption = None,
     self_test: Annotated[
         bool,
@@ -51,16 +51,13 @@ def doctor_command(
         _self_test(30.0 if seconds is None else seconds)
         return
     results = examine()
-    if json or form is options.ReportFormat.JSON:
-        write_json(_as_json(results), output, stdout())
+    if json or form == "json":
+        checks = [asdict(result) for result in results]
+        write_json({"schema": SCHEMA_VERSION, "checks": checks}, output)
     else:
-        write_tables([_table(results)], output, stdout())
+        write_tables([_table(results)], output)
     failed = any(result.status == "error" for result in results)
     raise typer.Exit(exit_codes.FINDINGS if failed else exit_codes.OK)
-
-
-def _as_json(results: Sequence[Result]) -> dict[str, Any]:
-    return {"schema": SCHEMA_VERSION, "checks": [asdict(result) for result in results]}
 
 
 def _table(results: Sequence[Result]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ttools.cli import options
-from ttools.cli.console import require_folder, say, write_text
+from ttools.cli.console import require_folder, say, write_json, write_text
 from ttools.cli.inspect import options as inspect_options
 from ttools.cli.kernel_file import load_kernel
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, is_kernel, read_target
@@ -39,7 +38,7 @@ def inspect_command(
     num_stages: inspect_options.NumStagesOption = None,
     against: inspect_options.AgainstOption = None,
     device_map: options.DeviceMapOption = None,
-    form: inspect_options.InspectionFormatOption = inspect_options.InspectionFormat.TEXT,
+    form: inspect_options.InspectionFormatOption = "text",
     output: options.OutputOption = None,
     output_dir: inspect_options.OutputDirOption = None,
 ) -> None:
@@ -223,19 +222,19 @@ def _write(
     found: Sequence[Inspection],
     beside: tuple[Inspection, Inspection] | None,
     stages: Sequence[str],
-    form: inspect_options.InspectionFormat,
+    form: str,
     output: Path | None,
 ) -> None:
     from ttools.core.compilation import html, text
 
-    if form is inspect_options.InspectionFormat.JSON:
+    if form == "json":
         data = {
             "schema": "ttools.inspection/1",
             "kernels": [each.as_dict(stages) for each in found],
             "against": beside[1].as_dict(stages) if beside else None,
         }
-        write_text(json.dumps(data, indent=2, default=str) + "\n", output)
-    elif form is inspect_options.InspectionFormat.HTML:
+        write_json(data, output)
+    elif form == "html":
         shown = [*found, beside[1]] if beside else found
         write_text(html.write_page(shown, stages, beside), output)
     elif beside is not None:

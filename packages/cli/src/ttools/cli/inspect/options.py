@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-_REPORT = "Report"
-_COMPILATION = "Compilation"
-
-
-class InspectionFormat(str, Enum):
-    """How an inspection is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-
+_report = partial(typer.Option, rich_help_panel="Report")
+_compilation = partial(typer.Option, rich_help_panel="Compilation")
 
 InspectedArgument = Annotated[
     list[str] | None,
@@ -28,101 +19,55 @@ InspectedArgument = Annotated[
         help="A kernel of a file, a .ttir file, or a script and its arguments.",
     ),
 ]
-
-
 SignatureOption = Annotated[
     str | None,
-    typer.Option(
+    _compilation(
         "--signature",
         metavar="TYPES",
         help="An entry per parameter: *fp32:16 (divisible by 16), i32, 1024 (a constant).",
-        show_default=False,
-        rich_help_panel=_COMPILATION,
     ),
 ]
-
-
 TargetOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _compilation(
         "--target",
         metavar="GPU",
         help="sm_80, sm_90, sm_100, gfx942, …; repeatable. By default this machine's.",
-        show_default=False,
-        rich_help_panel=_COMPILATION,
     ),
 ]
-
-
 StageOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _compilation(
         "--stage",
         metavar="STAGE",
         help="Show ast, ttir, ttgir, llir, ptx, sass or amdgcn by source line; repeatable.",
-        show_default=False,
-        rich_help_panel=_COMPILATION,
     ),
 ]
-
-
 InspectedOnlyOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _compilation(
         "--only",
         metavar="KERNEL",
         help="Inspect only kernels of this name among those a script launches; repeatable.",
-        show_default=False,
-        rich_help_panel=_COMPILATION,
     ),
 ]
-
-
 NumWarpsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--num-warps", min=1, metavar="N", help="Warps per block.", rich_help_panel=_COMPILATION
-    ),
+    int | None, _compilation("--num-warps", min=1, metavar="N", help="Warps per block.")
 ]
-
-
 NumStagesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--num-stages",
-        min=1,
-        metavar="N",
-        help="Stages of pipelined loops.",
-        rich_help_panel=_COMPILATION,
-    ),
+    int | None, _compilation("--num-stages", min=1, metavar="N", help="Stages of pipelined loops.")
 ]
-
-
 AgainstOption = Annotated[
     str | None,
-    typer.Option(
+    _report(
         "--against",
         metavar="OTHER",
         help="Compare with another kernel (FILE.py:KERNEL, FILE.ttir) or another target.",
-        show_default=False,
-        rich_help_panel=_REPORT,
     ),
 ]
-
-
 InspectionFormatOption = Annotated[
-    InspectionFormat,
-    typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
+    Literal["text", "json", "html"], _report("--format", help="Format of the report.")
 ]
-
-
 OutputDirOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--output-dir",
-        metavar="DIR",
-        help="Save all stages as files.",
-        show_default=False,
-        rich_help_panel=_REPORT,
-    ),
+    Path | None, _report("--output-dir", metavar="DIR", help="Save all stages as files.")
 ]

@@ -43,10 +43,10 @@ def interpret_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    engine: options.EngineOption = options.Engine.NATIVE,
+    engine: options.EngineOption = "native",
     pdb: options.PdbOption = False,
     threads: options.ThreadsOption = None,
-    order: options.OrderOption = options.Order.NATURAL,
+    order: options.OrderOption = "natural",
     seed: options.SeedOption = 0,
     dot: options.DotOption = None,
     programs: options.ProgramsOption = None,
@@ -54,7 +54,7 @@ def interpret_command(
     device_map: options.DeviceMapOption = None,
     first_config: options.FirstConfigOption = False,
     stats: options.StatsOption = False,
-    form: watch_options.FormatOption = watch_options.InterpretFormat.TEXT,
+    form: watch_options.FormatOption = "text",
     output: options.OutputOption = None,
     grid: options.GridOption = None,
     arg: options.ArgOption = None,
@@ -80,8 +80,8 @@ def interpret_command(
         dump_outputs=dump_outputs,
     )
     if pdb:
-        engine = options.Engine.EAGER
-    if engine is options.Engine.EAGER:
+        engine = "eager"
+    if engine == "eager":
         require_source(work, "--engine eager", "--pdb")
     wanted = watching.Wanted(
         watch=watch or (),
@@ -90,10 +90,10 @@ def interpret_command(
         compare=compare,
         rtol=rtol,
         atol=atol,
-        form=form.value,
+        form=form,
         output=output,
     )
-    if wanted.any and engine is options.Engine.EAGER:
+    if wanted.any and engine == "eager":
         raise UsageError(
             "--watch, --trace, --compare and --format html look into native code, not into "
             "--engine eager"
@@ -106,13 +106,13 @@ def interpret_command(
     how: dict[str, Any] = {
         "only": chosen if only else None,
         "threads": threads,
-        "order": order.value,
+        "order": order,
         "seed": seed,
-        "dot": dot.value if dot else None,
+        "dot": dot,
         "programs": programs,
     }
     watched = wanted.run(**how) if wanted.any else None
-    run = watched or interpret(first_config=first_config, engine=engine.value, **how)
+    run = watched or interpret(first_config=first_config, engine=engine, **how)
     with run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     unmatched = watched.unmatched if watched is not None else []
@@ -129,9 +129,9 @@ def interpret_command(
         if unmatched:
             raise UsageError("\n".join(unmatched))
         status = status or exit_codes.FINDINGS * differs
-    if stats or (not wanted.any and (output or form is watch_options.InterpretFormat.JSON)):
+    if stats or (not wanted.any and (output or form == "json")):
         name = str(work)
         kept = None if wanted.any else output
-        table = "text" if wanted.picture else form.value
+        table = "text" if wanted.picture else form
         statistics.report(run.stats, form=table, output=kept, target=name, exit_code=status)
     raise typer.Exit(status)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from rich.table import Table
 
-from ttools.cli.console import stderr, write_json, write_tables
+from ttools.cli.console import new_table, stderr, write_json, write_tables
 
 SCHEMA_VERSION = 1
 
@@ -39,24 +40,21 @@ def as_json(costs: Sequence[KernelCost], target: str, exit_code: int) -> dict[st
 
 def as_table(costs: Sequence[KernelCost]) -> Table:
     """The report as a table, times in milliseconds, slowest kernel first."""
-    table = Table(title="Kernel launches", title_justify="left")
-    table.add_column("kernel", overflow="fold")
-    for name in ("launches", "programs", "front end ms", "compile ms", "run ms", "cached"):
-        table.add_column(name, justify="right")
-    for cost in sorted(costs, key=_total, reverse=True):
-        times = (cost.front_end_s, cost.compile_s, cost.run_s)
+    numbers = ("launches", "programs", "front end ms", "compile ms", "run ms", "cached")
+    table = new_table("Kernel launches", ["kernel"], numbers)
+    for cost in sorted(costs, key=lambda cost: sum(_times(cost)), reverse=True):
         table.add_row(
             cost.kernel,
             f"{cost.launches:,}",
             f"{cost.programs:,}",
-            *(f"{seconds * 1e3:,.2f}" for seconds in times),
+            *(f"{seconds * 1e3:,.2f}" for seconds in _times(cost)),
             f"{cost.cache_hits:,}",
         )
     return table
 
 
-def _total(cost: KernelCost) -> float:
-    return cost.front_end_s + cost.compile_s + cost.run_s
+def _times(cost: KernelCost) -> tuple[float, float, float]:
+    return cost.front_end_s, cost.compile_s, cost.run_s
 
 
 def report(
@@ -64,6 +62,6 @@ def report(
 ) -> None:
     """Writes the report to a file, or else to standard error, away from the script's output."""
     if form == "json":
-        write_json(as_json(costs, target, exit_code), output, stderr())
+        write_json(as_json(costs, target, exit_code), output, sys.stderr)
     else:
         write_tables([as_table(costs)], output, stderr())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttools.cli.console import say, stdout, write_json, write_text
+from ttools.cli.console import say, write_json, write_text
 from ttools.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def report(run: WatchedRun, wanted: Wanted, target: str) -> bool:
 
     form, output = wanted.form, wanted.output
     if form == "json":
-        write_json(summary.as_data(recording), output, stdout())
+        write_json(summary.as_data(recording), output)
     elif wanted.watch and len(recording):
         write_text("".join(f"{line}\n" for line in summary.text_lines(recording)), output)
     return False
@@ -141,7 +141,7 @@ def _report_comparison(run: WatchedRun, wanted: Wanted) -> bool:
 
     found = run.comparison
     if wanted.form == "json":
-        write_json(comparison_text.as_data(found), wanted.output, stdout())
+        write_json(comparison_text.as_data(found), wanted.output)
     else:
         lines = comparison_text.text_lines(found)
         write_text("".join(f"{line}\n" for line in lines), wanted.output)

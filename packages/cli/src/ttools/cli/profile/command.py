@@ -16,14 +16,14 @@ def profile_command(
     words: options.WordsArgument = None,
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
-    on: profile_options.ProfiledOnOption = profile_options.ProfiledOn.AUTO,
+    on: profile_options.ProfiledOnOption = "auto",
     device: profile_options.DeviceOption = None,
     target: profile_options.ProfileTargetOption = None,
-    context: profile_options.ContextOption = profile_options.ProfileContext.SHADOW,
+    context: profile_options.ContextOption = "shadow",
     counts: profile_options.CountsOption = True,
     warmup: profile_options.WarmupOption = 0,
     iterations: profile_options.IterationsOption = 1,
-    data: profile_options.DataOption = profile_options.ProfileData.TRACE,
+    data: profile_options.DataOption = "trace",
     backend: profile_options.ProtonBackendOption = None,
     mode: profile_options.ModeOption = None,
     hook: profile_options.HookOption = None,
@@ -32,7 +32,7 @@ def profile_command(
     lines: profile_options.LinesOption = False,
     line_times: profile_options.LineTimesOption = True,
     tree: profile_options.TreeOption = False,
-    form: profile_options.ProfileFormatOption = profile_options.ProfileFormat.TEXT,
+    form: profile_options.ProfileFormatOption = "text",
     output: options.OutputOption = None,
     threads: options.ThreadsOption = None,
     dot: options.DotOption = None,
@@ -53,21 +53,21 @@ def profile_command(
     from ttools.profiler import profile
 
     profiled = profile(
-        on=on.value,
+        on=on,
         device=device,
         target=target,
         only=only or None,
         threads=threads,
-        dot=dot.value if dot else None,
+        dot=dot,
         counts=counts,
         line_times=line_times,
         warmup=warmup,
         iterations=iterations,
-        context=context.value,
-        data=data.value,
+        context=context,
+        data=data,
         backend=backend,
         mode=mode,
-        hook=hook.value if hook else None,
+        hook=hook,
         proton_file=proton_file,
     )
     with progress(lambda: f"profiled {profiled.seen:,} launches"), profiled:
@@ -75,13 +75,11 @@ def profile_command(
     if not profiled.launches and not profiled.notes:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
-    if form is profile_options.ProfileFormat.TEXT:
+    if form == "text":
         if profiled.launches or output is not None:
             profile_report.write_as_text(profiled, output, lines=lines, tree=tree)
     else:
-        profile_report.write(
-            profiled, form.value, output, lines=lines, target=str(work), status=status
-        )
+        profile_report.write(profiled, form, output, lines=lines, target=str(work), status=status)
     for kernel, note in profiled.notes.items():
         say("note", f"{kernel}: {note}")
     raise typer.Exit(status)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from ttools.cli import exit_codes, options
-from ttools.cli.console import require_folder, say, stdout, write_json, write_tables
+from ttools.cli.console import new_table, require_folder, say, write_json, write_tables
 from ttools.cli.profile.report import seconds
 from ttools.core.errors import UsageError
 
@@ -42,7 +42,7 @@ def profile_compare_command(
     new: NewArgument,
     fail_on_regression: RegressionOption = "5%",
     scopes: ScopesOption = True,
-    form: options.FormatOption = options.ReportFormat.TEXT,
+    form: options.FormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
     """Compare two profiles, written by `ttools profile --format json --output FILE`.
@@ -56,15 +56,15 @@ def profile_compare_command(
     threshold = _share(fail_on_regression)
     require_folder(output)
     changes = compare_profiles(read_profile(base), read_profile(new), threshold, scopes=scopes)
-    if form is options.ReportFormat.JSON:
+    if form == "json":
         data = {
             "schema": "ttools.comparison/1",
             "threshold": threshold,
             "kernels": [asdict(change) for change in changes],
         }
-        write_json(data, output, stdout())
+        write_json(data, output)
     else:
-        write_tables([_table(changes)], output, stdout())
+        write_tables([_table(changes)], output)
     slower = ["/".join((*c.scope, c.kernel)) for c in changes if c.verdict == "slower"]
     if slower:
         say("error", f"slower by {threshold * 100:.3g}% or more: {', '.join(slower)}")
@@ -88,12 +88,9 @@ def _share(text: str) -> float:
 
 
 def _table(changes: list[Change]) -> Table:
-    table = Table(title="Median time of a launch", title_justify="left")
     scoped = any(change.scope for change in changes)
-    for name in (*(["scope"] if scoped else []), "kernel", "config", "verdict"):
-        table.add_column(name, overflow="fold")
-    for name in ("base", "new", "ratio", "99% interval"):
-        table.add_column(name, justify="right")
+    left = (*(["scope"] if scoped else []), "kernel", "config", "verdict")
+    table = new_table("Median time of a launch", left, ("base", "new", "ratio", "99% interval"))
     for change in changes:
         known = change.low is not None and change.high is not None
         table.add_row(

@@ -2,214 +2,101 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-_REPORT = "Report"
-_LAUNCH = "Launch"
-_GPU = "On a GPU"
-
-
-class ProfiledOn(str, Enum):
-    """Where profiled kernels run."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    GPU = "gpu"
-
-
-class ProfileFormat(str, Enum):
-    """How a profile is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    CHROME = "chrome"
-    HTML = "html"
-
-
-class ProfileContext(str, Enum):
-    """What launches are grouped by."""
-
-    SHADOW = "shadow"
-    PYTHON = "python"
-
-
-class ProfileData(str, Enum):
-    """What Proton keeps of launches."""
-
-    TRACE = "trace"
-    TREE = "tree"
-
-
-class ProtonHook(str, Enum):
-    """What Proton is hooked to."""
-
-    TRITON = "triton"
-
+_report = partial(typer.Option, rich_help_panel="Report")
+_launch = partial(typer.Option, rich_help_panel="Launch")
+_gpu = partial(typer.Option, rich_help_panel="On a GPU")
 
 DeviceOption = Annotated[
     str | None,
-    typer.Option(
+    _report(
         "--device",
         metavar="GPU",
         help="Bound each launch by the roofline of h100, h200, a100, b200, rtx4090, mi300x, ….",
-        show_default=False,
-        rich_help_panel=_REPORT,
     ),
 ]
-
-
 ProfileTargetOption = Annotated[
     str | None,
-    typer.Option(
+    _report(
         "--target",
         metavar="GPU",
         help="Compile for sm_80, sm_90, gfx942, …: registers, spills, occupancy. By default the "
         "device's.",
-        show_default=False,
-        rich_help_panel=_REPORT,
     ),
 ]
-
-
 ContextOption = Annotated[
-    ProfileContext,
-    typer.Option(
-        "--context",
-        help="Group launches by Proton's scopes (shadow) or by Python's call stack.",
-        rich_help_panel=_REPORT,
+    Literal["shadow", "python"],
+    _report(
+        "--context", help="Group launches by Proton's scopes (shadow) or by Python's call stack."
     ),
 ]
-
-
 DataOption = Annotated[
-    ProfileData,
-    typer.Option(
-        "--data",
-        help="Proton traces every launch, or keeps sums in a tree, which costs less.",
-        rich_help_panel=_GPU,
-    ),
+    Literal["trace", "tree"],
+    _gpu("--data", help="Proton traces every launch, or keeps sums in a tree, which costs less."),
 ]
-
-
 ProtonBackendOption = Annotated[
     str | None,
-    typer.Option(
+    _gpu(
         "--backend",
         metavar="NAME",
         help="Proton's source of times: cupti, rocprofiler, roctracer. By default the GPU's own.",
-        show_default=False,
-        rich_help_panel=_GPU,
     ),
 ]
-
-
 ModeOption = Annotated[
     str | None,
-    typer.Option(
-        "--mode",
-        metavar="MODE",
-        help="Mode of Proton's backend: periodic_flushing, pcsampling.",
-        show_default=False,
-        rich_help_panel=_GPU,
-    ),
+    _gpu("--mode", metavar="MODE", help="Mode of Proton's backend: periodic_flushing, pcsampling."),
 ]
-
-
 HookOption = Annotated[
-    ProtonHook | None,
-    typer.Option(
-        "--hook",
-        help="Include launch metadata of kernels in the file that Proton writes.",
-        show_default=False,
-        rich_help_panel=_GPU,
-    ),
+    Literal["triton"] | None,
+    _gpu("--hook", help="Include launch metadata of kernels in the file that Proton writes."),
 ]
-
-
 ProtonFileOption = Annotated[
     Path | None,
-    typer.Option(
-        "--proton-file",
-        metavar="FILE",
-        help="Keep the file that Proton writes, under this name.",
-        show_default=False,
-        rich_help_panel=_GPU,
+    _gpu(
+        "--proton-file", metavar="FILE", help="Keep the file that Proton writes, under this name."
     ),
 ]
-
-
-TreeOption = Annotated[
-    bool,
-    typer.Option("--tree", help="Show scopes with the kernels in them.", rich_help_panel=_REPORT),
-]
-
-
+TreeOption = Annotated[bool, _report("--tree", help="Show scopes with the kernels in them.")]
 LinesOption = Annotated[
-    bool,
-    typer.Option(
-        "--lines", help="Report operations and bytes by source line.", rich_help_panel=_REPORT
-    ),
+    bool, _report("--lines", help="Report operations and bytes by source line.")
 ]
-
-
 LineTimesOption = Annotated[
     bool,
-    typer.Option(
-        "--line-times/--no-line-times",
-        help="On the CPU, sample the time of each line of a kernel.",
-        rich_help_panel=_REPORT,
+    _report(
+        "--line-times/--no-line-times", help="On the CPU, sample the time of each line of a kernel."
     ),
 ]
-
-
 ProfileFormatOption = Annotated[
-    ProfileFormat,
-    typer.Option("--format", help="Format of the report.", rich_help_panel=_REPORT),
+    Literal["text", "json", "csv", "chrome", "html"],
+    _report("--format", help="Format of the report."),
 ]
-
-
 ProfiledOnOption = Annotated[
-    ProfiledOn,
-    typer.Option(
-        "--on",
-        help="Where kernels run and are timed; auto is the GPU where there is one.",
-        rich_help_panel=_LAUNCH,
-    ),
+    Literal["auto", "cpu", "gpu"],
+    _launch("--on", help="Where kernels run and are timed; auto is the GPU where there is one."),
 ]
-
-
 WarmupOption = Annotated[
     int,
-    typer.Option(
-        "--warmup",
-        metavar="N",
-        help="Exclude the first N of equal launches from all figures.",
-        rich_help_panel=_LAUNCH,
+    _launch(
+        "--warmup", metavar="N", help="Exclude the first N of equal launches from all figures."
     ),
 ]
-
-
 IterationsOption = Annotated[
     int,
-    typer.Option(
+    _launch(
         "--iterations",
         metavar="N",
         help="Repeat each launch N times on the same memory; the program's results do not change.",
-        rich_help_panel=_LAUNCH,
     ),
 ]
-
-
 CountsOption = Annotated[
     bool,
-    typer.Option(
+    _report(
         "--counts/--no-counts",
         help="Count operations and bytes; on a GPU this copies tensors to the host.",
-        rich_help_panel=_REPORT,
     ),
 ]

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from ttools.cli.console import stdout, write_tables, write_text
+from ttools.cli.console import new_table, write_tables, write_text
 from ttools.core.reports.report import shown_path
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 def write_as_text(profiled: Profile, output: Path | None, *, lines: bool, tree: bool) -> None:
     """Tables of kernels, of the device if one was named, and of lines and scopes if wanted."""
-    write_tables(list(_tables(profiled, lines, tree)), output, stdout())
+    write_tables(_tables(profiled, lines, tree), output)
 
 
 def write(
@@ -138,7 +138,7 @@ def _tables(profiled: Profile, lines: bool, tree: bool) -> Iterator[Table | Tree
 
 def _accesses(profiled: Profile) -> Table:
     assert profiled.target is not None
-    table = _table(
+    table = new_table(
         f"Accesses, as warps of {profiled.target.name} make them",
         ("kernel", "line", "kind"),
         ("bits", "sectors per request", "at least", "used", "programs share", "again"),
@@ -157,7 +157,7 @@ def _accesses(profiled: Profile) -> Table:
 
 
 def _advice(profiled: Profile) -> Table:
-    table = _table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
+    table = new_table("Advice", ("kernel", "line", "what costs time", "what to try"), ())
     root = Path.cwd()
     for hint in profiled.advice:
         location = hint.location
@@ -184,17 +184,8 @@ def _tree(profiled: Profile) -> Tree:
     return add(profiled.tree, None)
 
 
-def _table(title: str, left: tuple[str, ...], right: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in left:
-        table.add_column(name, overflow="fold")
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
-
-
 def _kernels(profiled: Profile) -> Table:
-    table = _table(
+    table = new_table(
         f"Kernels on {profiled.timed_on}",
         ("kernel", "config"),
         (
@@ -230,7 +221,9 @@ def _bounds(profiled: Profile) -> Table:
     from ttools.profiler.gpu_time.roofline import ASSUMPTIONS
 
     assert profiled.device is not None
-    table = _table(f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ())
+    table = new_table(
+        f"At least, on {profiled.device.name}", ("kernel", "config", "limited by"), ()
+    )
     on_device = "efficiency" in profiled.frame
     names = ["time of a launch", "flop per byte", "flop/s", "bytes/s"]
     projected = "projected_s" in profiled.frame
@@ -268,7 +261,7 @@ def _rates(row: Mapping[Any, Any], on_device: bool) -> tuple[float, float]:
 
 def _compiled(profiled: Profile) -> Table:
     assert profiled.target is not None
-    table = _table(
+    table = new_table(
         f"Compiled for {profiled.target.name}",
         ("kernel", "occupancy limited by", "narrow accesses", "matrix units"),
         ("registers", "spilled", "shared", "occupancy"),
@@ -302,7 +295,7 @@ def _narrow(inspection: Inspection) -> str:
 def _lines(profiled: Profile) -> Table:
     frame = profiled.lines
     times = ("time, about", "share") if frame["time_s"].notna().any() else ()
-    table = _table(
+    table = new_table(
         "Lines, over all launches",
         ("kernel", "line", "operations"),
         (*times, "executions", "loaded", "stored", "atomic", "masked off", "flop"),

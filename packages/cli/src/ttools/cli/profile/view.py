@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from ttools.cli import options
-from ttools.cli.console import require_folder, say, stdout, write_json, write_tables, write_text
+from ttools.cli.console import require_folder, say, write_json, write_tables, write_text
 
 if TYPE_CHECKING:
     from ttools.profiler.view.file import Number, ProtonProfile
     from ttools.profiler.view.rows import Row
-
-
-class ViewFormat(str, Enum):
-    """How a view is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
 
 
 FilesArgument = Annotated[
@@ -43,7 +34,6 @@ MetricsOption = Annotated[
         metavar="METRIC,…",
         help="time/ms, avg_time/us, count, tflop16/s, gbyte/s, util, time/%, or the file's own; "
         "repeatable.",
-        show_default=False,
     ),
 ]
 IncludeOption = Annotated[
@@ -53,18 +43,14 @@ IncludeOption = Annotated[
         "-i",
         metavar="REGEX",
         help="Only parts of this name, with what is around and in them.",
-        show_default=False,
     ),
 ]
 ExcludeOption = Annotated[
     str | None,
-    typer.Option(
-        "--exclude", "-e", metavar="REGEX", help="Leave parts of this name out.", show_default=False
-    ),
+    typer.Option("--exclude", "-e", metavar="REGEX", help="Leave parts of this name out."),
 ]
 DepthOption = Annotated[
-    int | None,
-    typer.Option("--depth", "-d", min=0, metavar="N", help="Levels to show.", show_default=False),
+    int | None, typer.Option("--depth", "-d", min=0, metavar="N", help="Levels to show.")
 ]
 ThresholdOption = Annotated[
     float,
@@ -77,7 +63,9 @@ ThresholdOption = Annotated[
         help="Leave out what has less of the first metric than this share of the whole.",
     ),
 ]
-FormatOption = Annotated[ViewFormat, typer.Option("--format", help="Format of the report.")]
+FormatOption = Annotated[
+    Literal["text", "json", "csv"], typer.Option("--format", help="Format of the report.")
+]
 
 
 def profile_view_command(
@@ -88,7 +76,7 @@ def profile_view_command(
     exclude: ExcludeOption = None,
     depth: DepthOption = None,
     threshold: ThresholdOption = 0.0,
-    form: FormatOption = ViewFormat.TEXT,
+    form: FormatOption = "text",
     output: options.OutputOption = None,
 ) -> None:
     """Show files that Proton wrote: `.hatchet`, `.hatchet_msgpack`, `.chrome_trace`.
@@ -111,12 +99,12 @@ def profile_view_command(
     chosen = Selection(include=include, exclude=exclude, depth=depth, least=threshold)
     found = rows(profiles, wanted, chosen)
     headings = [column.name for column in wanted]
-    if form is ViewFormat.TEXT:
-        write_tables([_table(profiles, headings, found)], output, stdout())
-    elif form is ViewFormat.CSV:
+    if form == "text":
+        write_tables([_table(profiles, headings, found)], output)
+    elif form == "csv":
         write_text(_csv(profiles, headings, found), output)
     else:
-        write_json(_data(profiles, headings, found), output, stdout())
+        write_json(_data(profiles, headings, found), output)
     if "util" in headings and all(value is None for value in _of("util", headings, found)):
         say(
             "note",

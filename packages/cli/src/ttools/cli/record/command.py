@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from ttools.interpreter.records.launch_recorder import LaunchRecorder
     from ttools.sanitizer import Sanitization
 
-_RECORD = "Record"
-
-
-class Data(str, Enum):
-    """How much of the memory of launches is recorded."""
-
-    FULL = "full"
-    SEED = "seed"
-    AUTO = "auto"
-
+_record = partial(typer.Option, rich_help_panel="Record")
 
 WordsArgument = Annotated[
     list[str] | None,
@@ -38,35 +29,24 @@ WordsArgument = Annotated[
         metavar="SCRIPT [ARGS]...", show_default=False, help="A script and its arguments."
     ),
 ]
-OutputOption = Annotated[
-    Path,
-    typer.Option("--output", metavar="FILE.tt", help="The record.", rich_help_panel=_RECORD),
-]
+OutputOption = Annotated[Path, _record("--output", metavar="FILE.tt", help="The record.")]
 OnlyOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="KERNEL",
-        help="Record kernels of this name only; repeatable.",
-        rich_help_panel=_RECORD,
-    ),
+    _record("--only", metavar="KERNEL", help="Record kernels of this name only; repeatable."),
 ]
 LaunchOption = Annotated[
     list[str] | None,
-    typer.Option(
+    _record(
         "--launch",
         metavar="LIST",
         help="Which of their launches, counted from 0: 0,3:5; by default the first of each kernel.",
-        show_default=False,
-        rich_help_panel=_RECORD,
     ),
 ]
 DataOption = Annotated[
-    Data,
-    typer.Option(
+    Literal["full", "seed", "auto"],
+    _record(
         "--data",
         help="Record memory as it is, as random numbers like it, or as it is up to 256 MiB.",
-        rich_help_panel=_RECORD,
     ),
 ]
 
@@ -78,7 +58,7 @@ def record_command(
     output: OutputOption = Path("launch.tt"),
     only: OnlyOption = None,
     launch: LaunchOption = None,
-    data: DataOption = Data.AUTO,
+    data: DataOption = "auto",
     device_map: options.DeviceMapOption = None,
 ) -> None:
     """Save launches of a program, to check or profile them elsewhere.
@@ -101,7 +81,7 @@ def record_command(
     from ttools.interpreter.records.launch_recorder import record
 
     recorder = record(
-        output, only=only or None, launches=",".join(launch) if launch else None, data=data.value
+        output, only=only or None, launches=",".join(launch) if launch else None, data=data
     )
     with recorder, _survives(device_map) as checked:
         status = run_work(target, device_map, advice=ADVICE if checked is None else None)
@@ -125,7 +105,7 @@ def _survives(device_map: options.DeviceMap | None) -> Iterator[Sanitization | N
     """Keeps wild accesses on the CPU from killing the process, and the record with it."""
     from ttools.sanitizer import sanitize
 
-    if gpu_usable() and device_map in (None, options.DeviceMap.OFF):
+    if gpu_usable() and device_map in (None, "off"):
         yield None  # a GPU's own memory protection makes an exception of them
         return
     with sanitize(checks="memcheck") as checked:

@@ -37,19 +37,19 @@ def sanitize_command(
     module: options.ModuleOption = None,
     code: options.CodeOption = None,
     check: sanitize_options.CheckOption = None,
-    on: sanitize_options.OnOption = sanitize_options.On.CPU,
+    on: sanitize_options.OnOption = "cpu",
     timeout: sanitize_options.TimeoutOption = None,
     only: sanitize_options.CheckedOnlyOption = None,
     all_configs: sanitize_options.AllConfigsOption = False,
-    view_bounds: sanitize_options.ViewBoundsOption = sanitize_options.ViewBounds.WARNING,
+    view_bounds: sanitize_options.ViewBoundsOption = "warning",
     max_findings: sanitize_options.MaxFindingsOption = 100,
     pdb_on_finding: sanitize_options.PdbOnFindingOption = False,
     suppressions: sanitize_options.SuppressionsOption = None,
     baseline: sanitize_options.BaselineOption = None,
     update_baseline: sanitize_options.UpdateBaselineOption = False,
-    form: sanitize_options.FindingsFormatOption = sanitize_options.FindingsFormat.TEXT,
+    form: sanitize_options.FindingsFormatOption = "text",
     output: options.OutputOption = None,
-    fail_on: sanitize_options.FailOnOption = sanitize_options.Severity.ERROR,
+    fail_on: sanitize_options.FailOnOption = "error",
     require_launches: sanitize_options.RequireLaunchesOption = False,
     threads: options.ThreadsOption = None,
     dot: options.DotOption = None,
@@ -70,13 +70,13 @@ def sanitize_command(
     require_folder(output, baseline)
     checked: Sanitization | GpuSanitization
     run: Callable[[], tuple[int | None, TtoolsError | None]]
-    if on is sanitize_options.On.GPU:
+    if on == "gpu":
         target = sanitize_gpu.target_of(
             work,
             {
                 "--all-configs": all_configs,
                 "--first-config": first_config,
-                "--view-bounds": view_bounds is not sanitize_options.ViewBounds.WARNING,
+                "--view-bounds": view_bounds != "warning",
                 "--threads": threads,
                 "--dot": dot,
                 "--device-map": device_map,
@@ -98,15 +98,15 @@ def sanitize_command(
         checked = sanitize(
             checks=check or "default",
             only=only or None,
-            view_bounds=view_bounds.value,
+            view_bounds=view_bounds,
             threads=threads,
-            dot=dot.value if dot else None,
+            dot=dot,
             all_configs=all_configs,
             first_config=first_config,
             max_findings=max_findings,
             suppressions=suppressions or (),
             baseline=None if update_baseline else baseline,
-            pdb_on_finding=fail_on.value if pdb_on_finding else False,
+            pdb_on_finding=fail_on if pdb_on_finding else False,
         )
         advice = _UNCHECKED if only else None
         run = partial(_run, work, checked, device_map, advice, quiet=pdb_on_finding)
@@ -114,9 +114,9 @@ def sanitize_command(
         checked=checked,
         target=str(work),
         only=tuple(only or ()),
-        form=form.value,
+        form=form,
         output=output,
-        fail_on=fail_on.value,
+        fail_on=fail_on,
         require_launches=require_launches,
         new_baseline=baseline if update_baseline else None,
     )

@@ -44,7 +44,7 @@ def tune_command(
     code: options.CodeOption = None,
     space: tune_options.SpaceOption = None,
     inputs: tune_options.InputsOption = None,
-    search: tune_options.SearchOption = tune_options.Search.GUIDED,
+    search: tune_options.SearchOption = "guided",
     trials: tune_options.TrialsOption = None,
     seconds: tune_options.SecondsOption = None,
     within: tune_options.WithinOption = None,
@@ -82,8 +82,8 @@ def tune_command(
     if module is None and code is None and words and words[0] in TuneCommand.reserved:
         read_stores(words, form, output, history, only or ())
         return
-    if form not in (None, TuneFormat.TEXT, TuneFormat.JSON, TuneFormat.HTML):
-        raise UsageError(f"--format {form.value} is for `ttools tune export FILE`")
+    if form not in (None, "text", "json", "html"):
+        raise UsageError(f"--format {form} is for `ttools tune export FILE`")
     named = module is None and code is None and bool(words) and is_kernel((words or [""])[0])
     _require_both(named, words or [], space, inputs)
     work = None if named else _work(words or [], module, code)
@@ -97,7 +97,7 @@ def tune_command(
 
     run = TuningRun(
         TuneOptions(
-            search=search.value,
+            search=search,
             trials=trials,
             seconds=seconds,
             within=within,
@@ -118,7 +118,7 @@ def tune_command(
         device=target,
         only=only or None,
         threads=threads,
-        on=None if on is None else on.value,
+        on=on,
         measures=read_executor(gpus, ray, workers),
         announce=lambda text: say("note", text),
     )
@@ -213,7 +213,7 @@ def _report(
     if run.results and not run.locked:
         for name in run.unknown_scratch:
             say("warning", f"no tuned kernel has a parameter `{name}` (--scratch)")
-    if form is TuneFormat.JSON:
+    if form == "json":
         tune_report.write_as_json(
             entries,
             output,
@@ -221,7 +221,7 @@ def _report(
             new={str(result.problem): len(result.new) for result in run.results},
             notes=[note for result in run.results for note in result.notes] + run.notes,
         )
-    elif form is TuneFormat.HTML:
+    elif form == "html":
         tune_report.write_as_html(entries, output)
     elif entries:
         tune_report.write_as_text(entries, output)

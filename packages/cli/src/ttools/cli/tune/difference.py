@@ -5,7 +5,6 @@ Owns headings, units and rounding. What a change is, is `ttools.tuner`'s to say.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from ttools.cli.console import say, stdout, write_tables, write_text
+from ttools.cli.console import new_table, say, write_json, write_tables
 from ttools.cli.profile.report import seconds
+from ttools.core.reports.report import config_text
 
 if TYPE_CHECKING:
     from ttools.tuner.store.difference import TuningChange
@@ -31,7 +31,7 @@ def write_as_text(
     found = changes(old, new)
     different = [change for change in found if change.is_one]
     if different:
-        write_tables([_table(different)], output, stdout())
+        write_tables([_table(different)], output)
     say("note", f"{len(different)} of {len(found)} tunings differ")
 
 
@@ -46,16 +46,12 @@ def write_as_json(
         for change in changes(old, new)
     ]
     data = {"schema": "ttools.tune-diff/1", "changes": rows}
-    write_text(json.dumps(data, indent=2, default=str) + "\n", output)
+    write_json(data, output)
 
 
 def _table(changes: Sequence[TuningChange]) -> Table:
-    table = Table()
-    table.add_column("kernel and key", overflow="fold")
-    table.add_column("old winner", overflow="fold")
-    table.add_column("new winner", overflow="fold")
-    for name in ("old", "new", "ratio"):
-        table.add_column(name, justify="right")
+    names = ("kernel and key", "old winner", "new winner")
+    table = new_table(None, names, ("old", "new", "ratio"))
     table.add_column("", overflow="fold")
     for change in changes:
         key = ", ".join(f"{n}={v}" for n, v in change.key.items() if n != "dtypes")
@@ -72,14 +68,10 @@ def _table(changes: Sequence[TuningChange]) -> Table:
 
 
 def _config(values: Mapping[str, Any] | None) -> str:
-    from ttools.tuner.space.candidate import config_text
-
     return "none" if values is None else escape(config_text(values))
 
 
 def _remarks(change: TuningChange) -> str:
-    from ttools.tuner.space.candidate import config_text
-
     remarks = [] if change.ratio is None or change.sure else ["times: within noise"]
     remarks += ["another source"] if change.source_changed else []
     if None not in change.versions and change.versions[0] != change.versions[1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ttools.core.environment import gpu_usable
@@ -41,13 +42,9 @@ def _on_gpus(text: str) -> Callable[[], WorkerPool]:
         raise UsageError(f"--gpus {text}: give numbers of GPUs, as in 0,1")
     if not gpu_usable():
         raise UsageError("--gpus: there is no GPU here")
+    from ttools.tuner.workers.worker_pool import gpu_workers
 
-    def make() -> WorkerPool:
-        from ttools.tuner.workers.worker_pool import gpu_workers
-
-        return gpu_workers([int(word) for word in words])
-
-    return make
+    return partial(gpu_workers, [int(word) for word in words])
 
 
 def _on_ray(text: str) -> Callable[[], WorkerPool]:
@@ -55,11 +52,7 @@ def _on_ray(text: str) -> Callable[[], WorkerPool]:
     address, actors = (address, count) if address else (text, "1")
     if not actors.isdecimal() or int(actors) < 1:
         raise UsageError(f"--ray {text}: give ADDRESS or ADDRESS@N, N configurations at a time")
+    from ttools.tuner.workers.ray_workers import ray_workers
 
-    def make() -> WorkerPool:
-        from ttools.tuner.workers.ray_workers import ray_workers
-
-        own = None if address == _LOCAL else address
-        return ray_workers(int(actors), gpus=1.0 if gpu_usable() else 0.0, address=own)
-
-    return make
+    own = None if address == _LOCAL else address
+    return partial(ray_workers, int(actors), gpus=1.0 if gpu_usable() else 0.0, address=own)

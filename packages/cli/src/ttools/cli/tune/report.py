@@ -5,7 +5,6 @@ Owns headings, units and rounding. What the numbers mean is `ttools.tuner`'s to 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from ttools.cli.console import stdout, write_tables, write_text
+from ttools.cli.console import write_json, write_tables, write_text
 from ttools.cli.profile.report import seconds
+from ttools.core.reports.report import config_text, counted
 
 if TYPE_CHECKING:
     from ttools.tuner.measure.trial import Trial
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def write_as_text(entries: Sequence[TuningEntry], output: Path | None) -> None:
     """A table per kernel and key: the configurations that can win by time, then the others."""
-    write_tables([_table(entry) for entry in entries if entry.trials], output, stdout())
+    write_tables([_table(entry) for entry in entries if entry.trials], output)
 
 
 def write_as_json(
@@ -45,7 +45,7 @@ def write_as_json(
     if new is not None:
         for row, entry in zip(data["problems"], entries, strict=True):  # type: ignore[arg-type]
             row["new_trials"] = new[str(entry.problem)]  # type: ignore[index]
-    write_text(json.dumps(data, indent=2, default=str) + "\n", output)
+    write_json(data, output)
 
 
 def write_as_csv(
@@ -72,8 +72,6 @@ def write_as_lock(entries: Sequence[TuningEntry], output: Path | None) -> None:
 
 
 def _table(entry: TuningEntry) -> Table:
-    from ttools.core.reports.report import counted
-
     problem = entry.problem
     state = "" if entry.complete else ", interrupted"
     tried = counted(len(entry.trials), "configuration")
@@ -115,8 +113,6 @@ def _static(trial: Trial) -> tuple[str, ...]:
 def _row(
     entry: TuningEntry, trial: Trial, least: float | None, static: tuple[str, ...] | None
 ) -> tuple[str, ...]:
-    from ttools.tuner.space.candidate import config_text
-
     final = entry.final.get(trial.key)
     return (
         "winner" if trial.key == entry.winner else "",

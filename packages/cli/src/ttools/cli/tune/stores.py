@@ -35,29 +35,29 @@ class Reading:
 READINGS = {
     "show": Reading(
         writers={
-            TuneFormat.TEXT: tune_report.write_as_text,
-            TuneFormat.JSON: tune_report.write_as_json,
-            TuneFormat.HTML: tune_report.write_as_html,
+            "text": tune_report.write_as_text,
+            "json": tune_report.write_as_json,
+            "html": tune_report.write_as_html,
         }
     ),
     "export": Reading(
         writers={
-            TuneFormat.CSV: tune_report.write_as_csv,
-            TuneFormat.JSON: tune_report.write_as_json,
-            TuneFormat.LOCK: tune_report.write_as_lock,
+            "csv": tune_report.write_as_csv,
+            "json": tune_report.write_as_json,
+            "lock": tune_report.write_as_lock,
         }
     ),
     "diff": Reading(
         writers={
-            TuneFormat.TEXT: tune_difference.write_as_text,
-            TuneFormat.JSON: tune_difference.write_as_json,
+            "text": tune_difference.write_as_text,
+            "json": tune_difference.write_as_json,
         },
         stores=2,
     ),
     "rules": Reading(
         writers={
-            TuneFormat.PYTHON: tune_rules.write_as_python,
-            TuneFormat.JSON: tune_rules.write_as_json,
+            "python": tune_rules.write_as_python,
+            "json": tune_rules.write_as_json,
         }
     ),
 }
@@ -83,14 +83,14 @@ def read_stores(
         raise UsageError(f"`ttools tune {word}` takes {wanted}: ttools tune {word} {example}")
     chosen = next(iter(reading.writers)) if form is None else form
     if chosen not in reading.writers:
-        known = ", ".join(each.value for each in reading.writers)
-        raise UsageError(f"`ttools tune {word}` writes {known}, not {chosen.value}")
-    if history and chosen is not TuneFormat.CSV:
+        known = ", ".join(reading.writers)
+        raise UsageError(f"`ttools tune {word}` writes {known}, not {chosen}")
+    if history and chosen != "csv":
         raise UsageError("--history is for `ttools tune export --format csv`")
     require_folder(output)
     entries = [_entries(file, only) for file in files]
     write = reading.writers[chosen]
-    if chosen is TuneFormat.CSV:
+    if chosen == "csv":
         write = partial(write, history=history)
     write(*entries, output)
 

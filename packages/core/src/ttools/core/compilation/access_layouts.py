@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from ttools.core.compilation.annotation import annotate
 from ttools.core.compilation.layouts import Holder, Layout, holder, layouts_of
@@ -91,10 +92,7 @@ def _balanced(text: str) -> str:
 def _held(
     text: str, named: Mapping[str, Layout], shape: tuple[int, ...], threads: int
 ) -> Holder | None:
-    elements = 1
-    for extent in shape:
-        elements *= extent
-    if elements > _MOST_ELEMENTS:
+    if prod(shape) > _MOST_ELEMENTS:
         return None
     if text in named:
         return holder(named[text], shape, threads)

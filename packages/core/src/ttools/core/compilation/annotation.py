@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ttools.core.location import SourceLocation
 
@@ -26,6 +26,11 @@ class StageLine:
     number: int
     text: str
     location: SourceLocation | None
+
+    @property
+    def source(self) -> SourceLocation | None:
+        """The line in the source, whatever the column."""
+        return replace(self.location, column=0) if self.location else None
 
 
 def annotate(stage: str, text: str) -> list[StageLine]:

@@ -152,18 +152,3 @@ def inspect_sources(sources: Sequence[KernelSource], target: Target) -> list[Ins
         Inspection(compile_for(source, target), tuple(reason(sources[:n], source)))
         for n, source in enumerate(sources)
     ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A figure of two compilations."""
-
-    name: str
-    base: float | int | None
-    other: float | int | None
-
-
-def differences(base: Inspection, other: Inspection) -> list[Difference]:
-    """The figures of two compilations beside each other, equal ones included."""
-    first, second = base.figures(), other.figures()
-    return [Difference(name=name, base=first[name], other=second[name]) for name in first]

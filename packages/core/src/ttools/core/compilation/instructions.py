@@ -58,7 +58,7 @@ def global_accesses(compilation: Compilation) -> list[GlobalAccess]:
         access = read(line.text)
         if access is not None:
             kind, bits = access
-            found[_line_of(line), kind, bits] += 1
+            found[line.source, kind, bits] += 1
     rows = [
         GlobalAccess(kind=kind, bits=bits, location=location, count=count)
         for (location, kind, bits), count in found.items()
@@ -72,7 +72,7 @@ def matrix_instructions(compilation: Compilation) -> list[MatrixInstructions]:
     for line in _assembly(compilation):
         name = _MATRIX.search(line.text)
         if name:
-            found[_line_of(line), _short(name[0])] += 1
+            found[line.source, _short(name[0])] += 1
     rows = [
         MatrixInstructions(name=name, location=location, count=count)
         for (location, name), count in found.items()
@@ -89,11 +89,6 @@ def dots_without_matrix_units(compilation: Compilation) -> list[SourceLocation |
 def _assembly(compilation: Compilation) -> list[StageLine]:
     stage = "ptx" if compilation.target.backend == "cuda" else "amdgcn"
     return annotate(stage, compilation.texts[stage])
-
-
-def _line_of(line: StageLine) -> SourceLocation | None:
-    location = line.location
-    return SourceLocation(location.file, location.line, 0) if location else None
 
 
 def _order(location: SourceLocation | None) -> tuple[str, int]:

@@ -45,14 +45,7 @@ def source_by_kernel(kernels: Iterable[Any]) -> dict[int, KernelSource]:
         source = triton_versions.specialised_source(kernel)
         if source is None:
             continue
-        new = KernelSource(
-            name=source.function.__name__,
-            function=source.function,
-            signature=source.signature,
-            constants=source.constants,
-            hints=source.hints,
-            options=source.options,
-        )
+        new = KernelSource(**source)
         alike = (e for e in found if e.function is new.function and repr(e) == repr(new))
         known = next(alike, None)
         if known is None:

@@ -29,7 +29,7 @@ class Resources:
 
     registers: int
     spilled: int
-    spill_instructions: int
+    spill_instructions: int = 0
     shared: int
     warps: int
     threads: int

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ttools.core.compilation.annotation import StageLine, annotate
-from ttools.core.compilation.inspection import Difference, Inspection, differences
+from ttools.core.compilation.annotation import annotate
+from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.instructions import WIDEST
 from ttools.core.location import SourceLocation, source_line
-from ttools.core.reports.report import counted, shown_path
+from ttools.core.reports.report import counted, shown_line, shown_path
 
 #: Options that need no mention.
 _USUAL = {"num_ctas": 1, "enable_fp_fusion": True}
@@ -41,7 +41,7 @@ def title(inspection: Inspection) -> str:
 def _summary(inspection: Inspection, root: Path) -> Iterator[str]:
     source = inspection.source
     if source.launched:
-        yield f"  launched from {_relative(source.launched, root)}"
+        yield f"  launched from {shown_line(source.launched, root)}"
     if inspection.recompiled:
         why = "; ".join(map(str, inspection.recompiled))
         yield f"  compiled again because of {why}"
@@ -109,11 +109,6 @@ def _location_text(location: SourceLocation | None, root: Path) -> str:
     return f"{shown_path(location.file, root)}:{location.line}" if location else "unknown location"
 
 
-def _relative(location: str, root: Path) -> str:
-    file, colon, line = location.rpartition(":")
-    return f"{shown_path(file, root)}{colon}{line}"
-
-
 # ---- stages
 
 
@@ -121,16 +116,11 @@ def _stage(inspection: Inspection, stage: str, root: Path) -> Iterator[str]:
     """The lines of a stage under the lines of source that they come from."""
     yield f"--- {stage}"
     lines = annotate(stage, inspection.compilation.text(stage))
-    for location, group in groupby(lines, key=_line):
+    for location, group in groupby(lines, key=lambda line: line.source):
         if location is not None and location.file:
             text = source_line(location.file, location.line).strip()
             yield f"# {shown_path(location.file, root)}:{location.line}: {text}"
         yield from (line.text for line in group)
-
-
-def _line(line: StageLine) -> SourceLocation | None:
-    location = line.location
-    return SourceLocation(location.file, location.line, 0) if location else None
 
 
 # ---- two of them
@@ -138,9 +128,10 @@ def _line(line: StageLine) -> SourceLocation | None:
 
 def comparison_rows(base: Inspection, other: Inspection) -> list[tuple[str, str, str, str]]:
     """A heading, then each figure of two compilations with the factor between them."""
+    second = other.figures()
     rows = [
-        (each.name, _figure(each.base), _figure(each.other), _change(each))
-        for each in differences(base, other)
+        (name, _figure(value), _figure(second[name]), _change(value, second[name]))
+        for name, value in base.figures().items()
     ]
     return [("", title(base), title(other), ""), *rows]
 
@@ -156,15 +147,13 @@ def write_comparison(base: Inspection, other: Inspection) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _figure(value: float | int | None) -> str:
+def _figure(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:.0%}" if isinstance(value, float) else f"{value:,}"
 
 
-def _change(row: Difference) -> str:
-    if row.base is None or row.other is None or row.base == row.other:
+def _change(base: float | None, other: float | None) -> str:
+    if base is None or other is None or base == other:
         return ""
-    if not row.base:
-        return "new" if row.other else ""
-    return f"x{row.other / row.base:.2f}"
+    return f"x{other / base:.2f}" if base else "new"

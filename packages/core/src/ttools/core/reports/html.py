@@ -13,7 +13,14 @@ from typing import Any
 from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry
 from ttools.core.location import SourceLocation, extent, source_lines
 from ttools.core.reports.page_template import page_template, script_json
-from ttools.core.reports.report import Report, counted, launches_summary, summary
+from ttools.core.reports.report import (
+    Report,
+    config_text,
+    counted,
+    launches_summary,
+    shown_line,
+    summary,
+)
 from ttools.core.reports.tensor_map import COLLISION, TensorMap
 from ttools.core.reports.text import argument_text, detail_lines, headline, location_text
 
@@ -191,10 +198,7 @@ def _map_data(tensor: TensorMap) -> dict[str, Any]:
 
 
 def _launch(entry: LaunchEntry, report: Report) -> list[str]:
-    location = ""
-    if entry.location:
-        file, colon, line = entry.location.rpartition(":")
-        location = f"{report.path(file)}{colon}{line}"
-    config = ", ".join(f"{name}={value}" for name, value in (entry.config or {}).items())
+    location = shown_line(entry.location, report.root) if entry.location else ""
+    config = config_text(entry.config)
     grid = " x ".join(map(str, entry.grid))
     return [entry.kernel, grid, f"{entry.count:,}", f"{entry.seconds * 1e3:,.2f}", location, config]

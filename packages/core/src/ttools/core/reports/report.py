@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.findings.suppressions import Suppressed
@@ -80,9 +81,20 @@ def shown_path(file: str, root: Path) -> str:
         return file
 
 
+def shown_line(location: str, root: Path) -> str:
+    """A `file:line` with its file as it is shown."""
+    file, colon, line = location.rpartition(":")
+    return f"{shown_path(file, root)}{colon}{line}"
+
+
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 lane`, `1,024 lanes`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def config_text(config: Mapping[str, Any] | None) -> str:
+    """A configuration as people read it: `BLOCK=64, num_warps=4`; nothing for none."""
+    return ", ".join(f"{name}={value}" for name, value in (config or {}).items())
 
 
 def summary(report: Report) -> str:

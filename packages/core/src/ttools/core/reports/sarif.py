@@ -22,7 +22,6 @@ from ttools.core.reports.text import finding_text
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT_ID = "SRCROOT"
-_LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 _HELP = (
     "Each result says what would help. Found by the check `{check}` of `ttools sanitize`; "
     "`# ttools: ignore[{kind}] reason` at the line suppresses it."
@@ -96,7 +95,7 @@ def _result(finding: Finding, rules: list[str], root: Path) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.kind,
         "ruleIndex": rules.index(finding.kind),
-        "level": _LEVELS[finding.severity],
+        "level": finding.severity,
         "message": {"text": _message(finding)},
         "occurrenceCount": max(1, finding.count),
         "locations": [_location(finding.location or _launch(finding), root, kernel=finding.kernel)],

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, excerpt, extent
-from ttools.core.reports.report import Report, counted, shown_path, summary
+from ttools.core.reports.report import Report, config_text, counted, shown_line, shown_path, summary
 
 _CONFIGS_LISTED = 5
 
@@ -152,7 +150,7 @@ def config_lines(finding: Finding) -> list[str]:
 
     Of several that have the defect, the one of the witness comes first, and the rest follows.
     """
-    texts = [_config_text(config) for config in finding.configs if config]
+    texts = [config_text(config) for config in finding.configs if config]
     if not texts:
         return []
     others = texts[1:]
@@ -163,16 +161,9 @@ def config_lines(finding: Finding) -> list[str]:
     return lines
 
 
-def _config_text(config: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in config.items())
-
-
 def _extent_line(finding: Finding, root: Path) -> str:
     """`launched from bench.py:40; 24 lanes in 1 program are affected`."""
-    launched = ""
-    if finding.launch is not None:
-        file, colon, line = finding.launch.rpartition(":")
-        launched = f"launched from {shown_path(file, root)}{colon}{line}"
+    launched = f"launched from {shown_line(finding.launch, root)}" if finding.launch else ""
     return "; ".join(filter(None, [launched, affected_text(finding)]))
 
 

@@ -49,67 +49,35 @@ def compiled_kernel_facts(kernel: Any) -> CompiledKernelFacts:
     )
 
 
-@dataclass(frozen=True)
-class SpecialisedSource:
-    """What a kernel was compiled from.
+def specialised_source(kernel: Any) -> dict[str, Any] | None:
+    """What a `CompiledKernel` was compiled from, as the fields of `KernelSource` by name.
 
-    Attributes:
-        function: the `JITFunction`.
-        signature: Triton's type of each parameter.
-        constants: values by path of parameter indices.
-        hints: Triton's attributes by path of parameter indices.
-        options: of the launch that a compilation depends on.
+    Returns:
+        None if it was compiled from no Python function.
     """
-
-    function: Any
-    signature: dict[str, Any]
-    constants: dict[tuple[int, ...], Any]
-    hints: dict[tuple[int, ...], Any]
-    options: dict[str, Any]
-
-
-def specialised_source(kernel: Any) -> SpecialisedSource | None:
-    """What a `CompiledKernel` was compiled from; None if from no Python function."""
     source: Any = getattr(kernel, "src", None)
     metadata: Any = getattr(kernel, "metadata", None)
     if getattr(source, "fn", None) is None or metadata is None:
         return None
     names = ("num_warps", "num_ctas", "num_stages", "enable_fp_fusion")
-    return SpecialisedSource(
-        function=source.fn,
-        signature=dict(source.signature),
-        constants=dict(source.constants),
-        hints=dict(source.attrs),
-        options={name: getattr(metadata, name) for name in names if hasattr(metadata, name)},
-    )
+    return {
+        "name": source.fn.__name__,
+        "function": source.fn,
+        "signature": dict(source.signature),
+        "constants": dict(source.constants),
+        "hints": dict(source.attrs),
+        "options": {name: getattr(metadata, name) for name in names if hasattr(metadata, name)},
+    }
 
 
-@dataclass(frozen=True)
-class LoadedResources:
-    """What the driver says of a kernel that was loaded onto a GPU.
+def loaded_resources(kernel: Any) -> tuple[int, int] | None:
+    """Registers of a thread of a `CompiledKernel`, and bytes of it that did not fit into them.
 
-    Attributes:
-        registers: of a thread.
-        spilled: bytes of each thread that did not fit into registers.
-        shared: bytes of shared memory of a block.
-        warps: of a block, as the launch asked for them.
+    Returns:
+        None if it was never loaded onto a GPU, whose driver says so.
     """
-
-    registers: int
-    spilled: int
-    shared: int
-    warps: int
-
-
-def loaded_resources(kernel: Any) -> LoadedResources | None:
-    """The resources of a `CompiledKernel`; None if it was never loaded."""
     registers = getattr(kernel, "n_regs", None)
     if registers is None:
         return None
     words = 4  # `n_spills` counts registers
-    return LoadedResources(
-        registers=int(registers),
-        spilled=int(kernel.n_spills) * words,
-        shared=int(kernel.metadata.shared),
-        warps=int(kernel.metadata.num_warps),
-    )
+    return int(registers), int(kernel.n_spills) * words

@@ -26,20 +26,17 @@ def public_name(kernel: Any) -> tuple[str, str] | None:
 
 def plain_autotuner(tuner: Any, configs: Sequence[Any]) -> Any:
     """An autotuner like another, over other configurations, which prunes none of them."""
+    return _autotuned_again(*_autotuner_parts(tuner, configs))
+
+
+def _autotuner_parts(tuner: Any, configs: Sequence[Any]) -> tuple[Any, ...]:
     hooks = {
         name: getattr(tuner, name)
         for name in ("pre_hook", "post_hook")
         if getattr(tuner, f"user_defined_{name}")
     }
-    return autotuner_class()(
-        tuner.fn,
-        tuner.arg_names,
-        list(configs),
-        list(tuner.keys),
-        list(tuner.reset_to_zero),
-        list(tuner.restore_value),
-        **hooks,
-    )
+    names = (tuner.keys, tuner.reset_to_zero, tuner.restore_value)
+    return (tuner.fn, list(configs), *map(list, names), hooks)
 
 
 #: How a jit function keeps what `triton.jit` was given.
@@ -61,14 +58,7 @@ def rebuilding(kernel: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         UsageError: it is of a class that is not Triton's own.
     """
     if isinstance(kernel, autotuner_class()):
-        plain = plain_autotuner(kernel, kernel.configs)
-        hooks = {
-            name: getattr(kernel, name)
-            for name in ("pre_hook", "post_hook")
-            if getattr(kernel, f"user_defined_{name}")
-        }
-        parts = (plain.fn, plain.configs, plain.keys, plain.reset_to_zero, plain.restore_value)
-        return _autotuned_again, (*parts, hooks)
+        return _autotuned_again, _autotuner_parts(kernel, kernel.configs)
     if isinstance(kernel, heuristics_class()):
         return _heuristics_again, (kernel.fn, kernel.values)
     if type(kernel) is not jit_function_class():

@@ -12,7 +12,7 @@ from ttools.core.compilation.disassembly import resource_usage
 from ttools.core.compilation.resources import Resources, occupancy, threads_of
 from ttools.core.errors import TtoolsError
 from ttools.core.gpus.targets import ARCHITECTURES, Target, read_target, target_of_machine
-from ttools.tuner.cost.limits import StaticResources, figures_of
+from ttools.tuner.cost.limits import StaticResources, figures
 from ttools.tuner.cost.static_cost import StaticFacts
 
 
@@ -22,8 +22,8 @@ def loaded_figures(kernel: Any) -> StaticResources | None:
     target = target_of_machine()
     if loaded is None or target is None:
         return None
-    own = _resources(kernel, target, loaded.registers, loaded.spilled)
-    return figures_of(own, occupancy(own, target.limits) if target.limits else None, target)
+    own = _resources(kernel, target, *loaded)
+    return figures(own, occupancy(own, target.limits) if target.limits else None, target)
 
 
 def compiled_facts(kernel: Any, programs: int) -> StaticFacts | None:
@@ -64,7 +64,6 @@ def _resources(kernel: Any, target: Target, registers: int, spilled: int) -> Res
     return Resources(
         registers=registers,
         spilled=spilled,
-        spill_instructions=0,
         shared=int(kernel.metadata.shared),
         warps=threads // target.threads,
         threads=threads,

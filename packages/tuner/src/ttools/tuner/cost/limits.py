@@ -57,7 +57,6 @@ def over_allocated(source: KernelSource, target: Target) -> str | None:
     own = Resources(
         registers=0,
         spilled=0,
-        spill_instructions=0,
         shared=taken.shared,
         warps=taken.warps,
         threads=taken.warps * target.threads,
@@ -125,13 +124,8 @@ class StaticResources(_Target):
     occupancy: float | None
 
 
-def figures(inspection: Inspection) -> StaticResources:
+def figures(own: Resources, held: Occupancy | None, target: Target) -> StaticResources:
     """Static resources, as they are stored."""
-    return figures_of(inspection.resources, inspection.occupancy, inspection.target)
-
-
-def figures_of(own: Resources, held: Occupancy | None, target: Target) -> StaticResources:
-    """Static resources, as they are stored, from their parts."""
     return {
         "target": target.name,
         "registers": own.registers,

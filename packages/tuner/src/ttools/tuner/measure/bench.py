@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.observation import ObservedLaunch
@@ -32,37 +32,6 @@ from ttools.tuner.space.candidate import Candidate
 FEWEST_SAMPLES, MOST_SAMPLES, SAMPLING_SECONDS = 3, 25, 0.05
 #: Rounds of the comparison of finalists.
 ROUNDS = 9
-
-
-class AnyBench(Protocol):
-    """What runs configurations, here or elsewhere; see `Bench`."""
-
-    reference: str
-    first_error: Exception | None
-
-    @property
-    def uncounted(self) -> str:
-        """Why launches could not be counted; empty if they could."""
-
-    def facts(self) -> Mapping[str, StaticFacts | None]:
-        """What is known of what was compiled early, by key; waits for it."""
-
-    def close(self) -> None:
-        """Gives up what was expected and not attempted."""
-
-    def restore(self) -> None:
-        """Puts memory back."""
-
-    def establish(self, candidate: Candidate) -> None:
-        """Makes a configuration the reference, if there is none yet."""
-
-    def attempts(
-        self, candidates: Iterable[Candidate], stop: Callable[[], bool] = ...
-    ) -> Iterator[tuple[Candidate, Trial]]:
-        """Verifies and times configurations."""
-
-    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations interleaved."""
 
 
 class Bench:
@@ -234,8 +203,12 @@ class Bench:
         samples: dict[str, list[float]] = {each.key: [] for each in finalists}
         for number in range(ROUNDS):
             for each in finalists if number % 2 == 0 else reversed(finalists):
-                samples[each.key].append(self.time(each))
+                samples[each.key] += self._round(each)
         return samples
+
+    def _round(self, candidate: Candidate) -> list[float]:
+        """Samples of a configuration for a round of the comparison."""
+        return [self.time(candidate)]
 
     def _observed(self, candidate: Candidate) -> tuple[float, ObservedLaunch | None]:
         """Seconds of a run on the memory that the launch found, and the kernel's last launch."""

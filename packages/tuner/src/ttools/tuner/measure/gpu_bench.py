@@ -7,7 +7,6 @@ configurations are tried.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from ttools.core.errors import TtoolsError
 from ttools.tuner.cost.gpu_resources import compiled_facts, loaded_figures
 from ttools.tuner.cost.static_cost import StaticFacts
-from ttools.tuner.measure.bench import ROUNDS, Bench
+from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_conditions import Conditions
@@ -95,18 +94,13 @@ class GpuBench(Bench):
 
         return prepare, lambda: self._gpu_launch.bare(config)
 
-    def final(self, finalists: Sequence[Candidate]) -> dict[str, list[float]]:
-        """Times configurations interleaved, short ones in graphs."""
-        samples: dict[str, list[float]] = {each.key: [] for each in finalists}
-        for number in range(ROUNDS):
-            for each in finalists if number % 2 == 0 else reversed(finalists):
-                prepare, work = self._parts(each)
-                found = self._timer.seconds(prepare, work, 1)
-                is_short = found[0] < SHORT_S
-                count = PER_SHORT_ROUND if is_short else PER_ROUND
-                graph = self._timer.seconds_in_graph(prepare, work, count) if is_short else None
-                samples[each.key] += graph or self._timer.seconds(prepare, work, count)
-        return samples
+    def _round(self, candidate: Candidate) -> list[float]:
+        """Samples for a round of the comparison, of a short configuration in a graph."""
+        prepare, work = self._parts(candidate)
+        is_short = self._timer.seconds(prepare, work, 1)[0] < SHORT_S
+        count = PER_SHORT_ROUND if is_short else PER_ROUND
+        graph = self._timer.seconds_in_graph(prepare, work, count) if is_short else None
+        return graph or self._timer.seconds(prepare, work, count)
 
     def _outputs(self, candidate: Candidate) -> dict[str, Any]:
         import torch

@@ -14,8 +14,8 @@ from ttools.core.gpus.devices import Device
 from ttools.interpreter import interpret
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.profiler.counting.counter import LaunchCounter
-from ttools.tuner.cost.static_cost import expected_costs
-from ttools.tuner.measure.bench import AnyBench, Bench
+from ttools.tuner.cost.static_cost import StaticFacts, expected_costs
+from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.checks import Checks
 from ttools.tuner.measure.clock import Clock
 from ttools.tuner.measure.gpu_bench import GpuBench
@@ -52,8 +52,12 @@ class Measuring:
             return PredictedBench(launch, clock, self.checks, self.predicted)
         return Bench(launch, clock, self.checks)
 
-    def hint(self, bench: AnyBench) -> Hint:
-        """What compiling configurations early lets a search expect of them; only of a GPU."""
+    def hint(self, facts: Callable[[], Mapping[str, StaticFacts | None]]) -> Hint:
+        """What compiling configurations early lets a search expect of them; only of a GPU.
+
+        Args:
+            facts: what is known of them then, by key.
+        """
         if not self.on_gpu:
             return no_hint
 
@@ -61,7 +65,7 @@ class Measuring:
             import torch
 
             device = torch.cuda.get_device_properties(torch.cuda.current_device())
-            return expected_costs(bench.facts(), device.multi_processor_count)
+            return expected_costs(facts(), device.multi_processor_count)
 
         return expected
 

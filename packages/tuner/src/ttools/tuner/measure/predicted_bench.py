@@ -58,7 +58,8 @@ class PredictedBench(Bench):
         else:
             self._inspections[candidate.key] = inspection
             trial = super().verify(candidate)
-        return replace(trial, resources=figures(inspection))
+        own = figures(inspection.resources, inspection.occupancy, target)
+        return replace(trial, resources=own)
 
     def measure(self, candidate: Candidate, trial: Trial) -> Trial:
         """Adds what the cost model predicts of a verified configuration, if it can be counted."""

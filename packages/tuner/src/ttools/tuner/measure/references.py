@@ -7,15 +7,14 @@ returns nothing. Must not know how outputs are compared.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.process.script import load_module
 
 Reference = Callable[..., "Mapping[str, Any] | None"]
 
@@ -40,24 +39,18 @@ def load_reference(text: str) -> Reference:
     """
     where, name = split_reference(text)
     try:
-        module = _file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        file = Path(where)
+        module = (
+            load_module(file, f"ttools_reference_{file.stem}")
+            if file.suffix == ".py"
+            else import_module(where)
+        )
     except (Exception, SystemExit) as error:
         raise UsageError(f"`{text}`: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
         raise UsageError(f"`{where}` has no function `{name}`")
     return function  # type: ignore[no-any-return]
-
-
-def _file(path: Path) -> Any:
-    name = f"ttools_reference_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"`{path}` is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def expected_outputs(

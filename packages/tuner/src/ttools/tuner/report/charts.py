@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ttools.core.reports.report import config_text
 from ttools.tuner.measure.trial import Trial
-from ttools.tuner.space.candidate import config_text
+from ttools.tuner.space.candidate import distinct_values
 from ttools.tuner.store.store import TuningEntry
 
 #: Size of a picture, and the margins around what it shows.
@@ -151,10 +152,7 @@ def _speed(ratio: float) -> float:
 
 
 def _distinct(trials: Sequence[Trial], name: str) -> list[Any]:
-    found = {repr(v): v for trial in trials for v in [trial.values.get(name)]}
-    values = list(found.values())
-    numbers = all(isinstance(value, (int, float)) for value in values)
-    return sorted(values) if numbers else values
+    return distinct_values(trial.values.get(name) for trial in trials)
 
 
 def heat_map(entries: Sequence[TuningEntry]) -> dict[str, Any] | None:
@@ -213,9 +211,7 @@ def _varying(values: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _short(entry: TuningEntry) -> str:
-    own = entry.problem.key_values
-    parts = [f"{name}={value}" for name, value in own.items() if name != "dtypes"]
-    return " ".join(parts) or ", ".join(dict.fromkeys(own["dtypes"])) or "one key"
+    return " ".join(entry.problem.sizes) or ", ".join(entry.problem.dtypes) or "one key"
 
 
 def color(ratio: float) -> str:

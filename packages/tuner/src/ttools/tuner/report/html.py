@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.reports.page_template import page_template
+from ttools.core.reports.report import config_text
 from ttools.tuner.measure.trial import Trial
 from ttools.tuner.report.charts import heat_map, parallel_coordinates, progress
-from ttools.tuner.space.candidate import config_text
 from ttools.tuner.store.store import TuningEntry
 
 _PAGE = Path(__file__).parent / "page"
@@ -85,9 +85,7 @@ def _row(entry: TuningEntry, trial: Trial, best: float | None) -> dict[str, Any]
 
 def key_text(entry: TuningEntry) -> str:
     """The key of an entry as people read it: `n=1000, float32`."""
-    values = entry.problem.key_values
-    parts = [f"{name}={value}" for name, value in values.items() if name != "dtypes"]
-    return ", ".join([*parts, *dict.fromkeys(values["dtypes"])]) or "one key"
+    return ", ".join([*entry.problem.sizes, *entry.problem.dtypes]) or "one key"
 
 
 def duration(seconds: float) -> str:

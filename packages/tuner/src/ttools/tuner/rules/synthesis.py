@@ -309,15 +309,12 @@ def _nodes(
     def limit(question: int, below: float, above: float) -> float:
         return threshold(features[question], below, above)
 
-    return grown(_answers(tunings, features), _slowdowns(tunings, keys), MOST_LEAVES, limit)
+    slowdowns = np.array([[each.slowdown(key) for key in keys] for each in tunings])
+    return grown(_answers(tunings, features), slowdowns, MOST_LEAVES, limit)
 
 
 def _answers(tunings: Sequence[_Tuning], features: Sequence[Feature]) -> NDArray[np.float64]:
     return np.array([[feature.answer(each.facts) for feature in features] for each in tunings])
-
-
-def _slowdowns(tunings: Sequence[_Tuning], keys: Sequence[str]) -> NDArray[np.float64]:
-    return np.array([[each.slowdown(key) for key in keys] for each in tunings])
 
 
 def _read(node: TreeNode, features: Sequence[Feature], leaves: int) -> Tree:

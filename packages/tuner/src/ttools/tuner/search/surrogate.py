@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ttools.tuner.space.candidate import Candidate
+from ttools.tuner.space.candidate import Candidate, distinct_values
 
 Array = npt.NDArray[np.float64]
 #: With fewer parameters that are numbers, what a warp has to do is nothing new.
@@ -44,9 +44,9 @@ class Axes:
         names = dict.fromkeys(name for each in space for name in each.values)
         self.values: dict[str, list[Any]] = {}
         for name in names:
-            seen = {repr(v): v for each in space for v in [each.values.get(name)]}
+            seen = distinct_values(each.values.get(name) for each in space)
             if len(seen) > 1:
-                self.values[name] = _ordered(list(seen.values()))
+                self.values[name] = seen
         self._ranks = {
             name: {repr(value): rank for rank, value in enumerate(values)}
             for name, values in self.values.items()
@@ -85,11 +85,6 @@ class Axes:
             return points
         work = np.array([math.log2(each.work) for each in candidates])
         return np.column_stack([points, (work - self._least_work) / self._work_range])
-
-
-def _ordered(values: list[Any]) -> list[Any]:
-    numbers = all(isinstance(value, (int, float)) for value in values)
-    return sorted(values) if numbers else values
 
 
 class Surrogate:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ttools.core.reports.report import config_text
+
 #: How names of launch options begin that are counts, and no sizes.
 _OPTION = "num_"
 
@@ -68,6 +70,8 @@ def config_key(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), sort_keys=True, default=repr)
 
 
-def config_text(values: Mapping[str, Any]) -> str:
-    """A configuration as people read it: `BLOCK=64, num_warps=4`."""
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+def distinct_values(values: Iterable[Any]) -> list[Any]:
+    """Values of a parameter, each once; in order if all are numbers."""
+    found = list({repr(value): value for value in values}.values())
+    numbers = all(isinstance(value, (int, float)) for value in found)
+    return sorted(found) if numbers else found

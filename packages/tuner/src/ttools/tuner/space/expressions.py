@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.report import config_text
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -72,7 +73,7 @@ class Expression:
         try:
             return _evaluate(self._tree, values)
         except (ArithmeticError, MemoryError, RecursionError, TypeError, ValueError) as error:
-            shown = ", ".join(f"{name}={value}" for name, value in values.items())
+            shown = config_text(values)
             raise UsageError(f"`{self.text}` cannot be computed for {shown}: {error}") from error
 
     def _check(self, node: ast.expr, names: Mapping[str, Any]) -> None:

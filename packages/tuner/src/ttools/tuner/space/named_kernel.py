@@ -12,7 +12,6 @@ generator) of several such pairs, each tuned separately:
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isgenerator
@@ -21,6 +20,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.errors import UsageError
+from ttools.core.process.script import load_module
 
 Grid = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 _FUNCTION = "inputs"
@@ -43,12 +43,8 @@ def load_inputs(path: Path) -> list[Inputs]:
     """
     if not path.is_file():
         raise UsageError(f"there is no file `{path}`")
-    spec = importlib.util.spec_from_file_location(f"ttools_inputs_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"`{path}` is no Python file")
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = load_module(path, f"ttools_inputs_{path.stem}")
         function = getattr(module, _FUNCTION, None)
         if not callable(function):
             raise UsageError(f"`{path}` defines no function `{_FUNCTION}()`")

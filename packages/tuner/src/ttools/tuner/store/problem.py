@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import re
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
 
 from ttools.core import triton_versions
+from ttools.core.environment import cpu_model
 from ttools.core.gpus.devices import Device
 from ttools.core.json_document import parse_json
 from ttools.interpreter.run.tuned_launch import TunedLaunch
@@ -59,10 +57,19 @@ class Problem:
         """The key by name; `dtypes` has the element types of the tensors."""
         return dict(json.loads(self.key))
 
+    @property
+    def sizes(self) -> list[str]:
+        """The key without dtypes: `n=1000`."""
+        return [f"{name}={value}" for name, value in self.key_values.items() if name != "dtypes"]
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The element types of the key, each once."""
+        return list(dict.fromkeys(self.key_values["dtypes"]))
+
     def __str__(self) -> str:
-        parts = [f"{n}={v}" for n, v in self.key_values.items() if n != "dtypes"]
-        dtypes = ", ".join(dict.fromkeys(self.key_values["dtypes"]))
-        return f"{self.kernel} for {', '.join([*parts, dtypes])}" if dtypes else self.kernel
+        dtypes = ", ".join(self.dtypes)
+        return f"{self.kernel} for {', '.join([*self.sizes, dtypes])}" if dtypes else self.kernel
 
 
 def problem_of(launch: TunedLaunch, device: str) -> Problem:
@@ -94,9 +101,7 @@ def _plain(value: Any) -> Any:
 
 def host_device(threads: int | None) -> str:
     """The CPU as a device: its model and how many threads a launch may use."""
-    found = re.search(r"^model name\s*:\s*(.+)$", _cpu_information(), re.MULTILINE)
-    model = found[1] if found else platform.processor() or platform.machine()
-    return f"cpu: {model}, {threads or default_threads()} threads"
+    return f"cpu: {cpu_model()}, {threads or default_threads()} threads"
 
 
 def gpu_device() -> str:
@@ -112,13 +117,6 @@ def gpu_device() -> str:
 def predicted_device(device: Device) -> str:
     """A GPU that is not there; stored separately from one that times."""
     return f"{device.name} ({device.architecture}), predicted"
-
-
-def _cpu_information() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def where(launch: TunedLaunch) -> tuple[str, int]:

@@ -26,7 +26,15 @@ SCHEMA = 2
 #: Marks files as ours ("ttun").
 _APPLICATION = 0x7474756E
 _PATIENCE_S = 30.0
-_TABLES = """
+_TRIAL_TABLE = """
+CREATE TABLE trial (
+    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
+    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
+    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
+    tried TEXT NOT NULL, conditions TEXT
+);
+"""
+_TABLES = f"""
 CREATE TABLE problem (
     id INTEGER PRIMARY KEY,
     kernel TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, device TEXT NOT NULL,
@@ -34,25 +42,13 @@ CREATE TABLE problem (
     winner TEXT, final TEXT, complete INTEGER NOT NULL DEFAULT 0, tuned TEXT,
     UNIQUE (kernel, source, key, device, versions)
 );
-CREATE TABLE trial (
-    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
-    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
-    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL, conditions TEXT
-);
-CREATE INDEX trial_of_config ON trial (problem, config);
+{_TRIAL_TABLE}CREATE INDEX trial_of_config ON trial (problem, config);
 """
 #: From each older schema to the next one.
 _MIGRATIONS = {
-    1: """
+    1: f"""
 ALTER TABLE trial RENAME TO trial_1;
-CREATE TABLE trial (
-    problem INTEGER NOT NULL REFERENCES problem (id), config TEXT NOT NULL,
-    named TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL, samples TEXT NOT NULL,
-    predicted REAL, resources TEXT, reference TEXT NOT NULL, checks TEXT NOT NULL,
-    tried TEXT NOT NULL, conditions TEXT
-);
-INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
+{_TRIAL_TABLE}INSERT INTO trial SELECT *, NULL FROM trial_1 ORDER BY rowid;
 DROP TABLE trial_1;
 CREATE INDEX trial_of_config ON trial (problem, config);
 """

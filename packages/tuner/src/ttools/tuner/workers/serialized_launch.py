@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.machinery import PathFinder
+from pkgutil import resolve_name
 from typing import Any
 from uuid import uuid4
 
@@ -267,7 +268,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         if triton_versions.is_triton_kernel(obj):
             own = triton_versions.public_name(obj)
             if own is not None:
-                return _named, own
+                return resolve_name, (":".join(own),)
             self._keep_source(triton_versions.innermost_jit_function(obj).fn)
             return triton_versions.rebuilding(obj)
         if hasattr(obj, "untyped_storage") and hasattr(obj, "storage_offset"):
@@ -312,12 +313,6 @@ def _size(sizes: tuple[int, ...]) -> Any:
     """A `torch.Size`, as that of a descriptor's tensor; where torch is not needed a tuple."""
     torch = sys.modules.get("torch")
     return sizes if torch is None else torch.Size(sizes)
-
-
-def _named(module: str, name: str) -> Any:
-    from importlib import import_module
-
-    return getattr(import_module(module), name)
 
 
 def _is_mapped(arguments: Any) -> bool:

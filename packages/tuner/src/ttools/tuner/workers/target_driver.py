@@ -6,37 +6,21 @@ compilation needs neither. Must not know what is compiled.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from ttools.core import triton_versions
 
 
-class TargetDriver:
-    """What `JITFunction.run(warmup=True)` asks of a driver.
-
-    Args:
-        target: Triton's `GPUTarget`.
-    """
-
-    def __init__(self, target: Any) -> None:
-        self._target = target
-
-    def get_current_target(self) -> Any:
-        """What is compiled for."""
-        return self._target
-
-    def get_current_device(self) -> int:
-        """Any number: binaries are kept by device."""
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        """The default one; nothing is queued."""
-        return 0
-
-
 def compile_for_target(target: Any) -> None:
-    """Has Triton compile for a target in this process from now on."""
-    triton_versions.driver_config().set_active(TargetDriver(target))
+    """Has Triton compile for a `GPUTarget` in this process from now on."""
+    # All that `JITFunction.run(warmup=True)` asks. Binaries are kept by device; nothing is queued.
+    driver = SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        get_current_stream=lambda _device: 0,
+    )
+    triton_versions.driver_config().set_active(driver)
 
 
 def current_target() -> Any:
