@@ -22,6 +22,7 @@ from ttools.cli.sanitize.command import sanitize_command
 from ttools.cli.targets import TargetCommand
 from ttools.cli.tune.command import TuneCommand, tune_command
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.ending import leave_if_interrupted
 from ttools.core.process.script import working_folder
 
 app = typer.Typer(
@@ -93,6 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TtoolsError as error:
         show_error(error)
         raise SystemExit(exit_codes.of_error(error)) from None
+    except SystemExit as leaving:
+        if isinstance(leaving.code, int):
+            leave_if_interrupted(leaving.code)
+        raise
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent import futures
+from multiprocessing.process import BaseProcess
 from typing import Any, Literal, TypeVar
 
 #: How long a signal may go unseen.
@@ -55,10 +56,10 @@ def result(future: futures.Future[T]) -> T:
     return future.result()
 
 
-def join(thread: threading.Thread) -> None:
-    """Waits for the end of a thread."""
-    while thread.is_alive():
-        thread.join(_TICK_S)
+def join(running: threading.Thread | BaseProcess) -> None:
+    """Waits for the end of a thread or a child process."""
+    while running.is_alive():
+        running.join(_TICK_S)
 
 
 def acquire(lock: Any) -> None:

@@ -14,7 +14,6 @@ import io
 import linecache
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, Literal
 
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
-from ttools.core.process import interruptible
+from ttools.core.process.ending import ScriptEnd
 
 _CODE_FILE = "<string>"
 _NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
@@ -68,9 +67,9 @@ Execute = Callable[[CodeType, dict[str, object]], None]
 def run_target(target: Target, execute: Execute = exec) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
-    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. Threads
-    that are no daemons are waited for. `__main__`, `sys.argv`, `sys.path` and the folder that the
-    process is in are restored.
+    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. What
+    Python does at the end of a process is done, see `ScriptEnd`. `__main__`, `sys.argv`, `sys.path`
+    and the folder that the process is in are restored.
 
     Args:
         target: What to run.
@@ -83,7 +82,6 @@ def run_target(target: Target, execute: Execute = exec) -> int:
     """
     saved_path, saved_argv = list(sys.path), sys.argv
     saved_main = sys.modules["__main__"]
-    threads = set(threading.enumerate())
     folder = working_folder()
     try:
         if not getattr(sys.flags, "safe_path", False):
@@ -95,8 +93,13 @@ def run_target(target: Target, execute: Execute = exec) -> int:
         sys.argv = [program.argv0, *target.arguments]
         module = _main_module(program)
         sys.modules["__main__"] = module
-        code = _execute(program, module, execute)
-        return _join_threads_but(threads) or code
+        with ScriptEnd() as end:
+            code = _execute(program, module, execute)
+            try:
+                end.finish()
+            except KeyboardInterrupt:
+                return _INTERRUPTED
+        return code
     finally:
         sys.modules["__main__"] = saved_main
         sys.argv, sys.path[:] = saved_argv, saved_path
@@ -297,16 +300,3 @@ def _user_location(error: BaseException) -> str | None:
         if package not in _NOT_THE_USERS:
             location = f"{frame.f_code.co_filename}:{line}"
     return location
-
-
-def _join_threads_but(known: set[threading.Thread]) -> int:
-    """Waits for the script's threads as the interpreter does before it exits."""
-    try:
-        while started := [
-            thread for thread in threading.enumerate() if thread not in known and not thread.daemon
-        ]:
-            for thread in started:
-                interruptible.join(thread)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return 0

@@ -1,0 +1,65 @@
+"""Commands end when their script does, and see the kernels of its last steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+ADD_ONE = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def add_one(x, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + offsets, tl.load(x + offsets, mask=offsets < n) + 1, mask=offsets < n)
+
+x = torch.zeros(100)
+"""
+LAST_STEPS = (
+    ADD_ONE
+    + """
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+
+executor = ThreadPoolExecutor(2)
+for _ in range(4):
+    executor.submit(add_one[(1,)], x, 100, BLOCK=128)
+
+@atexit.register
+def last():
+    add_one[(1,)](x, 100, BLOCK=128)
+    print(x.sum().item())
+"""
+)
+
+
+def test_kernels_of_idle_executors_and_exit_functions(tmp_path: Path, started_ttools: Run) -> None:
+    (tmp_path / "script.py").write_text(LAST_STEPS)
+    done = started_ttools("sanitize", "script.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["500.0", "no finding in 1 kernel, 5 launches"]
+
+
+COLD_COMPILE = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+if __name__ == "__main__":
+    loader = DataLoader(TensorDataset(torch.arange(8.0)), num_workers=2, persistent_workers=True)
+    rows = iter(loader)
+    print(next(rows)[0].item())
+    print(torch.compile(lambda x: torch.sin(x) * 2)(torch.zeros(4)).sum().item())
+"""
+
+
+@pytest.mark.slow
+def test_workers_of_torch(tmp_path: Path, started_ttools: Run) -> None:
+    """A data loader's, and those that Inductor starts when nothing is in its cache."""
+    (tmp_path / "script.py").write_text(COLD_COMPILE)
+    folder = str(tmp_path / "inductor")
+    done = started_ttools("interpret", "script.py", TORCHINDUCTOR_CACHE_DIR=folder)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["0.0", "0.0"]), done.stderr

@@ -1,0 +1,161 @@
+"""What a script leaves running ends as under `python`: same output, order and status."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+RUNNER = """
+import sys
+from ttools.core.process.script import Target, run_target
+code = run_target(Target(kind="script", name=sys.argv[1]))
+print("report", flush=True)
+raise SystemExit(code)
+"""
+
+#: Scripts; what they print is printed before the process that ran them reports.
+SCRIPTS = {
+    "idle threads of an executor": """
+        from concurrent.futures import ThreadPoolExecutor
+        executor = ThreadPoolExecutor(2)
+        print(executor.submit(lambda: "ran").result())
+    """,
+    "busy threads of an executor": """
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+        executor = ThreadPoolExecutor(1)
+        for number in range(3):
+            executor.submit(lambda number=number: (time.sleep(0.05), print("task", number)))
+        print("script")
+    """,
+    "an executor's threads after an error": """
+        from concurrent.futures import ThreadPoolExecutor
+        executor = ThreadPoolExecutor(1)
+        executor.submit(print, "task").result()
+        raise SystemExit(7)
+    """,
+    "processes of an executor": """
+        from concurrent.futures import ProcessPoolExecutor
+        if __name__ == "__main__":
+            executor = ProcessPoolExecutor(2)
+            print(executor.submit(abs, -3).result())
+    """,
+    "a pool of processes left open": """
+        from multiprocessing import Pool
+        if __name__ == "__main__":
+            pool = Pool(2)
+            print(pool.map(abs, [-1, -2]))
+    """,
+    "a process that is not joined": """
+        import multiprocessing, time
+        def work():
+            time.sleep(0.3)
+            print("child", flush=True)
+        if __name__ == "__main__":
+            multiprocessing.get_context("fork").Process(target=work).start()
+            print("script", flush=True)
+    """,
+    "a thread, and a daemon that never ends": """
+        import threading, time
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+        print("script")
+    """,
+    "threads that start threads": """
+        import threading, time
+        def later(depth):
+            time.sleep(0.05)
+            if depth:
+                threading.Thread(target=later, args=(depth - 1,)).start()
+            print("depth", depth)
+        threading.Thread(target=later, args=(2,)).start()
+    """,
+    "exit functions, the last first, after threads": """
+        import atexit, threading, time
+        atexit.register(print, "first", end="!\\n")
+        @atexit.register
+        def second():
+            print("second")
+        atexit.register(print, "forgotten")
+        atexit.unregister(print)
+        atexit.register(print, "third")
+        threading.Thread(target=lambda: (time.sleep(0.1), print("thread"))).start()
+    """,
+    "an exit function that fails": """
+        import atexit
+        atexit.register(print, "last")
+        atexit.register(lambda: 1 / 0)
+        atexit.register(exit, 3)
+    """,
+    "asyncio with an executor and a loop left open": """
+        import asyncio
+        async def main():
+            return await asyncio.get_running_loop().run_in_executor(None, lambda: 5)
+        print(asyncio.run(main()))
+        loop = asyncio.new_event_loop()
+        print(loop.run_until_complete(loop.run_in_executor(None, lambda: 6)))
+    """,
+    "a fork that goes on to its end": """
+        import atexit, os
+        atexit.register(lambda: print("exit function", flush=True))
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print("parent", flush=True)
+        else:
+            print("child", flush=True)
+    """,
+}
+
+
+def run(script: Path, *runner: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *runner, str(script)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
+def test_as_under_python(text: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(text))
+    theirs, ours = run(script), run(script, "-c", RUNNER)
+    said = ours.stdout.splitlines()
+    assert [line for line in said if line != "report"] == theirs.stdout.splitlines()
+    assert said[-1] == "report"
+    assert ours.returncode == theirs.returncode
+    assert [line for line in ours.stderr.splitlines() if "Error" in line] == [
+        line for line in theirs.stderr.splitlines() if "Error" in line
+    ]
+
+
+@pytest.mark.parametrize("executor", ["ThreadPoolExecutor", "ProcessPoolExecutor"])
+def test_executors_work_in_scripts_that_follow(executor: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"from concurrent.futures import {executor}\n"
+        f"if __name__ == '__main__':\n    print({executor}(1).submit(abs, -1).result())"
+    )
+    twice = RUNNER.replace(
+        "code = ", "run_target(Target(kind='script', name=sys.argv[1]))\ncode = "
+    )
+    assert run(script, "-c", twice).stdout.splitlines() == ["1", "1", "report"]
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from concurrent.futures import ThreadPoolExecutor
+executor = ThreadPoolExecutor(1)
+executor.submit(time.sleep, 600)
+threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+"""
+
+
+def test_ctrl_c_ends_the_waiting_and_the_process(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    done = run(script, "-m", "ttools.cli.app", "interpret")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
