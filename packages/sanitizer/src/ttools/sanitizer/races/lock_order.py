@@ -30,15 +30,13 @@ class Nested:
         program: linear id.
         held: address of the lock that it holds.
         wanted: of the one that it takes.
-        held_site: where it took the first.
-        wanted_site: where it takes the second.
+        wanted_site: where it takes that.
         guards: all locks that it holds then.
     """
 
     program: int
     held: int
     wanted: int
-    held_site: int
     wanted_site: int
     guards: frozenset[int]
 
@@ -101,20 +99,20 @@ class _Reader:
     def __init__(self, edges: _Edges) -> None:
         self._edges = edges
         self._program = -1
-        self._held: dict[int, tuple[int, list[Nested]]] = {}
+        self._held: dict[int, list[Nested]] = {}
 
     def read(self, program: int, address: int, site: int, *, takes: bool) -> None:
         if program != self._program:
             self._program, self._held = program, {}
         if not takes:
-            for nested in self._held.pop(address, (0, []))[1]:
+            for nested in self._held.pop(address, []):
                 self._edges.add(nested)
             return
         guards = frozenset(self._held)
-        for held, (held_site, later) in self._held.items():
+        for held, later in self._held.items():
             if held != address:
-                later.append(Nested(program, held, address, held_site, site, guards))
-        self._held[address] = site, []
+                later.append(Nested(program, held, address, site, guards))
+        self._held[address] = []
 
 
 def _circle(edges: _Edges) -> list[Nested]:
