@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.ir import Constant, Module, Operation, shape_of
+from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.sanitizer.analysis.dataflow import constant_of
 
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _COUNTING = ("add", "fadd", "umax", "max")
@@ -73,6 +74,5 @@ def _counts(op: Operation) -> bool:
     """Whether an atomic signals that its program has come this far, and reads how many have."""
     if op.attributes.get("atomic_rmw_op") not in _COUNTING:
         return False
-    given = op.operands[1].defining_op
-    value = given.attributes.get("value") if given is not None else None
-    return not (isinstance(value, Constant) and not any(value.bits))
+    added = constant_of(op.operands[1])
+    return added is None or any(added.bits)

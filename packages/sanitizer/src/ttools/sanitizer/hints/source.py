@@ -13,10 +13,14 @@ from typing import Any
 
 from ttools.core.location import SourceLocation, is_library, source_lines
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
-from ttools.sanitizer.passes.hint_locations import function_at, functions_around, name_of
+from ttools.sanitizer.passes.hint_locations import (
+    function_at,
+    functions_around,
+    name_of,
+    variable_of,
+)
 
 _CALL = "multiple_of"
-_HINTS = (_CALL, "max_contiguous", "max_constancy")
 _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.Expr, ast.AugAssign)
 #: Functions that call each other to this depth are looked into.
 _DEEPEST = 8
@@ -97,7 +101,7 @@ class _Walk:
     # ---- what names hold
     def _assign(self, statement: ast.stmt) -> None:
         target, value = _assignment(statement)
-        subject = None if value is None else self._subjects.get(_about(value))
+        subject = None if value is None else self._subjects.get(variable_of(value))
         number = UNKNOWN if value is None else value_of(value, self._known)
         self._forget(statement)
         if target is not None and subject is not None:
@@ -135,7 +139,7 @@ class _Walk:
             yield from ast.iter_child_nodes(node)
 
     def _hint(self, call: ast.Call) -> Iterator[SourceHint]:
-        subject, divisor = self._subjects.get(_about(call)), self._divisor(call)
+        subject, divisor = self._subjects.get(variable_of(call)), self._divisor(call)
         if subject is not None and divisor > 1:
             location = replace(self._location, line=call.lineno, column=call.col_offset + 1)
             yield SourceHint(subject, divisor, location)
@@ -160,7 +164,7 @@ class _Walk:
         given = _given(call, list(getattr(callee, "arg_names", ())))
         if given is None:
             return
-        subjects = {name: self._subjects.get(_about(value)) for name, value in given.items()}
+        subjects = {name: self._subjects.get(variable_of(value)) for name, value in given.items()}
         held = {name: subject for name, subject in subjects.items() if subject is not None}
         definition = function_at("".join(source_lines(code.co_filename)), code.co_firstlineno)
         if definition is None or not held:
@@ -192,15 +196,6 @@ def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
     else:
         return None, None
     return (target.id, statement.value) if isinstance(target, ast.Name) else (None, None)
-
-
-def _about(expression: ast.expr) -> str:
-    """The variable that an expression is, but for hints about it; `""` if it is none."""
-    while (
-        isinstance(expression, ast.Call) and name_of(expression.func) in _HINTS and expression.args
-    ):
-        expression = expression.args[0]
-    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def _given(call: ast.Call, names: list[str]) -> dict[str, ast.expr] | None:

@@ -18,16 +18,8 @@ from ttools.interpreter.dialects.traits import (
     GATHERS,
     STRUCTURED,
 )
-from ttools.interpreter.ir import (
-    Block,
-    Constant,
-    IntegerType,
-    Operation,
-    Value,
-    as_signed,
-    element_type,
-)
-from ttools.sanitizer.analysis.dataflow import control_sources, operations
+from ttools.interpreter.ir import Block, IntegerType, Operation, Value, as_signed, element_type
+from ttools.sanitizer.analysis.dataflow import constant_of, control_sources, holder_of, operations
 from ttools.sanitizer.passes.combining import combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 
@@ -193,8 +185,7 @@ def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
     if op is not None:
         return (op, value.index) if op.name == "scf.for" else (None, 0)
     assert isinstance(value.owner, Block)
-    region = value.owner.parent
-    parent = region.parent if region is not None else None
+    parent = holder_of(value.owner)
     if parent is not None and parent.name == "scf.for":
         return parent, value.index - 1
     return None, 0
@@ -223,9 +214,8 @@ def _from_coordinates(op: Operation) -> Interval | None:
         assert isinstance(start, int)
         assert isinstance(end, int)
         return start, end - 1
-    data = op.attributes.get("value")
-    element = element_type(op.result.type)
-    if not isinstance(data, Constant) or not isinstance(element, IntegerType):
+    data, element = constant_of(op.result), element_type(op.result.type)
+    if data is None or not isinstance(element, IntegerType):
         return None
     values = [as_signed(bits, element.width) for bits in data.bits]
     return min(values), max(values)

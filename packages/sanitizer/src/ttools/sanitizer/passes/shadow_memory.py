@@ -31,6 +31,7 @@ from ttools.interpreter.ir.rewriting import (
     with_element,
 )
 from ttools.interpreter.llvm.builder import byte_size
+from ttools.sanitizer.passes.lanes import within
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)
@@ -83,9 +84,8 @@ class ShadowMemory:
 
     def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
         """See `Shadows`."""
-        cells, inside = self._cells(b, address)
-        if mask is not None:
-            inside = b.binary("andi", inside, mask)
+        cells, exist = self._cells(b, address)
+        inside = within(b, exist, mask)
         data = _pointee(cells.type)
         zero = b.constant(data, 0)
         bits = b.value("tt.load", [cells, inside, zero], data, {SHADOW: True})
@@ -95,9 +95,8 @@ class ShadowMemory:
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
         """See `Shadows`."""
-        cells, inside = self._cells(b, address)
-        if mask is not None:
-            inside = b.binary("andi", inside, mask)
+        cells, exist = self._cells(b, address)
+        inside = within(b, exist, mask)
         data = _pointee(cells.type)
         bits = b.constant(data, 0)
         if undefined is not None:
