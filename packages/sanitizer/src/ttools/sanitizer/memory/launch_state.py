@@ -28,8 +28,8 @@ class LaunchState:
 
     def __init__(self, arguments: Iterable[Any], memory: UninitialisedMemory) -> None:
         tensors = list(tensors_among(arguments))
-        ranges = {extent for each in tensors for extent in _host_range(each)}
-        self._ranges = sorted(ranges)
+        extents = {storage_extent(each) for each in tensors if not _on_device(each)}
+        self._ranges = sorted(each for each in extents if each is not None and each[0] < each[1])
         self._device = [_bytes_of(storage) for storage in _device_storages(tensors)]
         self._memory = memory
         self._owners: list[Any] = []
@@ -80,14 +80,6 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
             yield value
         elif hasattr(value, "base"):
             yield from tensors_among([value.base])
-
-
-def _host_range(tensor: Any) -> Iterable[tuple[int, int]]:
-    if _on_device(tensor):
-        return
-    extent = storage_extent(tensor)
-    if extent is not None and extent[0] < extent[1]:
-        yield extent
 
 
 def _device_storages(tensors: Iterable[Any]) -> Iterable[Any]:
