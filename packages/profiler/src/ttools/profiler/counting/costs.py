@@ -49,16 +49,14 @@ def type_name(element: object) -> str:
 def _dot(op: Operation) -> Counter[str]:
     a = op.operands[0].type
     assert isinstance(a, TensorType)
+    unit, count = type_name(a.element), 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]
     # What is the default is not printed.
     precision = op.attributes.get("inputPrecision", "ieee")
-    if op.name == "tt.dot" and str(element_type(a)) == "f32" and precision == "ieee":
-        return Counter({"fp32": 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]})
-    result = op.results[0].type
-    inner = a.shape[-1]
+    if op.name == "tt.dot" and unit == "fp32" and precision == "ieee":
+        return Counter({unit: count})
     # Two values of 4 bits lie in a byte.
-    if op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False:
-        inner *= 2 if str(element_type(a)) == "i8" else 1
-    return Counter({f"dot {type_name(element_type(a))}": 2 * prod(shape_of(result)) * inner})
+    packed = op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False
+    return Counter({f"dot {unit}": 2 * count if packed and unit == "i8" else count})
 
 
 def _reduce(op: Operation) -> Counter[str]:

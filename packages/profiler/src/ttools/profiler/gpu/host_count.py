@@ -37,15 +37,11 @@ class HostCounter:
 
     Args:
         notes: takes what cannot be counted, by kernel.
-
-    Attributes:
-        busy: whether a launch is being counted.
     """
 
     def __init__(self, notes: dict[str, str]) -> None:
         self._notes = notes
         self._counter = LaunchCounter()
-        self.busy = False
         self._thread: int | None = None
 
     @property
@@ -74,7 +70,7 @@ class HostCounter:
         self, kernel: LaunchedKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
     ) -> LaunchCounts | None:
         observer = _CountOnly(self._counter)
-        self._thread, self.busy = threading.get_ident(), True
+        self._thread = threading.get_ident()
         try:
             with Patches() as patches, interpret(only=[kernel.name], observer=observer):
                 patches.replace(kernel.function, "pre_run_hooks", [])
@@ -82,7 +78,7 @@ class HostCounter:
         except TtoolsError as error:
             self._notes.setdefault(kernel.name, getattr(error, "what", None) or str(error))
         finally:
-            self._thread, self.busy = None, False
+            self._thread = None
         if observer.counts is not None:
             for note in observer.counts.notes:
                 self._notes.setdefault(kernel.name, note)
