@@ -45,6 +45,10 @@ class LoggedArgument:
     end: int | None = None
     value: int | float | bool | None = None
 
+    def holds(self, address: int) -> bool:
+        """Whether an address is known to be in its storage."""
+        return self.start is not None and self.end is not None and self.start <= address < self.end
+
 
 @dataclass(kw_only=True)
 class Launch:
