@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
-from ttools.profiler.access.trace import AccessTrace, Traffic
+from ttools.profiler.access.trace import AccessTrace, Traffic, line_of
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.rewrite import CountingPlan
 
@@ -131,7 +131,7 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
     for location, line in lines.items():
         line.location = location
         total.add(line)
-    ordered = sorted(lines.values(), key=lambda line: _order(line.location))
+    ordered = sorted(lines.values(), key=lambda line: line_of(line.location))
     return LaunchCounts(
         programs=counters[0],
         total=total,
@@ -143,7 +143,3 @@ def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> L
         notes=tuple(plan.unsupported),
         accesses=traffic.accesses,
     )
-
-
-def _order(location: SourceLocation | None) -> tuple[str, int]:
-    return (location.file, location.line) if location else ("", 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
@@ -200,9 +200,5 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
 
 def user_location(location: SourceLocation | None) -> SourceLocation | None:
     """The line of the user's that an operation belongs to: the innermost outside Triton."""
-    if location is None:
-        return None
-    for each in (location, *location.callers):
-        if "/triton/language/" not in each.file.replace("\\", "/"):
-            return SourceLocation(each.file, each.line, 0)
-    return SourceLocation(location.file, location.line, 0)
+    place = users_place(location) or location
+    return SourceLocation(place.file, place.line, 0) if place is not None else None

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.gpus.devices import Device
+from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import bound
 from ttools.profiler.run.configuration import config_text
@@ -196,9 +197,8 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     sampled: defaultdict[str, float] = defaultdict(float)
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
-            location = line.location
-            where = (location.file, location.line) if location else ("", 0)
-            lines.setdefault((sample.kernel, *where), LineCounts(location)).add(line)
+            key = (sample.kernel, *line_of(line.location))
+            lines.setdefault(key, LineCounts(line.location)).add(line)
         if sample.lines:
             sampled[sample.kernel] += sample.seconds
         for (file, number), share in sample.lines.items():

@@ -46,18 +46,14 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
         for op in module.kernel.walk()
         if op.name in _ATOMICS and not shape_of(op.operands[0].type)
     ]
-    looked_at = {root for op in atomics if op.result.uses for root in _roots(provenance, op)}
+    looked_at = {root for op in atomics if op.result.uses for root in provenance.of(op.operands[0])}
     found = []
     for op in atomics:
         order = str(op.attributes["sem"])
-        lacking = _lacking(op, order, bool(_roots(provenance, op) & looked_at))
+        lacking = _lacking(op, order, bool(provenance.of(op.operands[0]) & looked_at))
         if lacking and op.location is not None:
             found.append(WeakAtomic(op.location, order, lacking))
     return tuple(found)
-
-
-def _roots(provenance: Provenance, op: Operation) -> frozenset[int | None]:
-    return frozenset(provenance.of(op.operands[0]))
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:

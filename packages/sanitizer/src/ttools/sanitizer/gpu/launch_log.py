@@ -224,7 +224,8 @@ def read_log(folder: Path) -> LaunchLog:
     """The log in the folder of a run; a last line that was cut off is left out."""
     log = LaunchLog()
     by_number: dict[int, Launch] = {}
-    for line in _lines(folder / LOG):
+    path = folder / LOG
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
         except ValueError:
@@ -241,10 +242,6 @@ def read_log(folder: Path) -> LaunchLog:
         elif "failure" in entry and entry["failure"] not in log.failures:
             log.failures.append(entry["failure"])
     return log
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines() if path.exists() else []
 
 
 def _launch(entry: dict[str, Any]) -> Launch:

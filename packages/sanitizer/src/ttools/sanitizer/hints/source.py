@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ttools.core.location import SourceLocation, is_library, source_lines
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
@@ -27,23 +27,25 @@ _DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class SourceHint:
-    """A number that divides a parameter, as the source says.
+class ArgumentHint:
+    """Something that divides an argument.
 
     Attributes:
-        parameter: its name.
-        divisor: more than 1.
-        location: of the hint.
+        parameter: its index.
+        divisor: of the number or, in bytes, of the address.
+        location: of the kernel, or of the hint.
+        by: who says so.
     """
 
-    parameter: str
+    parameter: int
     divisor: int
-    location: SourceLocation
+    location: SourceLocation | None
+    by: Literal["specialisation", "source"]
 
 
 def source_hints(
     kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
-) -> Iterator[SourceHint]:
+) -> Iterator[ArgumentHint]:
     """The hints of a kernel.
 
     Args:
@@ -54,7 +56,8 @@ def source_hints(
     source = "".join(source_lines(kernel.file))
     around = functions_around(source, kernel.line)
     if around:
-        walk = _Walk(replace(kernel, name=None), {name: name for name in names}, dict(known))
+        parameters = {name: index for index, name in enumerate(names)}
+        walk = _Walk(replace(kernel, name=None), parameters, dict(known))
         yield from walk.body(around[-1].body)
 
 
@@ -63,7 +66,7 @@ class _Walk:
 
     Args:
         location: of the function; its callers are those of each hint.
-        subjects: for each name that holds a kernel's parameter as it was passed, which.
+        subjects: for each name that holds a kernel's parameter as it was passed, its index.
         known: what other names mean.
         depth: how many calls led here.
     """
@@ -71,14 +74,14 @@ class _Walk:
     def __init__(
         self,
         location: SourceLocation,
-        subjects: dict[str, str],
+        subjects: dict[str, int],
         known: dict[str, Any],
         depth: int = 0,
     ) -> None:
         self._location, self._subjects, self._depth = location, subjects, depth
         self._known = known | dict.fromkeys(subjects, PASSED)
 
-    def body(self, statements: Iterable[ast.stmt]) -> Generator[SourceHint, None, bool]:
+    def body(self, statements: Iterable[ast.stmt]) -> Generator[ArgumentHint, None, bool]:
         """The hints in statements; returns whether they end the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
@@ -116,7 +119,7 @@ class _Walk:
                 self._known[node.id] = UNKNOWN
 
     # ---- hints
-    def _hints(self, node: ast.AST) -> Iterator[SourceHint]:
+    def _hints(self, node: ast.AST) -> Iterator[ArgumentHint]:
         """The hints in an expression that are given whatever its conditions say."""
         if isinstance(node, ast.Call):
             if name_of(node.func) == _CALL and node.args:
@@ -138,11 +141,11 @@ class _Walk:
         elif not isinstance(node, ast.Lambda):
             yield from ast.iter_child_nodes(node)
 
-    def _hint(self, call: ast.Call) -> Iterator[SourceHint]:
+    def _hint(self, call: ast.Call) -> Iterator[ArgumentHint]:
         subject, divisor = self._subjects.get(variable_of(call)), self._divisor(call)
         if subject is not None and divisor > 1:
             location = replace(self._location, line=call.lineno, column=call.col_offset + 1)
-            yield SourceHint(subject, divisor, location)
+            yield ArgumentHint(subject, divisor, location, "source")
 
     def _divisor(self, call: ast.Call) -> int:
         given = call.args[1] if len(call.args) > 1 else None
@@ -154,7 +157,7 @@ class _Walk:
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     # ---- functions of the kernel's
-    def _called(self, call: ast.Call) -> Iterator[SourceHint]:
+    def _called(self, call: ast.Call) -> Iterator[ArgumentHint]:
         """The hints that a function gives about its arguments."""
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)

@@ -30,7 +30,9 @@ class LaunchState:
         tensors = list(tensors_among(arguments))
         extents = {storage_extent(each) for each in tensors if not _on_device(each)}
         self._ranges = sorted(each for each in extents if each is not None and each[0] < each[1])
-        self._device = [_bytes_of(storage) for storage in _device_storages(tensors)]
+        on_device = (each.untyped_storage() for each in filter(_on_device, tensors))
+        storages = {storage.data_ptr(): storage for storage in on_device}
+        self._device = [_bytes_of(storage) for storage in storages.values()]
         self._memory = memory
         self._owners: list[Any] = []
         self._save()
@@ -80,11 +82,6 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
             yield value
         elif hasattr(value, "base"):
             yield from tensors_among([value.base])
-
-
-def _device_storages(tensors: Iterable[Any]) -> Iterable[Any]:
-    storages = {s.data_ptr(): s for s in (t.untyped_storage() for t in filter(_on_device, tensors))}
-    return storages.values()
 
 
 def _on_device(tensor: Any) -> bool:

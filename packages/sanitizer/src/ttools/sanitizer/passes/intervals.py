@@ -120,7 +120,7 @@ class Intervals:
         if carried is not None:
             return carried
         sources = control_sources(value)
-        known = [self.of(v) for v in sources if v in reached or not _is_tracked(v)]
+        known = [self.of(v) for v in sources if v in reached or not width_of(v)]
         if not sources:
             return full(width_of(value))
         return hull(known) if known else None
@@ -150,7 +150,7 @@ class Intervals:
     def _carried(self, value: Value, reached: set[Value]) -> Interval | None:
         """The counter of a counted loop, and what grows by steady steps in it."""
         loop, number = _position_in_loop(value)
-        if loop is None or any(v not in reached for v in loop.operands[:3] if _is_tracked(v)):
+        if loop is None or any(v not in reached for v in loop.operands[:3] if width_of(v)):
             return None
         lower, upper, step = (self.of(v) for v in loop.operands[:3])
         if number < 0:
@@ -159,9 +159,9 @@ class Intervals:
         argument, yielded = body.arguments[1 + number], body.terminator.operands[number]
         addends = Regularity().increments(argument, yielded)
         initial = loop.operands[3 + number]
-        if addends is None or step[0] <= 0 or (initial not in reached and _is_tracked(initial)):
+        if addends is None or step[0] <= 0 or (initial not in reached and width_of(initial)):
             return None
-        if any(v not in reached and _is_tracked(v) for v in addends):
+        if any(v not in reached and width_of(v) for v in addends):
             return self.of(initial)
         trips = max(0, -((lower[0] - upper[1]) // step[0]))
         if isinstance(value.owner, Block):
@@ -173,10 +173,6 @@ class Intervals:
         least, most = full(width_of(value))
         found = (first[0] + low, first[1] + high)
         return found if least <= found[0] and found[1] <= most else (least, most)
-
-
-def _is_tracked(value: Value) -> bool:
-    return width_of(value) > 0
 
 
 def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
