@@ -17,6 +17,7 @@ from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
 from ttools.sanitizer.passes import undefined
+from ttools.sanitizer.passes.shadow_memory import hidden_parameters
 
 B = 16
 SCHEDULES = ("fused", "materialised")
@@ -298,7 +299,7 @@ def shadowed(
         assert shadows[name].nbytes == storage.nbytes()
         hidden += [shadows[name].ctypes.data, storage.data_ptr(), storage.nbytes()]
     rewrite = partial(undefined.apply, tracked=frozenset(tracked))
-    assert len(undefined.hidden_parameters(tracked)) == len(hidden)
+    assert len(hidden_parameters(tracked)) == len(hidden)
     return instrumented.run(
         kernel,
         (options.pop("programs", 1),),

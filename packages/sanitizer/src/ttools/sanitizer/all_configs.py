@@ -6,7 +6,7 @@ do not run. Must not know what is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -52,7 +52,7 @@ class AllConfigs:
         """
         if len(launch.configs) <= 1 or not self._is_new(launch):
             return launch.run(launch.configs[0])
-        before = self._state(launch.arguments)
+        before = LaunchState(launch.arguments.values(), self._memory)
         after: LaunchState | None = None
         result, first_error = None, None
         for config in launch.configs:
@@ -74,9 +74,6 @@ class AllConfigs:
         state = _before.get()
         if state is not None and launch.written_storages is None:
             state.add(self._book.on_host())
-
-    def _state(self, arguments: Mapping[str, Any]) -> LaunchState:
-        return LaunchState(arguments.values(), self._memory)
 
     def _run(
         self, launch: TunedLaunch, config: Any, before: LaunchState

@@ -10,8 +10,7 @@ import html
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ContextDecorator
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ttools.core.errors import UsageError
 from ttools.core.findings.baseline import Baseline
@@ -154,14 +153,9 @@ class Sanitization(ContextDecorator):
         self._interpretation.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._interpretation.__exit__(kind, error, traceback)
-        self.session.__exit__(kind, error, traceback)
+    def __exit__(self, *raised: Any) -> None:
+        self._interpretation.__exit__(*raised)
+        self.session.__exit__(*raised)
 
     def __repr__(self) -> str:
         return f"<Sanitization: {summary(self.report())}>"

@@ -193,13 +193,10 @@ class _Plugin:
         except UsageError as error:
             raise pytest.fail.Exception(f"{_TITLE}: {error}", pytrace=False) from None
         if self._config.getoption("--ttools-pdb-on-finding"):
-            self._debug(item, sanitization)
+            post_mortem = sanitization.debug_first(self.fail_on, allowed=_allowed(item))
+            post_mortem.around = self._terminal
         item.stash[_run] = sanitization
         return sanitization
-
-    def _debug(self, item: pytest.Item, sanitization: Sanitization) -> None:
-        post_mortem = sanitization.debug_first(self.fail_on, allowed=_allowed(item))
-        post_mortem.around = self._terminal
 
     @contextmanager
     def _terminal(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import itertools
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import KernelError
@@ -52,7 +53,8 @@ class Session:
         self._checks = [check for name, check in CHECKS.items() if name in options.checks]
         self._judges_views = options.view_bounds != "off" and self._is_observed("views")
         self.findings: list[Finding] = []
-        self._tallies: dict[object, _Tally] = {}
+        #: By what equal launches have in common: how many there were, and their seconds.
+        self._tallies: dict[object, tuple[LaunchEntry, int, float]] = {}
         self.maps: list[TensorMap] = []
         self.forked = ForkedLaunches()
         self.post_mortem: PostMortem | None = None
@@ -131,7 +133,8 @@ class Session:
     def launches(self) -> list[LaunchEntry]:
         """What ran, equal launches together."""
         with self._lock:
-            return [tally.entry() for tally in self._tallies.values()]
+            tallies = list(self._tallies.values())
+        return [replace(each, count=count, seconds=s) for each, count, s in tallies]
 
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
@@ -154,29 +157,13 @@ class Session:
         config = None if launch.config is None else repr(launch.config)
         key = (launch.kernel, tuple(launch.grid), launch.host_line, config)
         with self._lock:
-            tally = self._tallies.get(key)
-            if tally is None:
-                tally = self._tallies[key] = _Tally(Subject.of(launch))
-            tally.count += 1
-            tally.seconds += report.seconds
+            entry, count, seconds = self._tallies.get(key) or (_entry(launch), 0, 0.0)
+            self._tallies[key] = entry, count + 1, seconds + report.seconds
 
 
-class _Tally:
-    """Equal launches. It must not keep the arguments of any alive."""
-
-    __slots__ = ("_named", "count", "seconds")
-
-    def __init__(self, subject: Subject) -> None:
-        self._named = subject.kernel, subject.grid, subject.host_line, subject.config
-        self.count, self.seconds = 0, 0.0
-
-    def entry(self) -> LaunchEntry:
-        kernel, grid, location, config = self._named
-        return LaunchEntry(
-            kernel=kernel,
-            grid=grid,
-            count=self.count,
-            seconds=self.seconds,
-            location=location,
-            config=config,
-        )
+def _entry(launch: ObservedLaunch) -> LaunchEntry:
+    """What equal launches have in common; it must not keep the arguments of any alive."""
+    known = Subject.of(launch)
+    return LaunchEntry(
+        kernel=known.kernel, grid=known.grid, location=known.host_line, config=known.config
+    )

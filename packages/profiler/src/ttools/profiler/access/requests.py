@@ -19,7 +19,7 @@ from ttools.core.compilation.access_layouts import AccessLayout, access_layouts
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.compilation.layouts import Holder
 from ttools.core.location import SourceLocation
-from ttools.profiler.access.trace import AccessTrace
+from ttools.profiler.access.trace import AccessTrace, line_of
 
 SECTOR = 32
 #: Bits that a thread accesses at most at once.
@@ -86,7 +86,7 @@ def access_qualities(traces: Sequence[AccessTrace], inspection: Inspection) -> l
         item = 8 * trace.size
         atomic = trace.kind == "atomic"  # made one by one
         possible = item if atomic else possible_bits(trace, layout.held.registers)
-        bits = widths.get((_line(trace.location), trace.kind), 0) or item
+        bits = widths.get((line_of(trace.location), trace.kind), 0) or item
         quality = quality_of(trace, layout, max(item, bits), max(bits, possible))
         if quality.requests:
             found.append(quality)
@@ -98,16 +98,12 @@ def _layout_of(trace: AccessTrace, layouts: Sequence[AccessLayout]) -> AccessLay
     alike = [
         each
         for each in layouts
-        if (each.kind, each.shape, _line(each.location))
-        == (trace.kind, trace.shape, _line(trace.location))
+        if (each.kind, each.shape, line_of(each.location))
+        == (trace.kind, trace.shape, line_of(trace.location))
     ]
     column = trace.location.column if trace.location else 0
     exact = [each for each in alike if each.location and each.location.column == column]
     return next(iter(exact or alike), None)
-
-
-def _line(location: SourceLocation | None) -> tuple[str, int]:
-    return (location.file, location.line) if location else ("", 0)
 
 
 def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
@@ -115,7 +111,7 @@ def _widths(inspection: Inspection) -> dict[tuple[tuple[str, int], str], int]:
     found: dict[tuple[tuple[str, int], str], Counter[int]] = {}
     for access in inspection.accesses:
         kind = "load" if access.kind == "async copy" else access.kind
-        found.setdefault((_line(access.location), kind), Counter())[access.bits] += access.count
+        found.setdefault((line_of(access.location), kind), Counter())[access.bits] += access.count
     return {key: counts.most_common(1)[0][0] for key, counts in found.items()}
 
 

@@ -75,6 +75,11 @@ class Traffic:
     accesses: tuple[AccessTrace, ...]
 
 
+def line_of(location: SourceLocation | None) -> tuple[str, int]:
+    """File and line, to compare them."""
+    return (location.file, location.line) if location else ("", 0)
+
+
 def traffic(monitor: Monitor, stand_ins: Mapping[int, str] = MappingProxyType({})) -> Traffic:
     """What a launch accesses that left footprints.
 

@@ -24,7 +24,7 @@ OTHER_UNITS = ("compare", "divide", "function")
 def cost(op: Operation) -> Counter[str]:
     """Operations of one execution by unit: `fp32`, `dot fp16`, `function`, `divide`, `compare`."""
     if op.has(COMBINES):
-        return _map(op) if op.name == "tt.map_elementwise" else _reduce(op)
+        return _combined(op)
     if op.name in ("tt.dot", "tt.dot_scaled"):
         return _dot(op)
     operation = declared(op.name)
@@ -32,12 +32,9 @@ def cost(op: Operation) -> Counter[str]:
         return Counter()
     unit: str = operation.unit
     if unit == "arithmetic":
-        unit = _unit(element_type(op.results[0].type))
+        element = element_type(op.results[0].type)
+        unit = type_name(element) if isinstance(element, FloatType) else "integer"
     return Counter({unit: prod(shape_of(op.results[0].type)) * operation.each})
-
-
-def _unit(element: object) -> str:
-    return type_name(element) if isinstance(element, FloatType) else "integer"
 
 
 def type_name(element: object) -> str:
@@ -49,37 +46,23 @@ def type_name(element: object) -> str:
 def _dot(op: Operation) -> Counter[str]:
     a = op.operands[0].type
     assert isinstance(a, TensorType)
+    unit, count = type_name(a.element), 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]
     # What is the default is not printed.
     precision = op.attributes.get("inputPrecision", "ieee")
-    if op.name == "tt.dot" and str(element_type(a)) == "f32" and precision == "ieee":
-        return Counter({"fp32": 2 * prod(shape_of(op.results[0].type)) * a.shape[-1]})
-    result = op.results[0].type
-    inner = a.shape[-1]
+    if op.name == "tt.dot" and unit == "fp32" and precision == "ieee":
+        return Counter({unit: count})
     # Two values of 4 bits lie in a byte.
-    if op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False:
-        inner *= 2 if str(element_type(a)) == "i8" else 1
-    return Counter({f"dot {type_name(element_type(a))}": 2 * prod(shape_of(result)) * inner})
+    packed = op.name == "tt.dot_scaled" and op.attributes.get("lhs_k_pack", True) is not False
+    return Counter({f"dot {unit}": 2 * count if packed and unit == "i8" else count})
 
 
-def _reduce(op: Operation) -> Counter[str]:
-    """Each line is combined in one step less than it has elements."""
-    shape = shape_of(op.operands[0].type)
-    axis = op.attributes.get("axis", 0)
-    assert isinstance(axis, int)
-    steps = prod(shape) // max(1, shape[axis]) * (shape[axis] - 1)
-    return _times(_body(op), steps)
-
-
-def _map(op: Operation) -> Counter[str]:
-    return _times(_body(op), prod(shape_of(op.results[0].type)))
-
-
-def _body(op: Operation) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for inner in op.regions[0].entry.operations:
-        found += cost(inner)
-    return found
-
-
-def _times(each: Counter[str], count: int) -> Counter[str]:
-    return Counter({unit: number * count for unit, number in each.items()})
+def _combined(op: Operation) -> Counter[str]:
+    """Each line is combined in one step less than it has elements, a map made for each element."""
+    if op.name == "tt.map_elementwise":
+        steps = prod(shape_of(op.results[0].type))
+    else:
+        shape, axis = shape_of(op.operands[0].type), op.attributes.get("axis", 0)
+        assert isinstance(axis, int)
+        steps = prod(shape) // max(1, shape[axis]) * (shape[axis] - 1)
+    each = sum((cost(inner) for inner in op.regions[0].entry.operations), Counter[str]())
+    return Counter({unit: number * steps for unit, number in each.items()})

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property, partial
 from weakref import WeakKeyDictionary
 
 from ttools.core.errors import UnsupportedError
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.module import Instruments
-from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, region_of
 from ttools.interpreter.ir import Module
 from ttools.interpreter.ir.inlining import inline_calls
+from ttools.interpreter.parser import parse_module
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
 from ttools.interpreter.runtime.monitor import Monitor
@@ -25,17 +26,31 @@ from ttools.profiler.counting.decisive import Decisive, decisive_of
 from ttools.profiler.counting.rewrite import CountingPlan, Kind, plan_counting
 from ttools.profiler.counting.traffic import rewrite_accesses
 
-#: Names of the rewrites in the cache of compiled kernels, see `_named`.
-_COUNT, _TRAFFIC, _WHOLE = "count", "traffic", "count all"
+
+class _Kernel:
+    """What is known of a kernel.
+
+    Attributes:
+        decides: what decides what its launches do; None if that is not known.
+        counts: of its launches, by their kind.
+    """
+
+    def __init__(self, variants: Variants) -> None:
+        self._ttir = variants.ttir
+        self.decides: Decisive | None = decisive_of(variants.ttir)
+        self.counts: dict[object, LaunchCounts] = {}
+
+    @cached_property
+    def plan(self) -> CountingPlan:
+        """What is counted of it."""
+        return _rewrite(parse_module(self._ttir), whole=False)
 
 
 class LaunchCounter:
     """Counts what launches do, before they do it."""
 
     def __init__(self) -> None:
-        self._plans: WeakKeyDictionary[Variants, CountingPlan] = WeakKeyDictionary()
-        self._known: WeakKeyDictionary[Variants, dict[object, LaunchCounts]] = WeakKeyDictionary()
-        self._decisive: WeakKeyDictionary[Variants, Decisive | None] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Variants, _Kernel] = WeakKeyDictionary()
 
     def count(self, launch: ObservedLaunch) -> LaunchCounts:
         """The counts of a launch; memory is read, if at all, and left as it is.
@@ -45,15 +60,13 @@ class LaunchCounter:
         Raises:
             UnsupportedError: the kernel cannot be emitted.
         """
-        plan = self._plan(launch.variants)
-        known = self._known.setdefault(launch.variants, {})
-        key = self.kind(launch)
-        decides = self._decides(launch.variants)
+        known, key = self._of(launch.variants), self.kind(launch)
+        plan, decides = known.plan, known.decides
         by_memory = plan.reads or decides is None or decides.memory
-        if not by_memory and key in known:
-            return known[key]
-        counts = self._whole(launch) if plan.depends_on_writes else self._reduced(launch, plan)
-        known[key] = counts = replace(counts, depends_on_memory=by_memory)
+        if not by_memory and key in known.counts:
+            return known.counts[key]
+        counts = _whole(launch) if plan.depends_on_writes else _reduced(launch, plan)
+        known.counts[key] = counts = replace(counts, depends_on_memory=by_memory)
         return counts
 
     def kind(self, launch: ObservedLaunch) -> tuple[object, ...]:
@@ -61,7 +74,7 @@ class LaunchCounter:
 
         The grid, the numbers that matter, and which of the pointers are equal.
         """
-        decides = self._decides(launch.variants)
+        decides = self._of(launch.variants).decides
         pointers = launch.plan.pointers
         raw = launch.raw_parameters
         matters = range(len(raw)) if decides is None else decides.numbers
@@ -70,71 +83,67 @@ class LaunchCounter:
         numbers = tuple(raw[i] for i in matters if i not in pointers)
         return tuple(launch.grid), numbers, tuple(map(addresses.index, addresses))
 
-    def _decides(self, variants: Variants) -> Decisive | None:
-        if variants not in self._decisive:
-            self._decisive[variants] = decisive_of(variants.ttir)
-        return self._decisive[variants]
-
-    def _plan(self, variants: Variants) -> CountingPlan:
-        plan = self._plans.get(variants)
-        if plan is None:
-            plan = self._plans[variants] = _rewrite(variants.parse(), whole=False)
-        return plan
-
-    def _reduced(self, launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
-        instruments = Instruments(guards=True, rewrites=_named(_COUNT))
-        monitor = _observe(launch, instruments, lambda module: _rewrite(module, whole=False))
-        return evaluate(plan, _counters(monitor, plan), self._traffic(launch))
-
-    def _whole(self, launch: ObservedLaunch) -> LaunchCounts:
-        """Runs the whole kernel on memory that is put back."""
-        written = launch.written_storages
-        if written is None:
-            raise UnsupportedError("counting a kernel that stores through pointers from memory")
-        plan = _rewrite(launch.variants.parse(), whole=True)
-        own = replace(launch, facts=replace(launch.facts, readonly=frozenset()))
-        instruments = Instruments(guards=True, footprints=True, rewrites=_named(_WHOLE))
-        before = Snapshot(written)
-        try:
-            monitor = _observe(own, instruments, lambda module: _rewrite(module, whole=True))
-        finally:
-            before.restore()
-        return evaluate(plan, _counters(monitor, plan), traffic(monitor))
-
-    def _traffic(self, launch: ObservedLaunch) -> Traffic:
-        stand_ins: list[dict[int, Kind]] = []
-
-        def rewrite(module: Module) -> None:
-            inline_calls(module)
-            stand_ins.append(rewrite_accesses(module))
-
-        # All memory leaves footprints, not only what the launch writes.
-        facts = replace(launch.facts, readonly=frozenset())
-        own = replace(launch, facts=facts)
-        instruments = Instruments(guards=True, footprints=True, rewrites=_named(_TRAFFIC))
-        monitor = _observe(own, instruments, rewrite)
-        if not stand_ins:  # the kernel was in the cache
-            rewrite(launch.variants.parse())
-        return traffic(monitor, stand_ins[0])
+    def _of(self, variants: Variants) -> _Kernel:
+        known = self._kernels.get(variants)
+        if known is None:
+            known = self._kernels[variants] = _Kernel(variants)
+        return known
 
 
-def _named(rewrite: str) -> tuple[str, str]:
-    """Names a rewrite and the code that makes it: what is compiled is cached by both."""
-    return rewrite, fingerprint("ttools.profiler")
+def _reduced(launch: ObservedLaunch, plan: CountingPlan) -> LaunchCounts:
+    monitor = _observe(launch, "count", partial(_rewrite, whole=False))
+    return evaluate(plan, _counters(monitor, plan), _traffic(launch))
+
+
+def _whole(launch: ObservedLaunch) -> LaunchCounts:
+    """Runs the whole kernel on memory that is put back."""
+    written = launch.written_storages
+    if written is None:
+        raise UnsupportedError("counting a kernel that stores through pointers from memory")
+    plan = _rewrite(launch.variants.parse(), whole=True)
+    before = Snapshot(written)
+    try:
+        monitor = _observe(launch, "count all", partial(_rewrite, whole=True), footprints=True)
+    finally:
+        before.restore()
+    return evaluate(plan, _counters(monitor, plan), traffic(monitor))
+
+
+def _traffic(launch: ObservedLaunch) -> Traffic:
+    stand_ins: list[dict[int, Kind]] = []
+
+    def rewrite(module: Module) -> None:
+        inline_calls(module)
+        stand_ins.append(rewrite_accesses(module))
+
+    monitor = _observe(launch, "traffic", rewrite, footprints=True)
+    if not stand_ins:  # the kernel was in the cache
+        rewrite(launch.variants.parse())
+    return traffic(monitor, stand_ins[0])
 
 
 def _observe(
-    launch: ObservedLaunch, instruments: Instruments, rewrite: Callable[[Module], object]
+    launch: ObservedLaunch,
+    name: str,
+    rewrite: Callable[[Module], object],
+    *,
+    footprints: bool = False,
 ) -> Monitor:
-    """Runs a rewritten launch once; lanes outside the tensors are left out."""
-    own = replace(launch)
-    regions = [
-        (region_of(argument, value, judges_view=False) or ANYWHERE)
-        if index in launch.plan.pointers
-        else NOWHERE
-        for index, (argument, value) in enumerate(zip(launch.arguments, launch.values, strict=True))
-    ]
-    own.execute(instruments, regions=regions, rewrite=lambda module: (rewrite(module), None)[1])
+    """Runs a rewritten launch once; lanes outside the tensors are left out.
+
+    Args:
+        launch: it stays as it is.
+        name: of the rewrite: what is compiled is cached by it and the code that makes it.
+        rewrite: rewrites the kernel.
+        footprints: whether all memory leaves footprints, not only what the launch writes.
+    """
+    rewrites = (name, fingerprint("ttools.profiler"))
+    instruments = Instruments(guards=True, footprints=footprints, rewrites=rewrites)
+    facts = replace(launch.facts, readonly=frozenset()) if footprints else launch.facts
+    own = replace(launch, facts=facts)
+    own.execute(
+        instruments, regions=launch.regions, rewrite=lambda module: (rewrite(module), None)[1]
+    )
     assert own.monitor is not None
     return own.monitor
 
@@ -142,9 +151,9 @@ def _observe(
 def _counters(monitor: Monitor, plan: CountingPlan) -> list[int]:
     counters = [0] * plan.counters
     for number, site in enumerate(monitor.sites):
-        number_of_counter = dict(site.attributes).get("count")
-        if number_of_counter is not None:
-            counters[int(number_of_counter)] += monitor.lanes(number)
+        counter = dict(site.attributes).get("count")
+        if counter is not None:
+            counters[int(counter)] += monitor.lanes(number)
     return counters
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ttools.core.location import SourceLocation
-from ttools.profiler.access.trace import AccessTrace, Traffic
+from ttools.profiler.access.trace import AccessTrace, Traffic, line_of
 from ttools.profiler.counting.costs import OTHER_UNITS
 from ttools.profiler.counting.rewrite import CountingPlan
 
@@ -73,7 +73,7 @@ class LaunchCounts:
         programs: how many ran.
         total: of all lines.
         lines: by line, in the order of the source.
-        unique_loaded: bytes that are loaded at least once; None if that was not found out.
+        unique_loaded: bytes that are loaded at least once.
         unique_stored: bytes that are stored or changed atomically at least once.
         depends_on_memory: whether equal launches may do something else, by what is in memory.
         exact: whether other runs do the same; False where it depends on the order of programs.
@@ -84,32 +84,26 @@ class LaunchCounts:
     programs: int
     total: LineCounts
     lines: tuple[LineCounts, ...]
-    unique_loaded: int | None = None
-    unique_stored: int | None = None
+    unique_loaded: int = 0
+    unique_stored: int = 0
     depends_on_memory: bool = False
     exact: bool = True
     notes: tuple[str, ...] = ()
     accesses: tuple[AccessTrace, ...] = field(default=(), compare=False)
 
     @property
-    def unique(self) -> int | None:
+    def unique(self) -> int:
         """Bytes that must cross the memory bus, however good the caches."""
-        if self.unique_loaded is None or self.unique_stored is None:
-            return None
         return self.unique_loaded + self.unique_stored
 
 
-def evaluate(
-    plan: CountingPlan,
-    counters: Sequence[int],
-    traffic: Traffic | None = None,
-) -> LaunchCounts:
+def evaluate(plan: CountingPlan, counters: Sequence[int], traffic: Traffic) -> LaunchCounts:
     """The counts of a launch.
 
     Args:
         plan: what the counters mean.
         counters: of one launch, by number.
-        traffic: what is accessed, if that was looked at.
+        traffic: what is accessed.
     """
     lines: defaultdict[SourceLocation | None, LineCounts] = defaultdict(lambda: LineCounts(None))
     for access in plan.accesses:
@@ -137,19 +131,15 @@ def evaluate(
     for location, line in lines.items():
         line.location = location
         total.add(line)
-    ordered = sorted(lines.values(), key=lambda line: _order(line.location))
+    ordered = sorted(lines.values(), key=lambda line: line_of(line.location))
     return LaunchCounts(
         programs=counters[0],
         total=total,
         lines=tuple(ordered),
-        unique_loaded=traffic.unique_loaded if traffic else None,
-        unique_stored=traffic.unique_stored if traffic else None,
+        unique_loaded=traffic.unique_loaded,
+        unique_stored=traffic.unique_stored,
         depends_on_memory=plan.reads,
         exact=not plan.depends_on_writes,
         notes=tuple(plan.unsupported),
-        accesses=traffic.accesses if traffic else (),
+        accesses=traffic.accesses,
     )
-
-
-def _order(location: SourceLocation | None) -> tuple[str, int]:
-    return (location.file, location.line) if location else ("", 0)

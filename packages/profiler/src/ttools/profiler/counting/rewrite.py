@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from ttools.core.location import SourceLocation
+from ttools.core.location import SourceLocation, users_place
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import ATOMIC, READS, STRUCTURED, WRITES
 from ttools.interpreter.ir import (
@@ -103,16 +103,13 @@ def plan_counting(module: Module, *, whole: bool = False) -> CountingPlan:
         whole: keeps everything that the kernel does.
     """
     kernel = module.kernel
-    plan = CountingPlan()
-    provenance = Provenance(kernel)
-    rewriter = Rewriter()
-    masks: dict[tuple[Block, Value], int] = {}
-    _visit(kernel.regions[0].blocks, plan, provenance, rewriter, masks)
-    rewriter.apply()
+    counting = _Counting(kernel)
+    counting.visit(kernel.regions[0].blocks)
+    counting.rewriter.apply()
     if not whole:
         remove_dead_code(kernel, lambda op: op.name in (COUNT, "tt.return"))
-    _judge(kernel, plan, provenance)
-    return plan
+    _judge(kernel, counting.plan, counting.provenance)
+    return counting.plan
 
 
 def kind_of(op: Operation) -> Kind | None:
@@ -124,65 +121,56 @@ def kind_of(op: Operation) -> Kind | None:
     return "store" if op.has(WRITES) else "load"
 
 
-def _visit(
-    blocks: list[Block],
-    plan: CountingPlan,
-    provenance: Provenance,
-    rewriter: Rewriter,
-    masks: dict[tuple[Block, Value], int],
-) -> None:
-    for block in blocks:
-        number = plan.counters
-        plan.counters += 1
-        b = rewriter.start(block)
-        _count(b, (), 1, number)
-        for op in block.operations:
-            if kind_of(op) is not None:
-                _access(op, number, plan, provenance, rewriter, masks)
-            elif op.name == "tt.call":
-                plan.unsupported.append("a call that cannot be inlined is not counted")
-            elif op.has(STRUCTURED):
-                for region in op.regions:
-                    _visit(region.blocks, plan, provenance, rewriter, masks)
-            elif found := cost(op):
-                plan.computes.append(
-                    ComputeSite(location=user_location(op.location), cost=found, block=number)
-                )
+class _Counting:
+    """Finds what is to be counted in a kernel, and inserts the operations that count it."""
 
+    def __init__(self, kernel: Operation) -> None:
+        self.plan, self.provenance, self.rewriter = CountingPlan(), Provenance(kernel), Rewriter()
+        self._masks: dict[tuple[Block | None, Value], int] = {}
 
-def _access(
-    op: Operation,
-    block: int,
-    plan: CountingPlan,
-    provenance: Provenance,
-    rewriter: Rewriter,
-    masks: dict[tuple[Block, Value], int],
-) -> None:
-    kind, pointer, value = kind_of(op), op.address, op.mask
-    assert kind is not None
-    mask: int | None = None
-    if value is not None and is_mask(value):
-        assert op.parent is not None
-        key = (op.parent, value)
-        if key not in masks:
-            masks[key] = plan.counters
-            plan.counters += 1
-            b = rewriter.before(op)
-            _count(b, *mask_factors(b, value), masks[key])
-        mask = masks[key]
-    sources = provenance.of(pointer)
-    (source,) = sources if len(sources) == 1 else (None,)
-    plan.accesses.append(
-        AccessSite(
-            kind=kind,
-            location=user_location(op.location),
-            item=_item(pointer),
-            lanes=prod(shape_of(pointer.type)),
-            block=block,
-            mask=mask,
-            parameter=-1 if source is None else source,
+    def visit(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            number = self._count(self.rewriter.start(block), (), 1)
+            for op in block.operations:
+                if (kind := kind_of(op)) is not None:
+                    self._access(op, kind, number)
+                elif op.name == "tt.call":
+                    self.plan.unsupported.append("a call that cannot be inlined is not counted")
+                elif op.has(STRUCTURED):
+                    for region in op.regions:
+                        self.visit(region.blocks)
+                elif found := cost(op):
+                    self.plan.computes.append(
+                        ComputeSite(location=user_location(op.location), cost=found, block=number)
+                    )
+
+    def _access(self, op: Operation, kind: Kind, block: int) -> None:
+        pointer, value, mask = op.address, op.mask, None
+        if value is not None and is_mask(value):
+            mask = self._masks.get((op.parent, value))
+            if mask is None:
+                b = self.rewriter.before(op)
+                mask = self._masks[op.parent, value] = self._count(b, *mask_factors(b, value))
+        sources = self.provenance.of(pointer)
+        (source,) = sources if len(sources) == 1 else (None,)
+        self.plan.accesses.append(
+            AccessSite(
+                kind=kind,
+                location=user_location(op.location),
+                item=_item(pointer),
+                lanes=prod(shape_of(pointer.type)),
+                block=block,
+                mask=mask,
+                parameter=-1 if source is None else source,
+            )
         )
-    )
+
+    def _count(self, b: Builder, conditions: Sequence[Value], factor: int) -> int:
+        """Has a new counter count; returns its number."""
+        number = self.plan.counters
+        self.plan.counters += 1
+        b.operation(COUNT, conditions, attributes={"factor": factor, "number": number})
+        return number
 
 
 def is_mask(value: Value) -> bool:
@@ -196,10 +184,6 @@ def _item(pointer: Value) -> int:
     if isinstance(type.pointee, (IntegerType, FloatType)):
         return max(1, type.pointee.width // 8)
     return 8  # pointers
-
-
-def _count(b: Builder, conditions: Sequence[Value], factor: int, number: int) -> None:
-    b.operation(COUNT, conditions, attributes={"factor": factor, "number": number})
 
 
 def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> None:
@@ -216,9 +200,5 @@ def _judge(kernel: Operation, plan: CountingPlan, provenance: Provenance) -> Non
 
 def user_location(location: SourceLocation | None) -> SourceLocation | None:
     """The line of the user's that an operation belongs to: the innermost outside Triton."""
-    if location is None:
-        return None
-    for each in (location, *location.callers):
-        if "/triton/language/" not in each.file.replace("\\", "/"):
-            return SourceLocation(each.file, each.line, 0)
-    return SourceLocation(location.file, location.line, 0)
+    place = users_place(location) or location
+    return SourceLocation(place.file, place.line, 0) if place is not None else None

@@ -21,7 +21,7 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import source_by_kernel
 from ttools.core.launch_path import LAUNCHER, take_over
 from ttools.core.patches import Patches
-from ttools.interpreter.backend.tuned_config import is_trial
+from ttools.interpreter.backend.tuned_config import autotuner_config, is_trial
 from ttools.profiler.counting.counts import LaunchCounts
 from ttools.profiler.gpu.graphs import GraphLaunches
 from ttools.profiler.gpu.host_count import HostCounter
@@ -267,7 +267,7 @@ class CountedLaunches:
         )
 
     def _note_origin(self, alike: _Alike) -> None:
-        self._made.add((alike, self._configs.current(), self._stack(), _NOTHING))
+        self._made.add((alike, autotuner_config(), self._stack(), _NOTHING))
 
     def _choose_note(self) -> None:
         followed = self._configs.tuners or self._origin.scopes.heard
@@ -288,7 +288,7 @@ class CountedLaunches:
             alike = self._first(kernel, known, key, words)
             given = words[METADATA], alike.grid, words[FIRST_ARGUMENT:]
             metadata = launch_metrics.of_launch(kernel.compiled, *given)
-            noted = alike, self._configs.current(), self._stack(), metadata
+            noted = alike, autotuner_config(), self._stack(), metadata
             times = self._repetition.times(first=new)
             if times > 1 and not self._made.capturing and not is_trial():
                 start = time.perf_counter()

@@ -20,38 +20,28 @@ from ttools.profiler.gpu.launched_kernel import LaunchedKernel, Words
 from ttools.profiler.gpu.stand_ins import made
 
 
-class _CountOnly:
-    """An observer that counts a launch and does not run it."""
-
-    def __init__(self, counter: LaunchCounter) -> None:
-        self._counter = counter
-        self.counts: LaunchCounts | None = None
-
-    def launch(self, launch: ObservedLaunch) -> LaunchReport:
-        self.counts = self._counter.count(launch)
-        return LaunchReport(0, 0.0)
-
-
 class HostCounter:
     """Counts one launch at a time.
 
     Args:
         notes: takes what cannot be counted, by kernel.
-
-    Attributes:
-        busy: whether a launch is being counted.
     """
 
     def __init__(self, notes: dict[str, str]) -> None:
         self._notes = notes
         self._counter = LaunchCounter()
-        self.busy = False
+        self._found: list[LaunchCounts] = []
         self._thread: int | None = None
 
     @property
     def here(self) -> bool:
         """Whether this thread is counting one."""
         return self._thread == threading.get_ident()
+
+    def launch(self, launch: ObservedLaunch) -> LaunchReport:
+        """Counts a launch that is made on the host, and does not run it."""
+        self._found.append(self._counter.count(launch))
+        return LaunchReport(0, 0.0)
 
     def of_launch(
         self, kernel: LaunchedKernel, grid: tuple[int, ...], words: Words
@@ -73,17 +63,15 @@ class HostCounter:
     def _count(
         self, kernel: LaunchedKernel, grid: tuple[int, ...], arguments: Mapping[str, Any]
     ) -> LaunchCounts | None:
-        observer = _CountOnly(self._counter)
-        self._thread, self.busy = threading.get_ident(), True
+        self._thread, self._found = threading.get_ident(), []
         try:
-            with Patches() as patches, interpret(only=[kernel.name], observer=observer):
+            with Patches() as patches, interpret(only=[kernel.name], observer=self):
                 patches.replace(kernel.function, "pre_run_hooks", [])
                 kernel.function.run(**arguments, grid=grid, warmup=False)
         except TtoolsError as error:
             self._notes.setdefault(kernel.name, getattr(error, "what", None) or str(error))
         finally:
-            self._thread, self.busy = None, False
-        if observer.counts is not None:
-            for note in observer.counts.notes:
-                self._notes.setdefault(kernel.name, note)
-        return observer.counts
+            self._thread = None
+        for note in (note for counts in self._found for note in counts.notes):
+            self._notes.setdefault(kernel.name, note)
+        return next(iter(self._found), None)

@@ -83,17 +83,14 @@ def session(stem: Path, options: ProtonOptions) -> Iterator[None]:
         torch.cuda.synchronize()
         others = flags.profiling_on
         proton.finalize(number)
-        flags.profiling_on = others and (earlier or bool(_running(module.libproton)))
+        running = bool(_others.get(id(module.libproton)))
+        flags.profiling_on = others and (earlier or running)
 
 
 #: Sessions that the program has started and not ended, while ours runs.
 _others: dict[int, list[int]] = {}
 #: Our own that run.
 _ours: set[int] = set()
-
-
-def _running(native: Any) -> list[int]:
-    return _others.get(id(native), [])
 
 
 @contextmanager

@@ -1,18 +1,18 @@
-"""Which configuration of an autotuner a launch on the GPU is made with.
+"""Whether autotuners run, whose launches on the GPU have configurations, and how long trials take.
 
-Must not know what the configuration is used for.
+Must not know what the configurations are used for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ttools.core.launch_path import TRIAL, TUNED, observe, take_over
 from ttools.core.patches import Patches
-from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs
+from ttools.interpreter.backend.tuned_config import follow_configs
 
 
 class TunedConfigs:
@@ -31,10 +31,6 @@ class TunedConfigs:
         self._changed = changed
         self._leave_out = leave_out
 
-    def current(self) -> Mapping[str, Any] | None:
-        """Of the launch being made by this thread; None without an autotuner."""
-        return autotuner_config()
-
     def _count(self, more: int) -> None:
         self.tuners += more
         self._changed()
@@ -44,15 +40,10 @@ class TunedConfigs:
         """Watches autotuners, their trials and their chosen launches."""
         with Patches() as patches:
             follow_configs(patches)
-            observe(patches, TUNED, before=self._begins, after=self._ends)
+            count = self._count
+            observe(patches, TUNED, before=lambda *_: count(1), after=lambda *_: count(-1))
             take_over(patches, TRIAL, self._timed)
             yield
-
-    def _begins(self, *_: Any) -> None:
-        self._count(1)
-
-    def _ends(self, *_: Any) -> None:
-        self._count(-1)
 
     def _timed(self, trial: Callable[..., Any]) -> Callable[..., Any]:
         def _bench(tuner: Any, *args: Any, **kwargs: Any) -> Any:

@@ -98,8 +98,7 @@ def work_of(
     """
     multiprocessors = device.multiprocessors
     programs = max(1, counts.programs)
-    requested = counts.total.bytes
-    touched = requested if counts.unique is None else counts.unique
+    requested, touched = counts.total.bytes, counts.unique
     waste = _waste(accesses)
     held, own = inspection.occupancy, inspection.resources
     at_once = multiprocessors * max(1, held.blocks if held else 1)

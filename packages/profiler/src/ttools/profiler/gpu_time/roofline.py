@@ -27,27 +27,19 @@ class Bound:
         seconds: at least.
         limited_by: `memory`, or the unit with the most to do.
         parts: seconds that each of them needs.
-        intensity: operations per byte that crosses the memory bus; None without bytes.
     """
 
     seconds: float
     limited_by: str
     parts: dict[str, float]
-    intensity: float | None
 
 
 def bound(counts: LaunchCounts, device: Device) -> Bound:
-    """The roofline's bound; requested bytes stand in for touched ones where those are not known."""
-    moved = counts.total.bytes if counts.unique is None else counts.unique
-    parts = {"memory": moved / device.bandwidth}
+    """The roofline's bound."""
+    parts = {"memory": counts.unique / device.bandwidth}
     for unit, count in counts.total.operations.items():
         peak = device.peak(unit)
         if unit not in OTHER_UNITS and peak:
             parts[unit] = count / peak
     limited_by = max(parts, key=lambda name: parts[name])
-    return Bound(
-        seconds=parts[limited_by],
-        limited_by=limited_by,
-        parts=parts,
-        intensity=counts.total.flops / moved if moved else None,
-    )
+    return Bound(seconds=parts[limited_by], limited_by=limited_by, parts=parts)

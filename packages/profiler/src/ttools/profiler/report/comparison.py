@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -157,39 +157,22 @@ def compare(
 def _change(key: Key, base: list[float], new: list[float], threshold: float) -> Change:
     scope, kernel, config = key
     base_s, new_s = (float(np.median(each)) if each else None for each in (base, new))
+    verdict: Verdict = "new" if base_s is None else "removed"
+    change = Change(
+        scope=scope, kernel=kernel, config=config, base_s=base_s, new_s=new_s, verdict=verdict
+    )
     if base_s is None or new_s is None:
-        verdict: Verdict = "new" if base_s is None else "removed"
-        return Change(
-            scope=scope, kernel=kernel, config=config, base_s=base_s, new_s=new_s, verdict=verdict
-        )
+        return change
     ratio = new_s / base_s if base_s else None
     if ratio is None or min(len(base), len(new)) < FEWEST:
-        return Change(
-            scope=scope,
-            kernel=kernel,
-            config=config,
-            base_s=base_s,
-            new_s=new_s,
-            ratio=ratio,
-            verdict="too few launches",
-        )
+        return replace(change, ratio=ratio, verdict="too few launches")
     low, high = _interval(np.array(base), np.array(new))
     verdict = "same"
     if low > 1 and high >= (1 + threshold) * (1 - _ROUNDING):
         verdict = "slower"
     elif high < 1 and low <= (1 + _ROUNDING) / (1 + threshold):
         verdict = "faster"
-    return Change(
-        scope=scope,
-        kernel=kernel,
-        config=config,
-        base_s=base_s,
-        new_s=new_s,
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=verdict,
-    )
+    return replace(change, ratio=ratio, low=low, high=high, verdict=verdict)
 
 
 def _interval(base: NDArray[np.float64], new: NDArray[np.float64]) -> tuple[float, float]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ttools.core.compilation.inspection import Inspection
 from ttools.core.gpus.devices import Device
+from ttools.profiler.access.trace import line_of
 from ttools.profiler.counting.counts import LaunchCounts, LineCounts
 from ttools.profiler.gpu_time.roofline import bound
 from ttools.profiler.run.configuration import config_text
@@ -57,7 +58,7 @@ def kernel_frame(
     for sample in samples:
         groups[sample.kernel, config_text(sample.config)].append(sample)
     rows = [
-        _kernel_row(*key, own, device) | _overhead(overheads.get(key, ()))
+        _kernel_row(*key, own, device) | _quantiles(overheads.get(key, ()), _OVERHEADS)
         for key, own in groups.items()
     ]
     if compiled is not None:
@@ -120,8 +121,7 @@ def _kernel_row(
         "mean_s": total / launches,
     }
     if launches == len(samples):  # else they were not timed apart
-        seconds = pd.Series([sample.seconds for sample in samples])
-        row |= {name: float(seconds.quantile(q)) for name, q in _QUANTILES.items()}
+        row |= _quantiles([sample.seconds for sample in samples], _QUANTILES)
     locations = [sample.source for sample in samples if sample.source is not None]
     if locations:
         row["file"], row["line"] = locations[0]
@@ -133,11 +133,9 @@ def _kernel_row(
     return row
 
 
-def _overhead(seconds: Sequence[float]) -> dict[str, float]:
-    if not seconds:
-        return {}
-    series = pd.Series(list(seconds))
-    return {name: float(series.quantile(q)) for name, q in _OVERHEADS.items()}
+def _quantiles(seconds: Sequence[float], wanted: Mapping[str, float]) -> dict[str, float]:
+    series = pd.Series(list(seconds), dtype=float)
+    return {name: float(series.quantile(q)) for name, q in wanted.items()} if seconds else {}
 
 
 def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) -> dict[str, Any]:
@@ -149,12 +147,10 @@ def _work(counted: Sequence[tuple[LaunchCounts, int]], device: Device | None) ->
         "programs": sum(n * c.programs for c, n in counted) / launches,
         "flops": sum(n * c.total.flops for c, n in counted) / launches,
         "bytes": sum(n * c.total.bytes for c, n in counted) / launches,
+        "unique_bytes": sum(n * c.unique for c, n in counted) / launches,
         "masked_share": sum(n * c.total.masked_off for c, n in counted) / lanes if lanes else 0.0,
         "told_by": "counts" if all(c.exact for c, _ in counted) else "estimate",
     }
-    unique = [n * c.unique for c, n in counted if c.unique is not None]
-    if len(unique) == len(counted):
-        row["unique_bytes"] = sum(unique) / launches
     if device is not None:
         bounds = [(bound(c, device), n) for c, n in counted]
         row["bound_s"] = sum(n * b.seconds for b, n in bounds) / launches
@@ -201,13 +197,8 @@ def line_frame(samples: Sequence[Sample]) -> pd.DataFrame:
     sampled: defaultdict[str, float] = defaultdict(float)
     for sample in samples:
         for line in sample.counts.lines if sample.counts else ():
-            location = line.location
-            key = (
-                sample.kernel,
-                location.file if location else "",
-                location.line if location else 0,
-            )
-            lines.setdefault(key, LineCounts(location)).add(line)
+            key = (sample.kernel, *line_of(line.location))
+            lines.setdefault(key, LineCounts(line.location)).add(line)
         if sample.lines:
             sampled[sample.kernel] += sample.seconds
         for (file, number), share in sample.lines.items():

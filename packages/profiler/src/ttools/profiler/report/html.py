@@ -38,7 +38,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         root: files in it are shown by their paths from there.
     """
     root = root or Path.cwd()
-    rows = [_plain(row) for row in profiled.frame.to_dict("records")]
+    rows = [_finite(row) for row in profiled.frame.to_dict("records")]
     names = [column for column in _COLUMNS if any(row.get(column) is not None for row in rows)]
     events = _events(profiled.samples)
     return page_template(_PAGE).render(
@@ -54,7 +54,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         sources=_sources(profiled, root),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=[_hint(hint, root) for hint in profiled.advice],
-        accesses=[_access(_plain(row), root) for row in profiled.accesses.to_dict("records")],
+        accesses=[_access(_finite(row), root) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
             {
@@ -136,7 +136,7 @@ _STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
 
 def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
     """The source of each kernel with what its lines do, of those files that can be read."""
-    lines = [_plain(row) for row in profiled.lines.to_dict("records")]
+    lines = [_finite(row) for row in profiled.lines.to_dict("records")]
     found: dict[tuple[str, str], dict[str, Any]] = {}
     starts = {s.kernel: s.source for s in profiled.samples if s.source is not None}
     for kernel, start in starts.items():
@@ -291,18 +291,10 @@ def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Without NaN, which neither JSON nor readers know."""
-    return {str(name): None if _is_nan(value) else value for name, value in row.items()}
-
-
 def _finite(data: Any) -> Any:
+    """Without NaN, which neither JSON nor readers know."""
     if isinstance(data, Mapping):
         return {name: _finite(value) for name, value in data.items()}
     if isinstance(data, list):
         return [_finite(value) for value in data]
-    return None if _is_nan(data) else data
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    return None if isinstance(data, float) and math.isnan(data) else data

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ContextDecorator, ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.compilation.inspection import Inspection
@@ -38,12 +37,7 @@ class Profile(ContextDecorator):
         timed_on: where kernels are timed: `the CPU`, `the GPU`.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        device: Device | None,
-        target: Target | None,
-    ) -> None:
+    def __init__(self, session: Session, device: Device | None, target: Target | None) -> None:
         self._session, self.device, self.target = session, device, target
         self.timed_on = session.timed_on
         self._compiled: list[KernelSource] = []
@@ -220,13 +214,8 @@ class Profile(ContextDecorator):
             self._active.append(stack.pop_all())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._active.pop().__exit__(kind, error, traceback)
+    def __exit__(self, *raised: Any) -> None:
+        self._active.pop().__exit__(*raised)
 
 
 def _is_same(one: KernelSource, other: KernelSource) -> bool:

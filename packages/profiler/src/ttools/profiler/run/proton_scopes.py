@@ -17,17 +17,6 @@ from ttools.core.device_map.mapping import real_device
 from ttools.core.patches import Patches
 
 
-class _Open(threading.local):
-    """The scopes that a thread is in.
-
-    Attributes:
-        names: outermost first.
-    """
-
-    def __init__(self) -> None:
-        self.names: tuple[str, ...] = ()
-
-
 class ScopeRecorder:
     """Listens to Proton's scopes while `listening`.
 
@@ -40,13 +29,14 @@ class ScopeRecorder:
     def __init__(self) -> None:
         self.heard = False
         self.metrics: list[tuple[tuple[str, ...], dict[str, float]]] = []
-        self._open = _Open()
+        self._open = threading.local()
         self._begun: Callable[[], object] = lambda: None
 
     @property
     def current(self) -> tuple[str, ...]:
         """The scopes that this thread is in, outermost first."""
-        return self._open.names
+        names: tuple[str, ...] = getattr(self._open, "names", ())
+        return names
 
     @contextmanager
     def listening(self, begun: Callable[[], object] = lambda: None) -> Iterator[None]:
@@ -76,10 +66,10 @@ class ScopeRecorder:
     def _method(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def change(scope: Any) -> None:
-            before = self._open.names
+            before = self.current
             original(scope)
             # A timed scope enters and leaves by way of the plain one's method, if at all.
-            if self._open.names is not before:
+            if self.current is not before:
                 return
             if name == "_enter_scope":
                 self._enter(scope.name, scope.metrics)
@@ -108,16 +98,16 @@ class ScopeRecorder:
         if not self.heard:
             self.heard = True
             self._begun()
-        self._open.names = (*self._open.names, str(name))
+        self._open.names = (*self.current, str(name))
         self._tell(metrics)
 
     def _leave(self) -> None:
-        self._open.names = self._open.names[:-1]
+        self._open.names = self.current[:-1]
 
     def _tell(self, metrics: Mapping[str, Any] | None) -> None:
         found = numbers(metrics or {})
         if found:
-            self.metrics.append((self._open.names, found))
+            self.metrics.append((self.current, found))
 
 
 _FUNCTIONS = ("enter_scope", "exit_scope")

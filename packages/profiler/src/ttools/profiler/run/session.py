@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.launched import launched, source_by_kernel
-from ttools.core.errors import TtoolsError, UnsupportedError
+from ttools.core.errors import TtoolsError
 from ttools.interpreter import interpret
 from ttools.interpreter.abi.module import DotMode, Instruments
 from ttools.interpreter.run.line_samples import LINES
@@ -154,7 +155,8 @@ class CpuSession:
         """Profiles what is launched while the context lasts."""
         with ExitStack() as stack:
             stack.enter_context(self._origin.scopes.listening())
-            stack.enter_context(launch_metrics.reported(self._take))
+            take = partial(setattr, self._told, "metrics")
+            stack.enter_context(launch_metrics.reported(take))
             kernels = stack.enter_context(launched())
             stack.callback(lambda: self._kernels.extend(kernels))
             stack.enter_context(self._interpretation)
@@ -240,17 +242,11 @@ class CpuSession:
         with self._lock:
             self.samples.append(sample)
 
-    def _take(self, metrics: dict[str, float]) -> None:
-        self._told.metrics = metrics
-
     def _count(self, launch: ObservedLaunch) -> LaunchCounts | None:
         try:
             counts = self._counter.count(launch)
-        except UnsupportedError as error:
-            self.notes.setdefault(launch.kernel, error.what)
-            return None
         except TtoolsError as error:
-            self.notes.setdefault(launch.kernel, str(error))
+            self.notes.setdefault(launch.kernel, getattr(error, "what", None) or str(error))
             return None
         for note in counts.notes:
             self.notes.setdefault(launch.kernel, note)

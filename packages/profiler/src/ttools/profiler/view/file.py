@@ -224,7 +224,8 @@ def _of_trace(events: list[Any]) -> Frame:
     root = Frame("ROOT")
     for event in kernels or complete:
         details = event.get("args")
-        stack = details.get("call_stack") if isinstance(details, Mapping) else ()
+        details = details if isinstance(details, Mapping) else {}
+        stack = details.get("call_stack")
         stack = stack if isinstance(stack, list) else ()
         name = str(event.get("name", "(no name)"))
         frame = root
@@ -235,7 +236,7 @@ def _of_trace(events: list[Any]) -> Frame:
         frame.own["time"] = plus(frame.own.get("time"), duration) or 0.0
         frame.own["count"] = plus(frame.own.get("count"), 1.0) or 0.0
         for metric in ("flops", "bytes"):
-            known = _number(details.get(metric)) if isinstance(details, Mapping) else None
+            known = _number(details.get(metric))
             if known is not None:
                 frame.own[metric] = plus(frame.own.get(metric), known) or 0.0
     return root

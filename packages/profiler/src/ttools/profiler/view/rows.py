@@ -59,8 +59,7 @@ def rows(
     devices = {f.device for each in profiles for _, f in each.root.walk() if f.device}
     for index, profile in enumerate(profiles):
         whole = _first(profile.root, profile, columns)
-        for parents, frame in profile.root.walk():
-            path = parents
+        for path, frame in profile.root.walk():
             if not _is_chosen(path, frame, wanted, unwanted, selection.depth):
                 continue
             own = _first(frame, profile, columns)
@@ -69,8 +68,7 @@ def rows(
             values = tuple(column.of(frame, profile) for column in columns)
             if len(devices) > 1 and frame.device:
                 path = (*path[:-1], f"{path[-1]} [{' '.join(frame.device)}]")
-            slots = found.setdefault(path, [[] for _ in profiles])
-            slots[index].append(values)
+            found.setdefault(path, [[] for _ in profiles])[index].append(values)
     empty = tuple(None for _ in columns)
     result = []
     for path, slots in found.items():

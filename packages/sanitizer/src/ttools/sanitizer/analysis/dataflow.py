@@ -1,12 +1,16 @@
-"""The ways of values through a kernel: its operations in order, and what control flow hands on."""
+"""The ways of values through a kernel: its operations in order, and what values come from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.interpreter.analysis.effects import block_argument_sources, region_result_sources
+from ttools.interpreter.analysis.effects import (
+    Provenance,
+    block_argument_sources,
+    region_result_sources,
+)
 from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
-from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.ir import Block, Constant, Operation, Value
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
@@ -25,6 +29,25 @@ def control_sources(value: Value) -> list[Value]:
         return region_result_sources(op, value.index)
     assert isinstance(value.owner, Block)
     return [v for v in block_argument_sources(value, value.owner) if v is not None]
+
+
+def parameter_of(pointer: Value, provenance: Provenance) -> int:
+    """The one parameter that a pointer derives from; -1 if that is not known."""
+    roots = provenance.of(pointer)
+    (root,) = roots if len(roots) == 1 else (None,)
+    return -1 if root is None else root
+
+
+def constant_of(value: Value) -> Constant | None:
+    """The constant that a value is."""
+    op = value.defining_op
+    data = op.attributes.get("value") if op is not None else None
+    return data if isinstance(data, Constant) else None
+
+
+def holder_of(block: Block) -> Operation | None:
+    """The operation that a block is in."""
+    return block.parent.parent if block.parent is not None else None
 
 
 def is_access(op: Operation) -> bool:

@@ -12,7 +12,7 @@ from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Block, IntegerType, Module, Value, element_type
-from ttools.sanitizer.analysis.dataflow import control_sources, is_access
+from ttools.sanitizer.analysis.dataflow import control_sources, is_access, parameter_of
 from ttools.sanitizer.analysis.pointer_tables import Position, position_of
 
 
@@ -47,9 +47,8 @@ def index_loads(module: Module) -> dict[Position, IndexLoad]:
         if load is not None and (location := load.location) is not None:
             definition = load.defining_op
             assert definition is not None
-            roots = provenance.of(definition.operands[0])
-            (root,) = roots if len(roots) == 1 else (None,)
-            found[position] = IndexLoad(location, -1 if root is None else root)
+            parameter = parameter_of(definition.operands[0], provenance)
+            found[position] = IndexLoad(location, parameter)
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import STRUCTURED
-from ttools.interpreter.ir import Block, Module, Operation, PointerType, Value, element_type
+from ttools.interpreter.ir import Block, Module, PointerType, Value, element_type
 from ttools.sanitizer.analysis.dataflow import control_sources, is_access
 
 #: File, line and column: inlining changes the rest of a location.
@@ -57,19 +57,12 @@ def tables_of(pointer: Value, provenance: Provenance, entry: Block) -> set[int]:
         seen.add(value)
         op = value.defining_op
         if value.owner is entry:
-            found |= set() if _is_pointer(value) else {value.index}
+            is_pointer = isinstance(element_type(value.type), PointerType)
+            found |= set() if is_pointer else {value.index}
         elif op is None or op.has(STRUCTURED):
             pending += control_sources(value)
         elif op.name == "tt.load":
             found |= {n for n in provenance.of(op.operands[0]) if n is not None}
         else:
-            pending += _flowing(op)
+            pending += op.operands[:1] if op.name == "tt.addptr" else op.operands
     return found
-
-
-def _flowing(op: Operation) -> list[Value]:
-    return op.operands[:1] if op.name == "tt.addptr" else list(op.operands)
-
-
-def _is_pointer(value: Value) -> bool:
-    return isinstance(element_type(value.type), PointerType)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
-from ttools.interpreter.ir import Constant, Module, Operation, shape_of
+from ttools.interpreter.ir import Module, Operation, shape_of
+from ttools.sanitizer.analysis.dataflow import constant_of
 
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 _COUNTING = ("add", "fadd", "umax", "max")
@@ -45,18 +46,14 @@ def weak_atomics(module: Module) -> tuple[WeakAtomic, ...]:
         for op in module.kernel.walk()
         if op.name in _ATOMICS and not shape_of(op.operands[0].type)
     ]
-    looked_at = {root for op in atomics if op.result.uses for root in _roots(provenance, op)}
+    looked_at = {root for op in atomics if op.result.uses for root in provenance.of(op.operands[0])}
     found = []
     for op in atomics:
         order = str(op.attributes["sem"])
-        lacking = _lacking(op, order, bool(_roots(provenance, op) & looked_at))
+        lacking = _lacking(op, order, bool(provenance.of(op.operands[0]) & looked_at))
         if lacking and op.location is not None:
             found.append(WeakAtomic(op.location, order, lacking))
     return tuple(found)
-
-
-def _roots(provenance: Provenance, op: Operation) -> frozenset[int | None]:
-    return frozenset(provenance.of(op.operands[0]))
 
 
 def _lacking(op: Operation, order: str, is_looked_at: bool) -> str:
@@ -73,6 +70,5 @@ def _counts(op: Operation) -> bool:
     """Whether an atomic signals that its program has come this far, and reads how many have."""
     if op.attributes.get("atomic_rmw_op") not in _COUNTING:
         return False
-    given = op.operands[1].defining_op
-    value = given.attributes.get("value") if given is not None else None
-    return not (isinstance(value, Constant) and not any(value.bits))
+    added = constant_of(op.operands[1])
+    return added is None or any(added.bits)

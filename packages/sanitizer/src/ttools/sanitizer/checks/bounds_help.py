@@ -1,4 +1,4 @@
-"""What would help against an access outside a storage, as far as the access itself shows.
+"""Where an access outside a storage is, and what would help against it, as far as that shows.
 
 Owns the words. Must not know how such an access is found.
 """
@@ -12,6 +12,7 @@ from math import prod
 
 from ttools.core.findings.findings import Argument
 from ttools.core.location import source_lines
+from ttools.core.reports.report import counted
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.region import Region
 
@@ -55,6 +56,20 @@ class Outside:
     region: Region | None = None
     argument: Argument | None = None
     table: str | None = None
+
+
+def distance(address: int, size: int, storage: tuple[int, int]) -> str | None:
+    """How far an access of so many bytes is outside a storage; None for one inside."""
+    start, end = storage
+    if address == end:
+        return "the access begins at its end"
+    if address > end:
+        return f"the access is {counted(address - end, 'byte')} past its end"
+    if address + size > end:
+        return f"the access straddles its end by {counted(address + size - end, 'byte')}"
+    if address < start:
+        return f"the access is {counted(start - address, 'byte')} before its beginning"
+    return None
 
 
 def bounds_help(outside: Outside) -> str:

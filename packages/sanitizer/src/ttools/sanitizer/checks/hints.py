@@ -12,7 +12,8 @@ from typing import ClassVar
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
-from ttools.sanitizer.hints.arguments import ArgumentHint, argument_hints
+from ttools.sanitizer.hints.arguments import argument_hints
+from ttools.sanitizer.hints.source import ArgumentHint
 from ttools.sanitizer.passes import hints
 from ttools.sanitizer.passes.rewrites import Pass
 

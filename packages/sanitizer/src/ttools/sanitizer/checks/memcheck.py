@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 from ttools.core.findings.findings import Argument, Finding, Related
 from ttools.core.location import SourceLocation, users_place
+from ttools.core.reports.report import counted
 from ttools.interpreter.analysis.unused_loads import commented_locations
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.analysis.index_loads import index_loads
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables
-from ttools.sanitizer.checks.bounds_help import Outside, bounds_help
+from ttools.sanitizer.checks.bounds_help import Outside, bounds_help, distance
 from ttools.sanitizer.checks.check import Check, Kind, Kinds
 
 _ACCESS = {"load": "load", "store": "store", "atomic": "atomic access"}
@@ -112,13 +113,12 @@ class _FailedAccess:
     def finding(self) -> Finding:
         kind, message, notes, help_line = self._classify()
         argument = self.subject.argument(self.site.parameter)
-        where = f" from `{argument.name}`" if argument and self.site.kind == "load" else ""
-        if argument and self.site.kind != "load":
-            where = f" to `{argument.name}`"
+        where = f" {self._preposition} `{argument.name}`" if argument else ""
         if argument is None and self.site.choices:
             argument, where = self._one_of_several()
         if argument is None and (argument := self.subject.argument(self.table)) is not None:
             where = f" from `{argument.name}`"  # the pointer
+        mask = () if self.site.masked else (("mask", "none"),)
         fields: dict[str, Any] = {}
         if kind == "view_oob":
             fields["severity"] = self.check.checked.options.view_bounds
@@ -129,11 +129,15 @@ class _FailedAccess:
             kind,
             message + where,
             argument=argument,
-            variables=self._variables(),
+            variables=self.subject.variables(self.witness.values) + mask,
             notes=notes,
             related=self._related(),
             **fields,
         )
+
+    @property
+    def _preposition(self) -> str:
+        return "from" if self.site.kind == "load" else "to"
 
     def _related(self) -> tuple[Related, ...]:
         """Where an index comes from, if it is loaded and the access does not say so itself."""
@@ -158,14 +162,13 @@ class _FailedAccess:
             f"`{self.subject.names[n]}`" for n in choices if n < len(self.subject.names)
         )
         nearest = self.addresses.nearest(self.witness.address, choices)
-        preposition = "from" if self.site.kind == "load" else "to"
         argument = None if nearest is None else self.subject.argument(nearest)
-        return argument, f" {preposition} one of {names}" if argument else ""
+        return argument, f" {self._preposition} one of {names}" if argument else ""
 
     def _classify(self) -> tuple[str, str, tuple[str, ...], str | None]:
         """Kind, message, notes, and help unless it is that of the kind."""
         access, size, test = _ACCESS[self.site.kind], self.site.size, self.witness.test
-        noun = f"{access} of {size} byte{'s' if size > 1 else ''}"
+        noun = f"{access} of {counted(size, 'byte')}"
         if test == "misaligned":
             address = f"address {self.witness.address:#x} is not a multiple of {size}"
             return "misaligned", f"misaligned {noun}", (address,), None
@@ -174,7 +177,8 @@ class _FailedAccess:
         if self.region is None:
             return self._unknown_address(noun)
         kind = f"oob_{self.site.kind}"
-        notes: tuple[str, ...] = tuple(filter(None, (self._distance(), self._neighbour())))
+        outside = distance(self.witness.address, size, self.region.storage)
+        notes = tuple(filter(None, (outside, self._neighbour())))
         return kind, f"out-of-bounds {noun}", notes, self._help()
 
     def _unknown_address(self, noun: str) -> tuple[str, str, tuple[str, ...], str | None]:
@@ -201,21 +205,8 @@ class _FailedAccess:
             )
         )
 
-    def _distance(self) -> str:
-        assert self.region is not None
-        start, end = self.region.storage
-        address, size = self.witness.address, self.site.size
-        if address == end:
-            return "the access begins at its end"
-        if address > end:
-            return f"the access is {_bytes(address - end)} past its end"
-        if address + size > end > address:
-            return f"the access straddles its end by {_bytes(address + size - end)}"
-        return f"the access is {_bytes(start - address)} before its beginning"
-
     def _neighbour(self) -> str:
         """Whose memory it would have been."""
-        assert self.region is not None
         other = self.addresses.owner(self.witness.address)
         if other is None or other == self.site.parameter:
             return ""
@@ -228,17 +219,7 @@ class _FailedAccess:
         if address == high:
             return "the access begins right after the last of them"
         if address > high:
-            return f"the access is {_bytes(address - high)} past the last of them"
+            return f"the access is {counted(address - high, 'byte')} past the last of them"
         if address < low:
-            return f"the access is {_bytes(low - address)} before the first of them"
-        return f"the access falls between them, {_bytes(address - low)} after the first"
-
-    def _mask(self) -> tuple[tuple[str, str], ...]:
-        return () if self.site.masked else (("mask", "none"),)
-
-    def _variables(self) -> tuple[tuple[str, str], ...]:
-        return (*self.subject.variables(self.witness.values), *self._mask())
-
-
-def _bytes(number: int) -> str:
-    return f"{number:,} byte{'' if number == 1 else 's'}"
+            return f"the access is {counted(low - address, 'byte')} before the first of them"
+        return f"the access falls between them, {counted(address - low, 'byte')} after the first"

@@ -189,7 +189,8 @@ class Racecheck(Check):
             item = (conflict.start - storage[0]) // max(1, other.size)
             whose = "its storage"
             if argument and owner is None:
-                name, whose = f"a tensor behind {name}", f"that tensor of {_bytes(storage)}"
+                name = f"a tensor behind {name}"
+                whose = f"that tensor of {storage[1] - storage[0]:,} bytes"
             notes = (f"element {item:,} of {whose} is touched by both",)
         help_line = self.kinds[conflict.kind].help
         if conflict.kind == "race" and one.kind == other.kind == "atomic":
@@ -237,7 +238,6 @@ def sites_of(monitor: Monitor) -> list[Site]:
             size=max(1, probe.size),
             shape=tuple(probe.shape[axis] for axis in probe.walk),
             order=probe.order,
-            op=probe.operation,
             volatile=probe.kind == "load" and bool(probe.flags & ACQUIRES),
             local=probe.kind == "atomic" and bool(probe.flags & IS_LOCAL),
         )
@@ -269,10 +269,6 @@ def _seen_disjoint(monitor: Monitor) -> bool:
         return False
     runs = list(zip(log.pieces("start"), log.pieces("bytes"), strict=True))
     return disjoint_dense(runs, log.bounds("start"), *log.bounds("bytes"))
-
-
-def _bytes(storage: tuple[int, int]) -> str:
-    return f"{storage[1] - storage[0]:,} bytes"
 
 
 def _message(conflict: Conflict, one: ProbeSite, other: ProbeSite, name: str) -> str:

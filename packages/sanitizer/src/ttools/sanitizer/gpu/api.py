@@ -141,7 +141,7 @@ class GpuSanitization:
         timeout = self.options.timeout
         done = run_tool(tool, sanitizer, target, folder, shown=shown, timeout=timeout)
         found = gpu_findings(done.output.records, done.log.launches, tool, folder, self._is_wanted)
-        self._add(list(found))
+        self._found = merge([*self._found, *found])
         if not self.launches:
             self.launches = _entries(
                 each for each in done.log.launches if self._is_wanted(each.kernel)
@@ -158,9 +158,6 @@ class GpuSanitization:
 
     def _is_wanted(self, kernel: str) -> bool:
         return self.options.only is None or kernel in self.options.only
-
-    def _add(self, findings: Sequence[Finding]) -> None:
-        self._found = merge([*self._found, *findings])
 
     def _warn(self, tool: GpuTool, done: ToolRun) -> None:
         said = [f"compute-sanitizer {tool.name}: {text}" for text in done.output.remarks]

@@ -24,12 +24,11 @@ class UnseenWrites:
     """
 
     def __init__(self, launches: Sequence[Launch], folder: Path) -> None:
-        self._ranges = [
-            (launch.begin, argument.start, argument.end)
+        self._written = [
+            (launch.begin, argument)
             for launch in launches
             if launch.source is not None
             for argument in launch.arguments
-            if argument.start is not None and argument.end is not None
             if argument.description.name in written_through_descriptors(folder / launch.source)
         ]
 
@@ -37,8 +36,8 @@ class UnseenWrites:
         """Whether an address may have been written through a descriptor before."""
         address = record.address
         return address is not None and any(
-            begin <= record.position and start <= address < end
-            for begin, start, end in self._ranges
+            begin <= record.position and argument.holds(address)
+            for begin, argument in self._written
         )
 
 
@@ -46,9 +45,4 @@ def is_scratch(record: Record, launch: Launch | None, site: Site) -> bool:
     """Whether an access is the compiler's own, to memory that is no argument's."""
     if launch is None or record.address is None or not site.is_compilers:
         return False
-    address = record.address
-    return not any(
-        argument.start <= address < argument.end
-        for argument in launch.arguments
-        if argument.start is not None and argument.end is not None
-    )
+    return not any(argument.holds(record.address) for argument in launch.arguments)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ttools.core.findings.findings import Finding, Related, Severity
-from ttools.core.location import SourceLocation
+from ttools.core.reports.report import counted
+from ttools.sanitizer.checks.bounds_help import distance
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.gpu.attribution import Launches, argument_at
 from ttools.sanitizer.gpu.doubts import UnseenWrites, is_scratch
@@ -138,7 +139,7 @@ def _kind(record: Record, tool: GpuTool, where: str) -> tuple[str, str]:
         where: the argument, as in ``from `x_ptr```; may be empty.
     """
     access = _NOUNS.get(record.access, "access")
-    noun = f"{access} of {_bytes(record.size)}" if record.size else access
+    noun = f"{access} of {counted(record.size, 'byte')}" if record.size else access
     noun += (" of shared memory" if record.space == "shared" else "") + where
     if record.accesses:
         return "intra_program_race", _race_message(record)
@@ -196,7 +197,7 @@ def _numbers(launch: Launch | None) -> tuple[tuple[str, str], ...]:
 
 def _notes(record: Record, launch: Launch | None, argument: LoggedArgument | None) -> Iterator[str]:
     if argument is not None and record.address is not None:
-        yield from _position(record.address, max(record.size, 1), argument)
+        yield _position(record.address, max(record.size, 1), argument)
     elif record.address is not None and record.space == "global" and launch is not None:
         yield f"address {record.address:#x} is in no argument of the launch"
     if record.thread is not None:
@@ -205,25 +206,12 @@ def _notes(record: Record, launch: Launch | None, argument: LoggedArgument | Non
         yield "the kernel was not launched by Triton in the process of the script"
 
 
-def _position(address: int, size: int, argument: LoggedArgument) -> Iterator[str]:
+def _position(address: int, size: int, argument: LoggedArgument) -> str:
     """Where an address is from an argument's storage."""
     start, end = argument.start, argument.end
     if start is None or end is None:
-        yield f"address {address:#x}"
-    elif address == end:
-        yield "the access begins at its end"
-    elif address > end:
-        yield f"the access is {_bytes(address - end)} past its end"
-    elif address < start:
-        yield f"the access is {_bytes(start - address)} before its beginning"
-    elif address + size > end:
-        yield f"the access straddles its end by {_bytes(address + size - end)}"
-    else:
-        yield f"byte {address - start:,} of its storage"
-
-
-def _bytes(number: int) -> str:
-    return f"{number:,} byte{'' if number == 1 else 's'}"
+        return f"address {address:#x}"
+    return distance(address, size, (start, end)) or f"byte {address - start:,} of its storage"
 
 
 def _related(record: Record, source: Path | None) -> Iterator[Related]:
@@ -237,8 +225,5 @@ def _related(record: Record, source: Path | None) -> Iterator[Related]:
         if key == own or key in seen:
             continue
         seen.add(key)
-        location: SourceLocation | None = find_site(source, "", *key).location
-        yield Related(
-            message=f"the same memory is accessed here ({_NOUNS.get(access.access)})",
-            location=location,
-        )
+        message = f"the same memory is accessed here ({_NOUNS.get(access.access)})"
+        yield Related(message=message, location=find_site(source, "", *key).location)

@@ -13,9 +13,11 @@ import json
 import math
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ttools.core.findings.findings import Argument
 from ttools.core.triton_versions import CompiledKernelFacts
@@ -42,6 +44,10 @@ class LoggedArgument:
     start: int | None = None
     end: int | None = None
     value: int | float | bool | None = None
+
+    def holds(self, address: int) -> bool:
+        """Whether an address is known to be in its storage."""
+        return self.start is not None and self.end is not None and self.start <= address < self.end
 
 
 @dataclass(kw_only=True)
@@ -105,7 +111,7 @@ class LaunchLogWriter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file = (folder / LOG).open("a", encoding="utf-8", buffering=1)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._sources: set[str] = set()
         self._launches = 0
 
@@ -150,18 +156,15 @@ class LaunchLogWriter:
 
     def finished(self, launch: int) -> None:
         """Writes that a launch has run, and all its errors are printed."""
-        with self._lock:
-            self._write({"finished": launch, "position": self._position()})
+        self._write({"finished": launch, "position": self._position()})
 
     def ended(self, status: int) -> None:
         """Writes what the program ended with."""
-        with self._lock:
-            self._write({"status": status})
+        self._write({"status": status})
 
     def failed(self, failure: str) -> None:
         """Writes what could not be logged."""
-        with self._lock:
-            self._write({"failure": failure})
+        self._write({"failure": failure})
 
     def refused(self, reason: str, *, misuse: bool) -> None:
         """Writes why the program was not run, or not to its end.
@@ -170,11 +173,11 @@ class LaunchLogWriter:
             reason: a sentence.
             misuse: whether the user asked for what cannot be.
         """
-        with self._lock:
-            self._write({"refusal": reason, "misuse": misuse})
+        self._write({"refusal": reason, "misuse": misuse})
 
     def _write(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, default=str) + "\n")
+        with self._lock:
+            self._file.write(json.dumps(entry, default=str) + "\n")
 
     def _position(self) -> int:
         try:
@@ -221,7 +224,8 @@ def read_log(folder: Path) -> LaunchLog:
     """The log in the folder of a run; a last line that was cut off is left out."""
     log = LaunchLog()
     by_number: dict[int, Launch] = {}
-    for line in _lines(folder / LOG):
+    path = folder / LOG
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:
             entry = json.loads(line)
         except ValueError:
@@ -240,36 +244,14 @@ def read_log(folder: Path) -> LaunchLog:
     return log
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8").splitlines() if path.exists() else []
-
-
 def _launch(entry: dict[str, Any]) -> Launch:
-    x, y, z = entry["grid"]
-    return Launch(
-        kernel=entry["kernel"],
-        function=entry["function"],
-        grid=(x, y, z),
-        ctas=entry["ctas"],
-        line=entry["line"],
-        config=entry["config"],
-        source=entry["source"],
-        arguments=tuple(_argument(argument) for argument in entry["arguments"]),
-        begin=entry["position"],
-    )
+    launch = msgspec.convert({**entry, "begin": entry["position"], "arguments": ()}, Launch)
+    return replace(launch, arguments=tuple(map(_argument, entry["arguments"])))
 
 
 def _argument(entry: dict[str, Any]) -> LoggedArgument:
-    shape, strides = entry.get("shape"), entry.get("strides")
     return LoggedArgument(
-        description=Argument(
-            name=entry["name"],
-            dtype=entry["dtype"],
-            shape=None if shape is None else tuple(shape),
-            strides=None if strides is None else tuple(strides),
-            offset=entry.get("offset", 0),
-            storage_bytes=entry.get("storage_bytes"),
-        ),
+        description=msgspec.convert(entry, Argument),
         start=entry.get("start"),
         end=entry.get("end"),
         value=entry.get("value"),

@@ -98,7 +98,9 @@ def run_tool(
             )
     except OSError as error:
         raise TtoolsError(f"`{sanitizer.path}` cannot be run: {error.strerror}") from error
-    output, log = read_output(_bytes(folder / REPORT)), read_log(folder)
+    report = folder / REPORT
+    output = read_output(report.read_bytes() if report.exists() else b"")
+    log = read_log(folder)
     if ended.why == "itself":
         _require_run(tool, folder, output, log, ended.status)
     return ToolRun(
@@ -110,10 +112,6 @@ def environment(ours: Mapping[str, str]) -> dict[str, str]:
     """The environment of the program: ours, with what a run needs."""
     kept = {name: value for name, value in ours.items() if name not in _UNSET}
     return {**kept, **_ENVIRONMENT}
-
-
-def _bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
 
 
 def _require_run(tool: GpuTool, folder: Path, output: Output, log: LaunchLog, status: int) -> None:

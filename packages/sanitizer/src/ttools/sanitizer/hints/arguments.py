@@ -7,30 +7,11 @@ Triton compiles anew for every launch that needs it, unless the compiled kernel 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from ttools.core.location import SourceLocation
 from ttools.interpreter.ir import Module
-from ttools.sanitizer.hints.source import source_hints
+from ttools.sanitizer.hints.source import ArgumentHint, source_hints
 from ttools.sanitizer.passes.hints import specialised
-
-
-@dataclass(frozen=True)
-class ArgumentHint:
-    """Something that divides an argument.
-
-    Attributes:
-        parameter: its index.
-        divisor: of the number or, in bytes, of the address.
-        location: of the kernel, or of the hint.
-        by: who says so.
-    """
-
-    parameter: int
-    divisor: int
-    location: SourceLocation | None
-    by: Literal["specialisation", "source"]
 
 
 def argument_hints(
@@ -44,13 +25,9 @@ def argument_hints(
         known: values of its constexpr parameters, and what its global names mean.
     """
     location = module.kernel.location
-    compiled = [
+    compiled = (
         ArgumentHint(index, divisor, location, "specialisation")
         for index, divisor in specialised(module).items()
-    ]
-    found = [] if location is None else source_hints(location, names, known)
-    written = (
-        ArgumentHint(names.index(each.parameter), each.divisor, each.location, "source")
-        for each in found
     )
+    written = () if location is None else source_hints(location, names, known)
     return (*compiled, *written)

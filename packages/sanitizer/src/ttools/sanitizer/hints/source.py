@@ -9,37 +9,43 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ttools.core.location import SourceLocation, is_library, source_lines
 from ttools.sanitizer.hints.constants import PASSED, UNKNOWN, value_of
-from ttools.sanitizer.passes.hint_locations import function_at, functions_around, name_of
+from ttools.sanitizer.passes.hint_locations import (
+    function_at,
+    functions_around,
+    name_of,
+    variable_of,
+)
 
 _CALL = "multiple_of"
-_HINTS = (_CALL, "max_contiguous", "max_constancy")
 _STRAIGHT = (ast.Assign, ast.AnnAssign, ast.Expr, ast.AugAssign)
 #: Functions that call each other to this depth are looked into.
 _DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class SourceHint:
-    """A number that divides a parameter, as the source says.
+class ArgumentHint:
+    """Something that divides an argument.
 
     Attributes:
-        parameter: its name.
-        divisor: more than 1.
-        location: of the hint.
+        parameter: its index.
+        divisor: of the number or, in bytes, of the address.
+        location: of the kernel, or of the hint.
+        by: who says so.
     """
 
-    parameter: str
+    parameter: int
     divisor: int
-    location: SourceLocation
+    location: SourceLocation | None
+    by: Literal["specialisation", "source"]
 
 
 def source_hints(
     kernel: SourceLocation, names: Iterable[str], known: Mapping[str, Any]
-) -> Iterator[SourceHint]:
+) -> Iterator[ArgumentHint]:
     """The hints of a kernel.
 
     Args:
@@ -50,7 +56,8 @@ def source_hints(
     source = "".join(source_lines(kernel.file))
     around = functions_around(source, kernel.line)
     if around:
-        walk = _Walk(replace(kernel, name=None), {name: name for name in names}, dict(known))
+        parameters = {name: index for index, name in enumerate(names)}
+        walk = _Walk(replace(kernel, name=None), parameters, dict(known))
         yield from walk.body(around[-1].body)
 
 
@@ -59,7 +66,7 @@ class _Walk:
 
     Args:
         location: of the function; its callers are those of each hint.
-        subjects: for each name that holds a kernel's parameter as it was passed, which.
+        subjects: for each name that holds a kernel's parameter as it was passed, its index.
         known: what other names mean.
         depth: how many calls led here.
     """
@@ -67,14 +74,14 @@ class _Walk:
     def __init__(
         self,
         location: SourceLocation,
-        subjects: dict[str, str],
+        subjects: dict[str, int],
         known: dict[str, Any],
         depth: int = 0,
     ) -> None:
         self._location, self._subjects, self._depth = location, subjects, depth
         self._known = known | dict.fromkeys(subjects, PASSED)
 
-    def body(self, statements: Iterable[ast.stmt]) -> Generator[SourceHint, None, bool]:
+    def body(self, statements: Iterable[ast.stmt]) -> Generator[ArgumentHint, None, bool]:
         """The hints in statements; returns whether they end the function."""
         for statement in statements:
             if isinstance(statement, ast.If):
@@ -97,7 +104,7 @@ class _Walk:
     # ---- what names hold
     def _assign(self, statement: ast.stmt) -> None:
         target, value = _assignment(statement)
-        subject = None if value is None else self._subjects.get(_about(value))
+        subject = None if value is None else self._subjects.get(variable_of(value))
         number = UNKNOWN if value is None else value_of(value, self._known)
         self._forget(statement)
         if target is not None and subject is not None:
@@ -112,7 +119,7 @@ class _Walk:
                 self._known[node.id] = UNKNOWN
 
     # ---- hints
-    def _hints(self, node: ast.AST) -> Iterator[SourceHint]:
+    def _hints(self, node: ast.AST) -> Iterator[ArgumentHint]:
         """The hints in an expression that are given whatever its conditions say."""
         if isinstance(node, ast.Call):
             if name_of(node.func) == _CALL and node.args:
@@ -134,11 +141,11 @@ class _Walk:
         elif not isinstance(node, ast.Lambda):
             yield from ast.iter_child_nodes(node)
 
-    def _hint(self, call: ast.Call) -> Iterator[SourceHint]:
-        subject, divisor = self._subjects.get(_about(call)), self._divisor(call)
+    def _hint(self, call: ast.Call) -> Iterator[ArgumentHint]:
+        subject, divisor = self._subjects.get(variable_of(call)), self._divisor(call)
         if subject is not None and divisor > 1:
             location = replace(self._location, line=call.lineno, column=call.col_offset + 1)
-            yield SourceHint(subject, divisor, location)
+            yield ArgumentHint(subject, divisor, location, "source")
 
     def _divisor(self, call: ast.Call) -> int:
         given = call.args[1] if len(call.args) > 1 else None
@@ -150,7 +157,7 @@ class _Walk:
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     # ---- functions of the kernel's
-    def _called(self, call: ast.Call) -> Iterator[SourceHint]:
+    def _called(self, call: ast.Call) -> Iterator[ArgumentHint]:
         """The hints that a function gives about its arguments."""
         callee = self._function(call.func)
         function = getattr(callee, "fn", None)
@@ -160,7 +167,7 @@ class _Walk:
         given = _given(call, list(getattr(callee, "arg_names", ())))
         if given is None:
             return
-        subjects = {name: self._subjects.get(_about(value)) for name, value in given.items()}
+        subjects = {name: self._subjects.get(variable_of(value)) for name, value in given.items()}
         held = {name: subject for name, subject in subjects.items() if subject is not None}
         definition = function_at("".join(source_lines(code.co_filename)), code.co_firstlineno)
         if definition is None or not held:
@@ -192,15 +199,6 @@ def _assignment(statement: ast.stmt) -> tuple[str | None, ast.expr | None]:
     else:
         return None, None
     return (target.id, statement.value) if isinstance(target, ast.Name) else (None, None)
-
-
-def _about(expression: ast.expr) -> str:
-    """The variable that an expression is, but for hints about it; `""` if it is none."""
-    while (
-        isinstance(expression, ast.Call) and name_of(expression.func) in _HINTS and expression.args
-    ):
-        expression = expression.args[0]
-    return expression.id if isinstance(expression, ast.Name) else ""
 
 
 def _given(call: ast.Call, names: list[str]) -> dict[str, ast.expr] | None:

@@ -6,7 +6,7 @@ Must not know any check, nor what came of other launches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.module import Instruments
@@ -69,27 +69,21 @@ class CheckedLaunch:
         self.report = _NOT_RUN
         self.hung = False
         self._judges_views = judges_views
-        self._subject: Subject | None = None
-        self._addresses: Addresses | None = None
         self._hidden: Sequence[int] = ()
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
         self.rewrites = _AS_IT_IS
         self.instruments = _GUARDED
 
     # Few launches have findings: what describes them is not made for each.
-    @property
+    @cached_property
     def subject(self) -> Subject:
         """The launch as findings describe it."""
-        if self._subject is None:
-            self._subject = Subject.of(self.launch)
-        return self._subject
+        return Subject.of(self.launch)
 
-    @property
+    @cached_property
     def addresses(self) -> Addresses:
         """What is known of addresses."""
-        if self._addresses is None:
-            self._addresses = Addresses(self.regions, self.book)
-        return self._addresses
+        return Addresses(self.regions, self.book)
 
     def allocations(self) -> Sequence[tuple[int, int]]:
         """First address and end of all memory that a pointer of unknown origin may lead to."""

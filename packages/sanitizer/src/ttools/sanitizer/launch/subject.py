@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttools.core.findings.findings import Argument
+from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.run.observation import ObservedLaunch
 
 
@@ -76,7 +77,7 @@ def describe(name: str, value: Any) -> Argument:
         item = int(tensor.element_size())
     except (AttributeError, TypeError):
         return Argument(name=name, dtype=type(value).__name__)
-    start, end = _extent(tensor)
+    start, end = storage_extent(tensor) or (0, 0)
     return Argument(
         name=name,
         dtype=str(getattr(value, "dtype", tensor.dtype)).removeprefix("torch."),
@@ -85,14 +86,6 @@ def describe(name: str, value: Any) -> Argument:
         offset=(int(tensor.data_ptr()) - start) // item if end > start else 0,
         storage_bytes=end - start,
     )
-
-
-def _extent(tensor: Any) -> tuple[int, int]:
-    if hasattr(tensor, "untyped_storage"):
-        storage = tensor.untyped_storage()
-        return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-    start, end = tensor.storage_extent()
-    return int(start), int(end)
 
 
 def lane_indices(lane: int, shape: Sequence[int]) -> tuple[int, ...]:

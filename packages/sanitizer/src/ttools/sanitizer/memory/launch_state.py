@@ -28,9 +28,11 @@ class LaunchState:
 
     def __init__(self, arguments: Iterable[Any], memory: UninitialisedMemory) -> None:
         tensors = list(tensors_among(arguments))
-        ranges = {extent for each in tensors for extent in _host_range(each)}
-        self._ranges = sorted(ranges)
-        self._device = [_bytes_of(storage) for storage in _device_storages(tensors)]
+        extents = {storage_extent(each) for each in tensors if not _on_device(each)}
+        self._ranges = sorted(each for each in extents if each is not None and each[0] < each[1])
+        on_device = (each.untyped_storage() for each in filter(_on_device, tensors))
+        storages = {storage.data_ptr(): storage for storage in on_device}
+        self._device = [_bytes_of(storage) for storage in storages.values()]
         self._memory = memory
         self._owners: list[Any] = []
         self._save()
@@ -80,19 +82,6 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
             yield value
         elif hasattr(value, "base"):
             yield from tensors_among([value.base])
-
-
-def _host_range(tensor: Any) -> Iterable[tuple[int, int]]:
-    if _on_device(tensor):
-        return
-    extent = storage_extent(tensor)
-    if extent is not None and extent[0] < extent[1]:
-        yield extent
-
-
-def _device_storages(tensors: Iterable[Any]) -> Iterable[Any]:
-    storages = {s.data_ptr(): s for s in (t.untyped_storage() for t in filter(_on_device, tensors))}
-    return storages.values()
 
 
 def _on_device(tensor: Any) -> bool:

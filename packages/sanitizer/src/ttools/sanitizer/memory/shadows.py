@@ -59,11 +59,10 @@ class LaunchShadows:
         storages = enumerate(region.storage for region in regions) if found else ()
         self._own = {index: found[storage] for index, storage in storages if storage in found}
         self.tracked = frozenset(self._own)
-        pointers = launch.plan.pointers
-        self.carriers = frozenset(filter(self._may_be_undefined, pointers)) - self.tracked
-        self._others: list[tuple[_Extent, Bytes]] = []
-        if follows_addresses:
-            self._others = self._elsewhere(book, found)
+        starts = ((n, regions[n].storage[0]) for n in launch.plan.pointers)
+        watched = (n for n, start in starts if memory.is_watched(start))
+        self.carriers = frozenset(watched) - self.tracked
+        self._others = self._elsewhere(book, found) if follows_addresses else []
         self.by_address = bool(self._others)
         self._table = _table_of(self._others) if self._others else None
 
@@ -90,9 +89,6 @@ class LaunchShadows:
                 if shadow is not None:
                     loose.append(((start, end), shadow))
         return loose
-
-    def _may_be_undefined(self, index: int) -> bool:
-        return self._memory.is_watched(self._regions[index].storage[0])
 
     def hidden(self, parameters: Sequence[tuple[int, str]]) -> list[int]:
         """The values of hidden parameters; see `shadow_memory.hidden_parameters`."""

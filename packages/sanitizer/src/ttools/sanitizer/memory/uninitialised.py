@@ -12,24 +12,16 @@ Must not know kernels. What a kernel finds out more exactly, it writes into the 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ttools.core.patches import Patches
-from ttools.sanitizer.memory.pattern import (
-    PATTERN,
-    SHIFTED,
-    WORD,
-    fill,
-    holds_half,
-    unwritten,
-)
+from ttools.interpreter.runtime.snapshot import memory
+from ttools.sanitizer.memory.pattern import PATTERN, SHIFTED, WORD, fill, holds_half, unwritten
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
@@ -59,18 +51,16 @@ class _Storage:
         self.first = first
         self.shadow: Bytes | None = None
 
-    def memory(self) -> Bytes:
-        return _memory(self.start, self.nbytes)
-
     def refresh(self) -> Bytes:
         """The shadow, less what was written since."""
-        kept = unwritten(self.memory())
+        own = memory(self.start, self.start + self.nbytes)
+        kept = unwritten(own)
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
         elif np.greater(self.shadow, kept).any():
             # What a kernel has copied here may begin in the middle of a word.
-            kept |= unwritten(self.memory(), SHIFTED)
+            kept |= unwritten(own, SHIFTED)
         np.bitwise_and(self.shadow, kept, out=self.shadow)
         return self.shadow
 
@@ -97,16 +87,11 @@ class UninitialisedMemory:
             _watching.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         with _watching_lock:
             # The innermost that is this one: it may be entered again.
             del _watching[len(_watching) - 1 - _watching[::-1].index(self)]
-            _PATCHES.__exit__(kind, error, traceback)
+            _PATCHES.__exit__(*raised)
 
     def shadow_for(self, start: int, nbytes: int, tensor: Any = None) -> Bytes | None:
         """Which bytes of a storage were never written.
@@ -141,7 +126,7 @@ class UninitialisedMemory:
         if storage is None or not _SMALLEST <= storage.nbytes() <= _LARGEST:
             return
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        if unwritten(_memory(start, nbytes)).any():
+        if unwritten(memory(start, start + nbytes)).any():
             self._remember(storage, start, nbytes, 0)
 
     def is_watched(self, start: int) -> bool:
@@ -240,13 +225,6 @@ def _plain_storage(tensor: Any) -> Any:
         return None  # sparse tensors and wrappers have none
 
 
-def _memory(start: int, nbytes: int) -> Bytes:
-    memory: Bytes = np.ctypeslib.as_array(
-        ctypes.cast(start, ctypes.POINTER(ctypes.c_uint8)), (nbytes,)
-    )
-    return memory
-
-
 def _all_written(nbytes: int) -> Bytes:
     # Kernels address a shadow by words, as they do the storage.
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]
@@ -259,14 +237,14 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
     storage = _plain_storage(tensor)
     if storage is None or (storage.data_ptr(), storage.nbytes()) != (start, nbytes):
         return None
-    memory = _memory(start, nbytes)
-    if not holds_half(memory):
+    held = memory(start, start + nbytes)
+    if not holds_half(held):
         return None
-    words = memory[: nbytes // WORD * WORD].view(np.uint64)
+    words = held[: nbytes // WORD * WORD].view(np.uint64)
     for pattern in (PATTERN, SHIFTED):
         if (words == np.frombuffer(pattern, np.uint64)[0]).any():
             shadow = _all_written(nbytes)
-            shadow[:] = unwritten(memory, pattern)
+            shadow[:] = unwritten(held, pattern)
             return shadow
     return None
 

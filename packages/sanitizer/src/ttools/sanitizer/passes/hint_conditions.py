@@ -31,6 +31,7 @@ from ttools.interpreter.ir import (
 )
 from ttools.interpreter.ir.rewriting import Builder
 from ttools.interpreter.llvm.builder import byte_size
+from ttools.sanitizer.analysis.dataflow import constant_of, holder_of
 
 HINTS = ("tt.divisibility", "tt.contiguity", "tt.constancy")
 """Names of the attributes; those of what a loop carries end in `_arg` and its position."""
@@ -234,18 +235,15 @@ def _divides_counter(
 ) -> bool:
     """The counter of a loop starts at its lower bound and grows by its step."""
     assert isinstance(value.owner, Block)
-    region = value.owner.parent
-    loop = region.parent if region is not None else None
+    loop = holder_of(value.owner)
     if loop is None or loop.name != "scf.for" or value.index != 0:
         return False
     return all(_divides(loop.operands[n], divisor, parameters, depth + 1) for n in (0, 2))
 
 
 def _constant(value: Value) -> int | None:
-    op = value.defining_op
-    data = op.attributes.get("value") if op is not None else None
-    element = element_type(value.type)
-    if isinstance(data, Constant) and data.is_splat and isinstance(element, IntegerType):
+    data, element = constant_of(value), element_type(value.type)
+    if data is not None and data.is_splat and isinstance(element, IntegerType):
         return as_signed(data.bits[0], element.width)
     return None
 

@@ -28,14 +28,15 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
         made: where the value is made; its name is the variable that holds it.
         hints: names of the attributes that the operation carries.
     """
-    if made is None:
-        return None
+    if made is None or not made.name:
+        return made
     names = {_CALLS[hint] for hint in hints}
     later = []
     for call in _hint_calls("".join(source_lines(made.file)), made.line):
         if call.lineno <= made.line <= (call.end_lineno or call.lineno):
             return made
-        if name_of(call.func) in names and call.lineno > made.line and _is_about(call, made.name):
+        is_later = call.lineno > made.line and variable_of(call) == made.name
+        if is_later and name_of(call.func) in names:
             later.append(call)
     if not later:
         return made
@@ -43,12 +44,15 @@ def location_of_hint(made: SourceLocation | None, hints: frozenset[str]) -> Sour
     return replace(made, line=first.lineno, column=first.col_offset + 1)
 
 
-def _is_about(call: ast.Call, variable: str | None) -> bool:
-    """Whether a call's first argument is a variable, or hints about it."""
-    argument = call.args[0] if call.args else None
-    if isinstance(argument, ast.Call) and name_of(argument.func) in _CALLS.values():
-        return _is_about(argument, variable)
-    return isinstance(argument, ast.Name) and argument.id == variable
+def variable_of(expression: ast.expr) -> str:
+    """The variable that an expression is, but for hints about it; `""` if it is none."""
+    while isinstance(expression, ast.Call) and _is_hint(expression) and expression.args:
+        expression = expression.args[0]
+    return expression.id if isinstance(expression, ast.Name) else ""
+
+
+def _is_hint(call: ast.Call) -> bool:
+    return name_of(call.func) in _CALLS.values()
 
 
 def name_of(function: ast.expr) -> str | None:
@@ -83,5 +87,5 @@ def _hint_calls(source: str, line: int) -> Iterator[ast.Call]:
     """The hints of the innermost function around a line."""
     for function in functions_around(source, line)[-1:]:
         for node in ast.walk(function):
-            if isinstance(node, ast.Call) and name_of(node.func) in _CALLS.values():
+            if isinstance(node, ast.Call) and _is_hint(node):
                 yield node

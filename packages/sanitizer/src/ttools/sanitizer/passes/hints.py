@@ -28,17 +28,22 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import Builder, Rewriter, replace_uses, with_element
-from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
+from ttools.sanitizer.analysis.dataflow import (
+    constant_of,
+    holder_of,
+    is_access,
+    is_read,
+    operations,
+    parameter_of,
+)
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.hint_conditions import HINTS, Hint, broken, hint_of, is_kept
 from ttools.sanitizer.passes.hint_locations import location_of_hint
-from ttools.sanitizer.passes.lanes import MOVES, lane_builder
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import sinks
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
-from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes, mask_of
+from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes, mask_of
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown, values_shown
-
-_UNMARKED = Mark(None, False)
 
 
 @dataclass(frozen=True)
@@ -94,11 +99,8 @@ def apply(module: Module) -> list[Note]:
 def _check_assumption(b: Builder, op: Operation) -> None:
     condition = b.negate(op.operands[0])
     compared = op.operands[0].defining_op
-    shown = (
-        []
-        if compared is None
-        else operands_shown(compared, CheckSite(b, op, op.operands[0], condition))
-    )
+    site = CheckSite(b, op, op.operands[0], condition)
+    shown = operands_shown(compared, site) if compared is not None else ()
     scalar = next(_scalars(op.operands[0]), None)
     argument = -1 if scalar is None else scalar.index
     defect = _defect(op.location, "a condition given to tl.assume is false", argument)
@@ -116,8 +118,8 @@ def _scalars(value: Value) -> Iterator[Value]:
 
 
 def _is_parameter(value: Value) -> bool:
-    region = value.owner.parent if isinstance(value.owner, Block) else None
-    return region is not None and region.parent is not None and region.parent.name == "tt.func"
+    holder = holder_of(value.owner) if isinstance(value.owner, Block) else None
+    return holder is not None and holder.name == "tt.func"
 
 
 def _anchor_loops(kernel: Operation, rewriter: Rewriter) -> None:
@@ -212,8 +214,7 @@ def _follow(
         condition = tracking.shadow(sink.value, key)
         assert condition is not None
         b = rewriter.before(sink.op)
-        if sink.mask is not None:
-            condition = b.binary("andi", condition, sink.mask)
+        condition = within(b, condition, sink.mask)
         hinted = key.hint.value.defining_op
         assert hinted is not None
         access, argument = accesses.get(key.hint, (None, -1))
@@ -236,12 +237,10 @@ def _accesses(
     for op in ops:
         if not is_access(op):
             continue
-        roots = provenance.of(op.operands[0])
         for key in tracking.state(op.operands[0]):
             assert isinstance(key, _Broken)
             if key.stage == "index" and key.hint not in found:
-                (root,) = roots if len(roots) == 1 else (None,)
-                found[key.hint] = op, -1 if root is None else root
+                found[key.hint] = op, parameter_of(op.operands[0], provenance)
     return found
 
 
@@ -259,7 +258,7 @@ class _Hints(UndefinedLanes):
     """Lanes that contradict hints, first in indices, then in what is loaded there."""
 
     def __init__(self, hints: Mapping[Operation, Hint]) -> None:
-        super().__init__({}, {})
+        super().__init__()
         self._hints = hints
 
     def transfer(self, op: Operation, index: int, known: Known) -> State:
@@ -269,11 +268,11 @@ class _Hints(UndefinedLanes):
             if not isinstance(key, _Broken) or key.stage == "data" or _goes_on(op, key.hint)
         }
         if op in self._hints:
-            found[_Broken(self._hints[op], "index")] = _UNMARKED
+            found[_Broken(self._hints[op], "index")] = UNMARKED
         if is_read(op):
             for key in known.state(op.operands[0]):
                 if isinstance(key, _Broken) and key.stage == "index":
-                    found[_Broken(key.hint, "data")] = _UNMARKED
+                    found[_Broken(key.hint, "data")] = UNMARKED
         return found
 
     def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
@@ -292,11 +291,11 @@ class _Hints(UndefinedLanes):
         found = []
         address = known.shadow(op.operands[0], _Broken(key.hint, "index"))
         if address is not None:
-            found.append(address if mask is None else b.binary("andi", address, mask))
+            found.append(within(b, address, mask))
         if op.name == "tt.load" and len(op.operands) > 2:
             other = known.shadow(op.operands[2], key)
             if other is not None:
-                found.append(other if mask is None else b.binary("andi", other, b.negate(mask)))
+                found.append(outside(b, other, mask))
         return b.any_of(found)
 
 
@@ -306,11 +305,6 @@ def _goes_on(op: Operation, hint: Hint) -> bool:
         return False
     aligned = any(n > 1 for n in hint.divisibility)
     if op.name in ("arith.muli", "arith.shli") and not aligned:
-        return any(_is_one(v) for v in op.operands)  # the product is contiguous no more
+        factors = (constant_of(v) for v in op.operands)
+        return any(each is not None and set(each.bits) == {1} for each in factors)
     return True
-
-
-def _is_one(value: Value) -> bool:
-    op = value.defining_op
-    data = op.attributes.get("value") if op is not None else None
-    return isinstance(data, Constant) and set(data.bits) == {1}

@@ -18,16 +18,8 @@ from ttools.interpreter.dialects.traits import (
     GATHERS,
     STRUCTURED,
 )
-from ttools.interpreter.ir import (
-    Block,
-    Constant,
-    IntegerType,
-    Operation,
-    Value,
-    as_signed,
-    element_type,
-)
-from ttools.sanitizer.analysis.dataflow import control_sources, operations
+from ttools.interpreter.ir import Block, IntegerType, Operation, Value, as_signed, element_type
+from ttools.sanitizer.analysis.dataflow import constant_of, control_sources, holder_of, operations
 from ttools.sanitizer.passes.combining import combined_by, product_of, sum_of
 from ttools.sanitizer.passes.lanes import MOVES
 
@@ -128,7 +120,7 @@ class Intervals:
         if carried is not None:
             return carried
         sources = control_sources(value)
-        known = [self.of(v) for v in sources if v in reached or not _is_tracked(v)]
+        known = [self.of(v) for v in sources if v in reached or not width_of(v)]
         if not sources:
             return full(width_of(value))
         return hull(known) if known else None
@@ -158,7 +150,7 @@ class Intervals:
     def _carried(self, value: Value, reached: set[Value]) -> Interval | None:
         """The counter of a counted loop, and what grows by steady steps in it."""
         loop, number = _position_in_loop(value)
-        if loop is None or any(v not in reached for v in loop.operands[:3] if _is_tracked(v)):
+        if loop is None or any(v not in reached for v in loop.operands[:3] if width_of(v)):
             return None
         lower, upper, step = (self.of(v) for v in loop.operands[:3])
         if number < 0:
@@ -167,9 +159,9 @@ class Intervals:
         argument, yielded = body.arguments[1 + number], body.terminator.operands[number]
         addends = Regularity().increments(argument, yielded)
         initial = loop.operands[3 + number]
-        if addends is None or step[0] <= 0 or (initial not in reached and _is_tracked(initial)):
+        if addends is None or step[0] <= 0 or (initial not in reached and width_of(initial)):
             return None
-        if any(v not in reached and _is_tracked(v) for v in addends):
+        if any(v not in reached and width_of(v) for v in addends):
             return self.of(initial)
         trips = max(0, -((lower[0] - upper[1]) // step[0]))
         if isinstance(value.owner, Block):
@@ -183,18 +175,13 @@ class Intervals:
         return found if least <= found[0] and found[1] <= most else (least, most)
 
 
-def _is_tracked(value: Value) -> bool:
-    return width_of(value) > 0
-
-
 def _position_in_loop(value: Value) -> tuple[Operation | None, int]:
     """The counted loop that carries a value, and as which one; -1 is its counter."""
     op = value.defining_op
     if op is not None:
         return (op, value.index) if op.name == "scf.for" else (None, 0)
     assert isinstance(value.owner, Block)
-    region = value.owner.parent
-    parent = region.parent if region is not None else None
+    parent = holder_of(value.owner)
     if parent is not None and parent.name == "scf.for":
         return parent, value.index - 1
     return None, 0
@@ -223,9 +210,8 @@ def _from_coordinates(op: Operation) -> Interval | None:
         assert isinstance(start, int)
         assert isinstance(end, int)
         return start, end - 1
-    data = op.attributes.get("value")
-    element = element_type(op.result.type)
-    if not isinstance(data, Constant) or not isinstance(element, IntegerType):
+    data, element = constant_of(op.result), element_type(op.result.type)
+    if data is None or not isinstance(element, IntegerType):
         return None
     values = [as_signed(bits, element.width) for bits in data.bits]
     return min(values), max(values)

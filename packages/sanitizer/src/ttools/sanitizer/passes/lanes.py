@@ -60,6 +60,16 @@ def is_lanewise(op: Operation) -> bool:
     return all(shape_of(v.type) == shape for v in op.operands) or op.name == "arith.select"
 
 
+def within(b: Builder, condition: Value, mask: Value | None) -> Value:
+    """A condition in the lanes that a mask lets through; None lets all through."""
+    return condition if mask is None else b.binary("andi", condition, mask)
+
+
+def outside(b: Builder, condition: Value, mask: Value | None) -> Value:
+    """A condition in the lanes that a mask leaves out, if there is one."""
+    return condition if mask is None else b.binary("andi", condition, b.negate(mask))
+
+
 def any_lane(b: Builder, condition: Value) -> Value:
     """Whether any lane is marked, as a scalar."""
     if not isinstance(condition.type, TensorType):
@@ -96,7 +106,7 @@ def _selection(b: Builder, op: Operation, index: int, parts: Parts) -> Value:
     if first is not None:
         found.append(b.binary("andi", first, condition))
     if second is not None:
-        found.append(b.binary("andi", second, b.negate(condition)))
+        found.append(outside(b, second, condition))
     return b.any_of(found)
 
 

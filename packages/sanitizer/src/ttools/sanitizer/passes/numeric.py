@@ -8,7 +8,7 @@ what is stored, which must still be NaN or infinite, and to addresses. What a ma
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,12 +25,12 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder, Rewriter, with_element
-from ttools.sanitizer.analysis.dataflow import is_access, operations
+from ttools.sanitizer.analysis.dataflow import constant_of, is_access, operations, parameter_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
-from ttools.sanitizer.passes.lanes import MOVES, lane_builder
+from ttools.sanitizer.passes.lanes import MOVES, lane_builder, outside, within
 from ttools.sanitizer.passes.sinks import Sink, sinks
-from ttools.sanitizer.passes.tracking import Demand, Key, Known, State, Tracking
-from ttools.sanitizer.passes.undefined_lanes import Mark, UndefinedLanes
+from ttools.sanitizer.passes.tracking import Key, Known, State, Tracking
+from ttools.sanitizer.passes.undefined_lanes import UNMARKED, UndefinedLanes
 from ttools.sanitizer.passes.witnesses import CheckSite, operands_shown
 
 _Kind = Literal["nan", "inf", "div_by_zero"]
@@ -42,7 +42,6 @@ _MESSAGES = {
 _MOST_CHECKS = 96
 #: Exponent and fraction bits, for the pattern of infinity.
 _INFINITIES = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF << 52}
-_UNMARKED = Mark(None, False)
 
 
 @dataclass(frozen=True)
@@ -77,18 +76,14 @@ def apply(module: Module) -> list[Note]:
         if sink.value is not sink.mask
         for key in tracking.state(sink.value)
     ]
-    notes = []
     checked = tracking.affordable([(sink.value, key)] for sink, key in found[:_MOST_CHECKS])
-    if checked < len(found) or tracking.curtailed:
-        count = f"{'more than ' if tracking.curtailed else ''}{len(found)}"
-        text = f"only {checked} of {count} paths of NaN and infinity to memory are checked"
-        notes.append(Note(kernel.location, text))
     tracking.build()
     for sink, key in found[:checked]:
         assert isinstance(key, _Origin)
         _check(rewriter, tracking, sink, key, provenance)
     rewriter.apply()
-    return notes
+    what = "paths of NaN and infinity to memory"
+    return tracking.left_out(f"only {checked}", checked, len(found), what)
 
 
 def _check(
@@ -97,13 +92,8 @@ def _check(
     condition = tracking.shadow(sink.value, origin)
     assert condition is not None
     b = rewriter.before(sink.op)
-    still = _is_of_kind(b, sink.value, origin.kind)
-    if still is not None:
-        condition = b.binary("andi", condition, still)
-    if sink.mask is not None:
-        condition = b.binary("andi", condition, sink.mask)
-    roots = provenance.of(sink.op.operands[0])
-    (root,) = roots if len(roots) == 1 else (None,)
+    condition = within(b, condition, _is_of_kind(b, sink.value, origin.kind))
+    condition = within(b, condition, sink.mask)
     insert_check(
         b,
         condition,
@@ -112,7 +102,7 @@ def _check(
             kind=origin.kind,
             message=_MESSAGES[origin.kind],
             location=origin.op.location,
-            argument=-1 if root is None else root,
+            argument=parameter_of(sink.op.operands[0], provenance),
         ),
         list(operands_shown(origin.op, CheckSite(b, sink.op, sink.value, condition))),
     )
@@ -121,23 +111,16 @@ def _check(
 class _Origins(UndefinedLanes):
     """Lanes in which something originated, followed as undefined ones are."""
 
-    def __init__(self) -> None:
-        super().__init__({}, {})
-
     def transfer(self, op: Operation, index: int, known: Known) -> State:
         # Origins have no masks, so that what is handed on need not be looked at one by one.
         handed = [v for n, v in self._flowing(op) if op.name != "tt.load" or n == 2]
-        origins = dict.fromkeys(_origins(op, index), _UNMARKED)
+        origins = dict.fromkeys(_origins(op, index), UNMARKED)
         if len(handed) == 1 and not origins:
             return known.state(handed[0])
         found: dict[Key, Hashable] = {}
         for value in handed:
             found.update(known.state(value))
         return found | origins
-
-    def depends(self, op: Operation, index: int, key: Key, known: Known) -> Iterator[Demand]:
-        # Also for the origin itself: in a loop its lanes may come round again.
-        yield from super().depends(op, index, key, known)
 
     def build(self, b: Builder, op: Operation, index: int, key: Key, known: Known) -> Value:
         assert isinstance(key, _Origin)
@@ -151,7 +134,7 @@ class _Origins(UndefinedLanes):
             return super().build(b, op, index, key, known)
         marked = known.shadow(op.operands[2], key)
         assert marked is not None
-        return b.binary("andi", marked, b.negate(op.operands[1]))
+        return outside(b, marked, op.operands[1])
 
 
 def _origins(op: Operation, index: int) -> list[_Origin]:
@@ -168,9 +151,8 @@ def _origins(op: Operation, index: int) -> list[_Origin]:
 
 
 def _is_nonzero(value: Value) -> bool:
-    op = value.defining_op
-    data = op.attributes.get("value") if op is not None else None
-    return isinstance(data, Constant) and all(data.bits)
+    data = constant_of(value)
+    return data is not None and all(data.bits)
 
 
 def _infinity(value: Value) -> int | None:
@@ -193,11 +175,8 @@ def _born(b: Builder, op: Operation, index: int, kind: _Kind) -> Value:
         ]
     make = lane_builder(op)
     if make is not None and any(part is not None for part in parts):
-        fresh = b.binary("andi", fresh, b.negate(make(b, op, index, parts)))
-    if _divides(op):
-        zero = _is_zero(b, op.operands[1])
-        fresh = b.binary("andi", fresh, b.negate(zero))
-    return fresh
+        fresh = outside(b, fresh, make(b, op, index, parts))
+    return outside(b, fresh, _is_zero(b, op.operands[1])) if _divides(op) else fresh
 
 
 def _is_of_kind(b: Builder, value: Value, kind: _Kind) -> Value | None:

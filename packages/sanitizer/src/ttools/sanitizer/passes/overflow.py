@@ -21,10 +21,16 @@ from ttools.interpreter.dialects import declared
 from ttools.interpreter.dialects.traits import STRUCTURED
 from ttools.interpreter.ir import Module, Operation, Value, shape_of
 from ttools.interpreter.ir.rewriting import Rewriter
-from ttools.sanitizer.analysis.dataflow import control_sources, is_access, operations
+from ttools.sanitizer.analysis.dataflow import (
+    control_sources,
+    is_access,
+    operations,
+    parameter_of,
+)
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.combining import combined_by
 from ttools.sanitizer.passes.intervals import Intervals, bits_for, width_of
+from ttools.sanitizer.passes.lanes import within
 from ttools.sanitizer.passes.tracking import Tracking
 from ttools.sanitizer.passes.twins import Twins, Wrapped, counting
 from ttools.sanitizer.passes.undefined_lanes import mask_of
@@ -105,22 +111,17 @@ def apply(module: Module, candidates: Collection[Candidate]) -> list[Note]:
     order = [ops[position] for position, _ in sorted(candidates)]
     provenance = Provenance(kernel)
     accesses = [op for op in operations(kernel) if is_access(op)]
-    roots = {op: provenance.of(op.operands[0]) for op in accesses}
+    parameters = {op: parameter_of(op.operands[0], provenance) for op in accesses}
     rewriter = Rewriter()
     tracking = Tracking(kernel, Twins(frozenset(needed), order), rewriter)
     wanted = [(op, key) for op in accesses for key in counting(tracking.state(op.operands[0]))]
     checked = tracking.affordable([(op.operands[0], key)] for op, key in wanted)
     tracking.build()
     for op, key in wanted[:checked]:
-        (root,) = roots[op] if len(roots[op]) == 1 else (None,)
-        argument = -1 if root is None else root
-        _check(rewriter, tracking, op, key, needed[key.op], argument)
+        _check(rewriter, tracking, op, key, needed[key.op], parameters[op])
     rewriter.apply()
-    if checked == len(wanted) and not tracking.curtailed:
-        return []
-    count = f"{'more than ' if tracking.curtailed else ''}{len(wanted)}"
-    text = f"only {checked} of {count} ways of integers that may wrap to an address are checked"
-    return [Note(kernel.location, text)]
+    what = "ways of integers that may wrap to an address"
+    return tracking.left_out(f"only {checked}", checked, len(wanted), what)
 
 
 def _check(
@@ -135,9 +136,7 @@ def _check(
     condition = tracking.shadow(access.operands[0], key)
     assert condition is not None
     b = rewriter.before(access)
-    mask = mask_of(access)
-    if mask is not None:
-        condition = b.binary("andi", condition, mask)
+    condition = within(b, condition, mask_of(access))
     width = width_of(culprit.results[0])
     message = (
         f"{article}int{width} {_called(culprit)} wraps around and reaches an address; "

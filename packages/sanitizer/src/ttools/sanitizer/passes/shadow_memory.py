@@ -31,6 +31,7 @@ from ttools.interpreter.ir.rewriting import (
     with_element,
 )
 from ttools.interpreter.llvm.builder import byte_size
+from ttools.sanitizer.passes.lanes import within
 
 _BYTE = PointerType(IntegerType(8))
 _LONG = IntegerType(64)
@@ -82,10 +83,8 @@ class ShadowMemory:
     size: Value
 
     def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
-        """See `Shadows`."""
-        cells, inside = self._cells(b, address)
-        if mask is not None:
-            inside = b.binary("andi", inside, mask)
+        cells, exist = self._cells(b, address)
+        inside = within(b, exist, mask)
         data = _pointee(cells.type)
         zero = b.constant(data, 0)
         bits = b.value("tt.load", [cells, inside, zero], data, {SHADOW: True})
@@ -94,10 +93,8 @@ class ShadowMemory:
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        """See `Shadows`."""
-        cells, inside = self._cells(b, address)
-        if mask is not None:
-            inside = b.binary("andi", inside, mask)
+        cells, exist = self._cells(b, address)
+        inside = within(b, exist, mask)
         data = _pointee(cells.type)
         bits = b.constant(data, 0)
         if undefined is not None:
@@ -105,14 +102,11 @@ class ShadowMemory:
         b.operation("tt.store", [cells, bits, inside], attributes={SHADOW: True})
 
     def holds(self, b: Builder, address: Value) -> Value:
-        """See `Shadows`."""
         return self._cells(b, address)[1]
 
     def _cells(self, b: Builder, address: Value) -> tuple[Value, Value]:
         """Pointers to the shadows of the elements at `address`, and which of them exist."""
-        pointer = element_type(address.type)
-        assert isinstance(pointer, PointerType)
-        size = byte_size(pointer.pointee)
+        size = byte_size(_pointee(element_type(address.type)))
         offset = b.cast(address, _LONG, "tt.ptr_to_int")
         offset = b.binary("subi", offset, self.start)
         last = b.binary("subi", self.size, b.constant(_LONG, size))
@@ -133,14 +127,11 @@ class ShadowTable:
     count: Value
 
     def load(self, b: Builder, address: Value, mask: Value | None) -> Value:
-        """See `Shadows`."""
         return self._any(b, address, lambda inner, memory: memory.load(inner, address, mask))
 
     def store(
         self, b: Builder, address: Value, mask: Value | None, undefined: Value | None
     ) -> None:
-        """See `Shadows`."""
-
         def visit(inner: Builder, memory: ShadowMemory, known: Sequence[Value]) -> list[Value]:
             memory.store(inner, address, mask, undefined)
             return []
@@ -148,7 +139,6 @@ class ShadowTable:
         self._each(b, address, visit)
 
     def holds(self, b: Builder, address: Value) -> Value:
-        """See `Shadows`."""
         return self._any(b, address, lambda inner, memory: memory.holds(inner, address))
 
     def _any(
@@ -216,8 +206,7 @@ def _region(
 
 def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
     """The lowest of some addresses, and the first byte behind the highest."""
-    pointer = element_type(address.type)
-    assert isinstance(pointer, PointerType)
+    size = byte_size(_pointee(element_type(address.type)))
     number = b.cast(address, _LONG, "tt.ptr_to_int")
     low, high = number, number
     if isinstance(number.type, TensorType):
@@ -225,7 +214,7 @@ def _ends(b: Builder, address: Value) -> tuple[Value, Value]:
             flat = TensorType((number.type.numel,), _LONG)
             number = b.value("tt.reshape", [number], flat)
         low, high = (b.combine("tt.reduce", number, 0, name) for name in ("minsi", "maxsi"))
-    return low, b.binary("addi", high, b.constant(_LONG, byte_size(pointer.pointee)))
+    return low, b.binary("addi", high, b.constant(_LONG, size))
 
 
 def add_hidden_parameters(function: Operation, tracked: Iterable[int]) -> dict[int, ShadowMemory]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ttools.interpreter.ir import Operation, Value
+from ttools.sanitizer.analysis.dataflow import is_access
 from ttools.sanitizer.passes.undefined_lanes import mask_of
 
 #: Asserts that Triton makes itself, also for lanes that are not used.
@@ -36,43 +37,27 @@ class Sink:
 
 def sinks(op: Operation) -> Iterator[Sink]:
     """The sinks among the operands of an operation."""
+    if is_access(op):
+        yield from _accessed(op)
     match op.name:
-        case "tt.load":
-            yield from _addressed(op)
-        case "tt.store":
-            yield from _store(op)
-        case "tt.atomic_rmw" | "tt.atomic_cas":
-            yield from _atomic(op)
         case "scf.if" | "scf.condition" | "cf.cond_br":
             yield Sink(op, op.operands[0], "they decide a branch")
         case "scf.for":
             for value in op.operands[:3]:
                 yield Sink(op, value, "they bound a loop")
         case "tt.assert" | "cf.assert":
-            yield from _assert(op)
+            if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
+                yield Sink(op, op.operands[0], "they are asserted")
 
 
-def _addressed(op: Operation) -> Iterator[Sink]:
+def _accessed(op: Operation) -> Iterator[Sink]:
     mask, loads = mask_of(op), op.name == "tt.load"
     use = "an address is computed from them"
     yield Sink(op, op.address, use, mask, allows_choices=loads)
     if op.mask is not None:
         yield Sink(op, op.mask, "they decide a mask", allows_choices=loads)
-
-
-def _store(op: Operation) -> Iterator[Sink]:
-    yield from _addressed(op)
-    yield Sink(op, op.operands[1], "they are stored", mask_of(op), allows_copies=True)
-
-
-def _atomic(op: Operation) -> Iterator[Sink]:
-    mask = mask_of(op)
-    count = 3 if op.name == "tt.atomic_cas" else 2
-    yield from _addressed(op)
-    for value in op.operands[1:count]:
-        yield Sink(op, value, "an atomic uses them", mask)
-
-
-def _assert(op: Operation) -> Iterator[Sink]:
-    if _OVERFLOW_ASSERT not in str(op.attributes.get("message", "")):
-        yield Sink(op, op.operands[0], "they are asserted")
+    if op.name == "tt.store":
+        yield Sink(op, op.operands[1], "they are stored", mask, allows_copies=True)
+    elif not loads:
+        for value in op.operands[1 : 3 if op.name == "tt.atomic_cas" else 2]:
+            yield Sink(op, value, "an atomic uses them", mask)

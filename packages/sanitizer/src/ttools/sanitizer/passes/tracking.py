@@ -23,6 +23,7 @@ from ttools.interpreter.ir.rewriting import (
     forward,
 )
 from ttools.sanitizer.analysis.dataflow import control_sources, operations
+from ttools.sanitizer.passes.check import Note
 
 Key: TypeAlias = Hashable
 #: What may reach a value; what a mark says is the rules' business.
@@ -178,6 +179,20 @@ class Tracking:
             served += 1
         return served
 
+    def left_out(self, only: str, checked: int, wanted: int, what: str) -> list[Note]:
+        """The note of checks that were too many, if they were.
+
+        Args:
+            only: `only 3`: how it says how many are made.
+            checked: how many are made.
+            wanted: how many there are, as far as they were followed.
+            what: they look at.
+        """
+        if checked == wanted and not self.curtailed:
+            return []
+        count = f"{'more than ' if self.curtailed else ''}{wanted}"
+        return [Note(self._function.location, f"{only} of {count} {what} are checked")]
+
     def _wanted(self, *values: Value) -> list[Key]:
         return list(dict.fromkeys(k for v in values for k in self._demanded.get(v, ())))
 
@@ -198,15 +213,20 @@ class Tracking:
 
     def _block(self, block: Block) -> None:
         for op in list(block.operations):
+            match op.name:
+                case "scf.for":
+                    self._for(op)
+                case "scf.while":
+                    self._while(op)
+                case "scf.if":
+                    self._if(op)
             if op.has(STRUCTURED):
-                self._control(op)
                 continue
             wanted = [(value, key) for value in op.results for key in self._wanted(value)]
             # Shadows that are made of others of the same operation come last.
             for value, key in sorted(wanted, key=lambda demand: self._is_derived(op, demand)):
                 b = self._rewriter.after(op)
-                made = self._rules.build(b, op, value.index, key, self)
-                self._shadows[value, key] = made
+                self._shadows[value, key] = self._rules.build(b, op, value.index, key, self)
 
     def _is_derived(self, op: Operation, demand: Demand) -> bool:
         value, key = demand
@@ -214,8 +234,7 @@ class Tracking:
         return any(source.owner is op for source, _ in needed)
 
     def _add_argument(self, block: Block, argument: Value, key: Key) -> None:
-        added = add_argument(block, self._rules.shadow_type(argument, key))
-        self._shadows[argument, key] = added
+        self._shadows[argument, key] = add_argument(block, self._rules.shadow_type(argument, key))
 
     def _passed(self, at: Operation, value: Value, key: Key) -> Value:
         """The shadow of a value that control flow passes on at `at`."""
@@ -246,7 +265,7 @@ class Tracking:
                 self._add_argument(body, argument, key)
         self._block(body)
         for (_, _, result), value, keys in zip(carried, yielded, wanted, strict=True):
-            self._yield(body, [value], keys)
+            self._yield(body, value, keys)
             self._add_results(op, result, keys)
 
     def _while(self, op: Operation) -> None:
@@ -262,13 +281,13 @@ class Tracking:
         self._block(before)
         for value, argument, result in zip(condition, second, results, strict=True):
             keys = self._wanted(argument, result)
-            self._yield(before, [value], keys)
+            self._yield(before, value, keys)
             for key in keys:
                 self._add_argument(after, argument, key)
             self._add_results(op, result, keys)
         self._block(after)
         for value, argument in zip(yielded, first, strict=True):
-            self._yield(after, [value], self._wanted(argument))
+            self._yield(after, value, self._wanted(argument))
 
     def _if(self, op: Operation) -> None:
         blocks = [region.entry for region in op.regions if region.blocks]
@@ -278,23 +297,13 @@ class Tracking:
         for result in list(op.results):
             keys = self._wanted(result)
             for block, values in zip(blocks, yielded, strict=True):
-                self._yield(block, [values[result.index]], keys)
+                self._yield(block, values[result.index], keys)
             self._add_results(op, result, keys)
 
-    def _control(self, op: Operation) -> None:
-        match op.name:
-            case "scf.for":
-                self._for(op)
-            case "scf.while":
-                self._while(op)
-            case "scf.if":
-                self._if(op)
-
-    def _yield(self, block: Block, values: Sequence[Value], keys: Sequence[Key]) -> None:
+    def _yield(self, block: Block, value: Value, keys: Sequence[Key]) -> None:
         end = block.terminator
-        for value in values:
-            for key in keys:
-                add_operand(end, self._passed(end, value, key))
+        for key in keys:
+            add_operand(end, self._passed(end, value, key))
 
     def _add_results(self, op: Operation, result: Value, keys: Sequence[Key]) -> None:
         for key in keys:

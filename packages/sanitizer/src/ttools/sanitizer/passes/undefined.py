@@ -22,13 +22,8 @@ from ttools.sanitizer.analysis.dataflow import is_access, is_read, operations
 from ttools.sanitizer.analysis.pointer_tables import tables_of
 from ttools.sanitizer.passes.check import Defect, Note, insert_check
 from ttools.sanitizer.passes.implication import implies
-from ttools.sanitizer.passes.lanes import lane_builder
-from ttools.sanitizer.passes.shadow_memory import (
-    Shadows,
-    add_hidden_parameters,
-    add_table,
-    hidden_parameters,
-)
+from ttools.sanitizer.passes.lanes import lane_builder, outside, within
+from ttools.sanitizer.passes.shadow_memory import Shadows, add_hidden_parameters, add_table
 from ttools.sanitizer.passes.sinks import Sink, sinks
 from ttools.sanitizer.passes.tracking import Key, Tracking
 from ttools.sanitizer.passes.undefined_lanes import (
@@ -41,8 +36,6 @@ from ttools.sanitizer.passes.undefined_lanes import (
 )
 from ttools.sanitizer.passes.witnesses import address_shown
 
-__all__ = ["apply", "follows_addresses", "hidden_parameters", "reads"]
-
 #: More checks than this in a kernel cost more than they are worth.
 _MOST_CHECKS = 96
 _ORIGINS = {
@@ -50,8 +43,6 @@ _ORIGINS = {
     "memory": "elements that were never written are read",
     "behind": "elements that were never written are read through a computed pointer",
 }
-
-
 #: What to do about undefined lanes, by the access that leaves them so.
 _FILL = {
     "tt.load": "give the load an `other` (or a `padding_option`)",
@@ -150,24 +141,19 @@ class _Instrument:
         self.rewriter = Rewriter()
         sources = {op: found for op in accesses if (found := list(self._sources(op)))}
         self.tracking = Tracking(kernel, UndefinedLanes(sources, self.memories), self.rewriter)
-        self.notes: list[Note] = []
 
     def _tracked_roots(self, op: Operation) -> list[int]:
         roots = self.roots[op]
         return [r for r in sorted(self.tracked) if r in roots or None in roots]
 
     def _argument(self, op: Operation) -> int:
-        roots = self.roots[op]
-        if len(roots) == 1:
-            (root,) = roots
-            return root if root is not None else self._table_of(op)
-        return next(iter(self._tracked_roots(op)), -1)
-
-    def _table_of(self, op: Operation) -> int:
-        """The one parameter that holds the pointer of an access, -1 if that is not known."""
-        entry = self.kernel.regions[0].entry
-        tables = tables_of(op.operands[0], self.provenance, entry)
-        return tables.pop() if len(tables) == 1 else -1
+        """The parameter that an access reads through, or the one that its pointer comes from."""
+        if self.roots[op] == {None}:
+            entry = self.kernel.regions[0].entry
+            tables = tables_of(op.operands[0], self.provenance, entry)
+            return tables.pop() if len(tables) == 1 else -1
+        known = self.roots[op] if len(self.roots[op]) == 1 else self._tracked_roots(op)
+        return next((root for root in known if root is not None), -1)
 
     def _sources(self, op: Operation) -> Iterator[Source]:
         mask = mask_of(op)
@@ -189,20 +175,14 @@ class _Instrument:
         count = self.tracking.affordable(
             [(sink.value, key) for key in keys] for sink, _, keys in wanted[:_MOST_CHECKS]
         )
-        if count < len(wanted) or self.tracking.curtailed:
-            self.notes.append(
-                Note(
-                    self.kernel.location,
-                    f"only the first {count} of {'more than ' if self.tracking.curtailed else ''}"
-                    f"{len(wanted)} uses of values that may be undefined are checked",
-                )
-            )
+        what = "uses of values that may be undefined"
+        notes = self.tracking.left_out(f"only the first {count}", count, len(wanted), what)
         checked = wanted[:count]
         carried = {op: self._carried(op) for op in self.ops if op.name == "tt.store"}
         for op, sources in carried.items():
             for source in sources:
                 self.tracking.demand(op.operands[1], source)
-        self._note_unknown()
+        notes += self._unknown()
         self.tracking.build()
         for sink, source, keys in checked:
             self._check(sink, source, keys)
@@ -210,15 +190,14 @@ class _Instrument:
             if self.memories.get(op):
                 self._write(op, carried.get(op, []))
         self.rewriter.apply()
-        return self.notes
+        return notes
 
-    def _note_unknown(self) -> None:
+    def _unknown(self) -> Iterator[Note]:
         for op in self.ops:
             known = is_read(op) or op.has(STRUCTURED) or lane_builder(op) is not None
             if op.results and not known and any(self.tracking.state(v) for v in op.operands):
-                self.notes.append(
-                    Note(op.location, f"{op.name} of values that may be undefined is not followed")
-                )
+                text = f"{op.name} of values that may be undefined is not followed"
+                yield Note(op.location, text)
 
     # ---- checks
     def _keys(self, sink: Sink) -> dict[Source, list[Key]]:
@@ -241,8 +220,7 @@ class _Instrument:
         b = self.rewriter.before(sink.op)
         shadows = [self._mattering(b, sink, key) for key in keys]
         condition = b.any_of([shadow for shadow in shadows if shadow is not None])
-        if sink.mask is not None:
-            condition = b.binary("andi", condition, sink.mask)
+        condition = within(b, condition, sink.mask)
         shown = list(address_shown(source.op, sink.op, condition))
         insert_check(b, condition, _defect(source, sink.use, sink.op.location), shown)
 
@@ -256,7 +234,7 @@ class _Instrument:
         if not self._may_be_carried(sink.op, key, mark):
             return shadow
         followed = b.any_of([m.holds(b, sink.op.operands[0]) for m in self.memories[sink.op]])
-        return b.binary("andi", shadow, b.negate(followed))
+        return outside(b, shadow, followed)
 
     # ---- shadow memory
     def _is_carried(self, op: Operation, source: Source, mark: Mark) -> bool:
@@ -286,11 +264,9 @@ class _Instrument:
 
     def _write(self, op: Operation, carried: Sequence[Source]) -> None:
         """What an access does to the shadow of the memory that it writes."""
-        address, mask = op.operands[0], mask_of(op)
-        b = self.rewriter.before(op)
         if op.name == "tt.load":
             return
-        undefined = None
+        b, mask, undefined = self.rewriter.before(op), mask_of(op), None
         if op.name == "tt.store":
             shadows = [self.tracking.shadow(op.operands[1], key) for key in carried]
             present = [shadow for shadow in shadows if shadow is not None]
@@ -302,19 +278,17 @@ class _Instrument:
             if not exchanges:
                 return  # still undefined, so that every program that adds to it is counted
         for memory in self.memories[op]:
-            memory.store(b, address, mask, undefined)
+            memory.store(b, op.operands[0], mask, undefined)
 
     def _check_atomic(self, b: Builder, op: Operation, mask: Value | None) -> None:
-        found = [m.load(b, op.operands[0], mask) for m in self.memories[op]]
-        message = "an atomic reads elements that were never written"
         defect = Defect(
             check="initcheck",
             kind="uninit_read",
-            message=message,
+            message="an atomic reads elements that were never written",
             location=op.location,
             argument=self._argument(op),
         )
-        condition = b.any_of(found)
+        condition = b.any_of([m.load(b, op.operands[0], mask) for m in self.memories[op]])
         insert_check(b, condition, defect, list(address_shown(op, op, condition)))
 
 

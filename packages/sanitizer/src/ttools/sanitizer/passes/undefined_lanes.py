@@ -11,29 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from ttools.interpreter.analysis.exchange import exchanged
 from ttools.interpreter.dialects import OPERATIONS
 from ttools.interpreter.dialects.traits import CAST
-from ttools.interpreter.ir import (
-    Block,
-    Constant,
-    Operation,
-    Type,
-    Value,
-    element_type,
-)
+from ttools.interpreter.ir import Block, Operation, Type, Value, element_type
 from ttools.interpreter.ir.rewriting import BOOLEAN, Builder
-from ttools.sanitizer.analysis.dataflow import is_access, is_read
+from ttools.sanitizer.analysis.dataflow import constant_of, holder_of, is_access, is_read
 from ttools.sanitizer.passes.implication import MovedMask, implies
 from ttools.sanitizer.passes.lanes import (
     MOVES,
     is_lanewise,
     lane_builder,
     lane_type,
+    outside,
     swapped,
     unmarked,
+    within,
 )
 from ttools.sanitizer.passes.shadow_memory import Shadows
 from ttools.sanitizer.passes.tracking import Demand, Key, Known, State
@@ -90,15 +86,14 @@ class Mark:
     copied: bool
 
 
+UNMARKED = Mark(None, False)
+
+
 def mask_of(op: Operation) -> Value | None:
     """The mask of an access, None if it has none or one that is always true."""
     mask = op.mask if is_access(op) else None
-    if mask is None:
-        return None
-    data = mask.defining_op.attributes.get("value") if mask.defining_op is not None else None
-    if isinstance(data, Constant) and data.is_splat and data.bits[0]:
-        return None
-    return mask
+    data = None if mask is None else constant_of(mask)
+    return None if data is not None and data.is_splat and data.bits[0] else mask
 
 
 class UndefinedLanes:
@@ -111,8 +106,8 @@ class UndefinedLanes:
 
     def __init__(
         self,
-        sources: Mapping[Operation, list[Source]],
-        memories: Mapping[Operation, list[Shadows]],
+        sources: Mapping[Operation, list[Source]] = MappingProxyType({}),
+        memories: Mapping[Operation, list[Shadows]] = MappingProxyType({}),
     ) -> None:
         self._sources, self._memories = sources, memories
 
@@ -233,11 +228,11 @@ class UndefinedLanes:
         parts = [self._part(b, op, position, key, known) for position in range(len(op.operands))]
         address, decides, fills = [*parts, None, None][:3]
         if address is not None:
-            yield address if mask is None else b.binary("andi", address, mask)
+            yield within(b, address, mask)
         if decides is not None:
             yield decides
         if fills is not None:
-            yield fills if mask is None else b.binary("andi", fills, b.negate(mask))
+            yield outside(b, fills, mask)
 
     def _part(
         self, b: Builder, op: Operation, position: int, key: Key, known: Known
@@ -257,10 +252,8 @@ class UndefinedLanes:
             if part is None:
                 continue
             undecided = [other if _is_conjunction(op) else b.negate(other)]
-            for key in known.state(other):
-                marked = known.shadow(other, key)
-                if marked is not None:
-                    undecided.append(marked)
+            marks = (known.shadow(other, key) for key in known.state(other))
+            undecided += [marked for marked in marks if marked is not None]
             found.append(b.binary("andi", part, b.any_of(undecided)))
         return b.any_of(found)
 
@@ -296,11 +289,7 @@ def _is_disjunction(op: Operation) -> bool:
 
 def _outlives(target: Value, mask: MovedMask) -> bool:
     """Whether a mask has one value for as long as control flow moves something to `target`."""
-    if isinstance(target.owner, Block):
-        region = target.owner.parent
-        parent = region.parent if region is not None else None
-    else:
-        parent = target.owner
+    parent = holder_of(target.owner) if isinstance(target.owner, Block) else target.owner
     if parent is None or parent.name == "tt.func":
         return False
     if parent.name == "scf.if":
@@ -312,9 +301,8 @@ def _outlives(target: Value, mask: MovedMask) -> bool:
 def _is_inside(value: Value, op: Operation) -> bool:
     """Whether a value is made within the regions of an operation."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    while block is not None and block.parent is not None:
-        holder = block.parent.parent
+    while block is not None and (holder := holder_of(block)) is not None:
         if holder is op:
             return True
-        block = holder.parent if holder is not None else None
+        block = holder.parent
     return False

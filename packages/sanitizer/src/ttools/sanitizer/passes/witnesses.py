@@ -9,8 +9,9 @@ from typing import TypeAlias
 from ttools.core.location import chain_of
 from ttools.interpreter.dialects.traits import LINEAR, SPREADS, VIEW
 from ttools.interpreter.emit.instruments.event import variable_name
-from ttools.interpreter.ir import Block, Operation, PointerType, Value, element_type, shape_of
+from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.ir.rewriting import Builder, with_element
+from ttools.sanitizer.analysis.dataflow import holder_of
 from ttools.sanitizer.passes.lanes import is_lanewise
 
 _FALLBACK = ("left", "right")
@@ -225,8 +226,8 @@ def _is_visible(definition: Operation, use: Operation) -> bool:
     """Whether `use` comes after `definition` in its block, or within an operation that does."""
     current: Operation | None = use
     while current is not None and current.parent is not None:
-        block: Block = current.parent
-        if block is definition.parent:
-            return block.operations.index(definition) <= block.operations.index(current)
-        current = block.parent.parent if block.parent is not None else None
+        if current.parent is definition.parent:
+            order = current.parent.operations
+            return order.index(definition) <= order.index(current)
+        current = holder_of(current.parent)
     return False

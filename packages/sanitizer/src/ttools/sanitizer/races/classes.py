@@ -45,20 +45,23 @@ def thread_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     Or the earlier is a tile of atomics and the later a plain load: it may come before some of them.
     A scalar access is made by one thread and a tile by many; two scalars are left alone.
     """
-    tile = np.array([site.numel > 1 for site in sites], np.bool_)
-    atomic = tile & np.isin(classes, (ATOMIC, LOCAL))
+    tile, atomic = _tiles(sites, classes)
     clash = (tile[:, None] | tile[None, :]) & np.equal(classes, STORE)[:, None]
     clash |= atomic[:, None] & np.equal(classes, LOAD)[None, :]
-    later = np.triu(np.ones((len(sites), len(sites)), np.bool_), 1)
-    return np.asarray(clash & later)
+    return np.asarray(np.triu(clash, 1))
 
 
 def iteration_clashes(sites: Sequence[Site], classes: Ints) -> Bools:
     """Pairs (earlier, later) in program order where the earlier one may read what the later one
     wrote in the iteration before: a plain load and a plain store or a tile of atomics.
     """
+    tile, atomic = _tiles(sites, classes)
+    loads, writes = np.equal(classes, LOAD), np.equal(classes, STORE) | atomic
+    clash = loads[:, None] & writes[None, :] & (tile[:, None] | tile[None, :])
+    return np.asarray(np.triu(clash, 1))
+
+
+def _tiles(sites: Sequence[Site], classes: Ints) -> tuple[Bools, Bools]:
+    """Which sites access tiles, and which of these do so atomically."""
     tile = np.array([site.numel > 1 for site in sites], np.bool_)
-    loads = np.equal(classes, LOAD)[:, None]
-    writes = np.equal(classes, STORE) | (tile & np.isin(classes, (ATOMIC, LOCAL)))
-    clash = loads & writes[None, :] & (tile[:, None] | tile[None, :])
-    return np.asarray(clash & np.triu(np.ones((len(sites), len(sites)), np.bool_), 1))
+    return tile, tile & np.isin(classes, (ATOMIC, LOCAL))

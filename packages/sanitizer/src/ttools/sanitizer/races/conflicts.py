@@ -87,9 +87,7 @@ def _overlapping_records(accesses: Records) -> Records:
 
 
 def _reindexed(rows: Rows, index: Ints) -> Rows:
-    return Rows(
-        rows.kind, rows.start, rows.end, index[rows.first], index[rows.second], rows.release
-    )
+    return rows._replace(first=index[rows.first], second=index[rows.second])
 
 
 def _by_pair(rows: Rows, records: Records) -> Iterator[Rows]:
@@ -119,12 +117,8 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
     kind = KINDS[rows.kind[0]]
     overlaps = None
     if rows.kind[0] == OVERLAPPING_STORE:
-        kept_begin, kept_end = begin[:MAX_RANGES], end[:MAX_RANGES]
-        overlaps = Overlaps(
-            tuple(zip(kept_begin.tolist(), kept_end.tolist(), strict=True)),
-            tuple(_programs(records, pair, kept_begin, kept_end).tolist()),
-            cut=len(begin) > MAX_RANGES,
-        )
+        ranges = zip(begin[:MAX_RANGES].tolist(), end[:MAX_RANGES].tolist(), strict=True)
+        overlaps = Overlaps(tuple(ranges), cut=len(begin) > MAX_RANGES)
     return Conflict(
         kind=kind,
         first=first,
@@ -141,7 +135,7 @@ def _conflict(rows: Rows, records: Records, sites: Sequence[Site], timed: bool) 
 def _lowest(rows: Rows, records: Records) -> int:
     """The row of the lowest pair of programs, and of these of the lowest address."""
     one, two = records["program"][rows.first], records["program"][rows.second]
-    left = np.arange(len(rows))
+    left = np.arange(len(rows.kind))
     for criterion in (np.minimum(one, two), np.maximum(one, two), rows.start, one):
         values = criterion[left]
         left = left[values == values.min()]

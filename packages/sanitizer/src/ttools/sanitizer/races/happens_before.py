@@ -29,33 +29,16 @@ def ordered_rows(records: Records, sites: Sequence[Site], classes: Ints, clocks:
         clocks: of the launch.
     """
     cells = Cells(column(records, "start"), column(records, "end"))
-    classifier = _Classifier(records, sites, classes, clocks)
-    lane, moment = column(records, "lane"), classifier.moment
+    by = _Classifier(records, sites, classes, clocks)
+    keys = (by.moment, by.program, by.kind, by.site, by.epoch, column(records, "lane"))
     parts = []
     for cell, index in cells.blocks(np.arange(len(records))):
-        order = order_by(
-            cell,
-            moment[index],
-            classifier.program[index],
-            classifier.kind[index],
-            classifier.site[index],
-            classifier.epoch[index],
-            lane[index],
-        )
+        order = order_by(cell, *(key[index] for key in keys))
         cell, index = cell[order], index[order]
-        for first, second in _candidates(cell, index, classifier):
-            row, kind, release = classifier.classify(index[first], index[second])
-            where = cell[first[row]]
-            parts.append(
-                Rows(
-                    kind,
-                    cells.cuts[where],
-                    cells.cuts[where + 1],
-                    index[first[row]],
-                    index[second[row]],
-                    release,
-                )
-            )
+        for first, second in _candidates(cell, index, by):
+            row, kind, release = by.classify(index[first], index[second])
+            start, end = cells.cuts[cell[first[row]]], cells.cuts[cell[first[row]] + 1]
+            parts.append(Rows(kind, start, end, index[first[row]], index[second[row]], release))
     return join(parts)
 
 

@@ -14,7 +14,7 @@ from ttools.sanitizer.races.classes import iteration_clashes
 from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.overlap import Cells
 from ttools.sanitizer.races.records import Ints, Records, Site
-from ttools.sanitizer.races.rows import INTRA_PROGRAM, Rows, join
+from ttools.sanitizer.races.rows import Rows, intra_program, join
 from ttools.sanitizer.races.threads import threads_of
 
 STRETCH = 1 << 16
@@ -45,17 +45,8 @@ def _pair(records: Records, sites: Sequence[Site], load: int, store: int) -> Row
     parts = []
     for cell, index in cells.blocks(np.arange(len(mine))):
         first, second, at = _meet(mine, cell, index, owner, is_store)
-        count = len(at)
-        parts.append(
-            Rows(
-                np.full(count, INTRA_PROGRAM),
-                cells.cuts[at],
-                cells.cuts[at + 1],
-                chosen[first],
-                chosen[second],
-                np.full(count, -1),
-            )
-        )
+        start, end = cells.cuts[at], cells.cuts[at + 1]
+        parts.append(intra_program(start, end, chosen[first], chosen[second]))
     return join(parts)
 
 

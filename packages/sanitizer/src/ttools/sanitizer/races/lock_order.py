@@ -6,7 +6,7 @@ reads records of synchronising operations only.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,15 +30,13 @@ class Nested:
         program: linear id.
         held: address of the lock that it holds.
         wanted: of the one that it takes.
-        held_site: where it took the first.
-        wanted_site: where it takes the second.
+        wanted_site: where it takes that.
         guards: all locks that it holds then.
     """
 
     program: int
     held: int
     wanted: int
-    held_site: int
     wanted_site: int
     guards: frozenset[int]
 
@@ -62,10 +60,8 @@ def lock_cycle(syncs: Records, locking: Collection[int]) -> list[Nested]:
     chosen = np.flatnonzero(np.isin(syncs["program"], concerned) & (syncs["flags"] & RMW > 0))
     chosen = chosen[np.lexsort((syncs["epoch"][chosen], syncs["program"][chosen]))]
     edges = _Edges()
-    reader = _Reader(edges)
-    columns = (syncs[name][chosen].tolist() for name in ("program", "address", "site"))
-    for program, address, site in zip(*columns, strict=True):
-        reader.read(program, address, site, takes=site in locking)
+    for nested in _nested(syncs.take(chosen), locking):
+        edges.add(nested)
     return _circle(edges)
 
 
@@ -91,30 +87,25 @@ class _Edges:
             self.count += 1
 
 
-class _Reader:
+def _nested(syncs: Records, locking: Collection[int]) -> Iterator[Nested]:
     """Follows one program after the other through its locks.
 
     What a program never gives back is no lock but a flag that it waits for: only on release does
     what was taken meanwhile count.
     """
-
-    def __init__(self, edges: _Edges) -> None:
-        self._edges = edges
-        self._program = -1
-        self._held: dict[int, tuple[int, list[Nested]]] = {}
-
-    def read(self, program: int, address: int, site: int, *, takes: bool) -> None:
-        if program != self._program:
-            self._program, self._held = program, {}
-        if not takes:
-            for nested in self._held.pop(address, (0, []))[1]:
-                self._edges.add(nested)
-            return
-        guards = frozenset(self._held)
-        for held, (held_site, later) in self._held.items():
-            if held != address:
-                later.append(Nested(program, held, address, held_site, site, guards))
-        self._held[address] = site, []
+    columns = (syncs[name].tolist() for name in ("program", "address", "site"))
+    follows, held = -1, dict[int, list[Nested]]()
+    for program, address, site in zip(*columns, strict=True):
+        if program != follows:
+            follows, held = program, {}
+        if site not in locking:
+            yield from held.pop(address, ())
+            continue
+        guards = frozenset(held)
+        for lock, later in held.items():
+            if lock != address:
+                later.append(Nested(program, lock, address, site, guards))
+        held[address] = []
 
 
 def _circle(edges: _Edges) -> list[Nested]:

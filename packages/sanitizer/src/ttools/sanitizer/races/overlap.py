@@ -103,10 +103,8 @@ def meetings(start: Ints, end: Ints, site: Ints, owner: Ints, clash: Bools) -> M
     parts = [
         _meet(cell, index, site, owner, clash) for cell, index in cells.blocks(chosen) if len(cell)
     ]
-    cell, first, second = (
-        np.concatenate(columns) if parts else np.empty(0, np.int64)
-        for columns in (zip(*parts, strict=True) if parts else ((), (), ()))
-    )
+    none = (np.empty(0, np.int64),) * 3
+    cell, first, second = map(np.concatenate, zip(none, *parts, strict=True))
     return Meetings(cells.cuts[cell], cells.cuts[cell + 1], first, second)
 
 

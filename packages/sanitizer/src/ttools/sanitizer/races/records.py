@@ -1,15 +1,18 @@
 """What the race analysis reads and what it answers: records of accesses and synchronisation, sites.
 
-Owns the layout of the records that a checked launch produces and the `Conflict` that comes out.
-Knows nothing of how either is produced.
+Owns what the columns of the records mean to it, and the `Conflict` that comes out. Knows nothing of
+how either is produced.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ttools.interpreter.abi import probe_layout
+from ttools.interpreter.runtime.access_log import access_dtype, sync_dtype
 
 Records: TypeAlias = NDArray[np.void]
 """A structured array of `ACCESS` or `SYNC`."""
@@ -17,18 +20,7 @@ Record: TypeAlias = np.void
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
-ACCESS = np.dtype(
-    [
-        ("start", np.int64),
-        ("end", np.int64),
-        ("program", np.int64),
-        ("seq", np.int64),
-        ("site", np.int32),
-        ("lane", np.int32),
-        ("epoch", np.int32),
-        ("barrier", np.int32),
-    ]
-)
+ACCESS = access_dtype()
 """One run of adjacent bytes `[start, end)` that `program` accessed at `site`.
 
 `lane` is the lane of the run's first element, and the elements are consecutive lanes, beginning
@@ -38,24 +30,14 @@ before. `seq` is a lower bound of the time in a launch that synchronises; the an
 order from `epoch` and needs no time.
 """
 
-SYNC = np.dtype(
-    [
-        ("address", np.int64),
-        ("end", np.int64),
-        ("program", np.int64),
-        ("seq", np.int64),
-        ("site", np.int32),
-        ("epoch", np.int32),
-        ("barrier", np.int32),
-        ("flags", np.int32),
-    ]
-)
+SYNC = sync_dtype()
 """One executed lane of a synchronising atomic or volatile load; `seq` is the true memory order.
 
 `epoch` is the record's index within its program: accesses up to that epoch happened before it.
 """
 
-ACQUIRE, RELEASE, RMW, SCALAR = 1, 2, 4, 8
+ACQUIRE, RELEASE = probe_layout.ACQUIRES, probe_layout.RELEASES
+RMW, SCALAR = probe_layout.READS_AND_WRITES, probe_layout.IS_SCALAR
 """Bits of `flags`; a failed compare-and-swap only reads, so it is not RMW."""
 
 
@@ -81,14 +63,12 @@ class Site:
             access.
         local: Whether an atomic is one only within its own program, as with the scope `cta`.
         order: Which axis of the tile each is; row-major if empty.
-        op: Whatever a report needs to name the operation.
         volatile: Whether a load is volatile: it never conflicts with an atomic then.
     """
 
     kind: AccessKind
     size: int
     shape: tuple[int, ...] = ()
-    op: Any = field(default=None, compare=False)
     volatile: bool = False
     local: bool = False
     order: tuple[int, ...] = ()
@@ -116,12 +96,10 @@ class Overlaps:
 
     Args:
         ranges: Disjoint `(start, end)` in ascending order; not all of them if `cut`.
-        programs: Every program that stores into `ranges` at one of the two sites.
         cut: Whether ranges were left out.
     """
 
     ranges: tuple[tuple[int, int], ...]
-    programs: tuple[int, ...]
     cut: bool
 
 

@@ -14,7 +14,7 @@ from ttools.sanitizer.races.classes import thread_clashes
 from ttools.sanitizer.races.keys import changes, order_by
 from ttools.sanitizer.races.overlap import Cells, meetings
 from ttools.sanitizer.races.records import Bools, Ints, Records, Site
-from ttools.sanitizer.races.rows import INTRA_PROGRAM, Rows
+from ttools.sanitizer.races.rows import Rows, intra_program
 
 
 def thread_suspects(records: Records, sites: Sequence[Site], classes: Ints) -> Bools:
@@ -52,15 +52,8 @@ def thread_rows(records: Records, sites: Sequence[Site], classes: Ints) -> Rows:
         threads_of(within, sites),
         thread_clashes(sites, classes),
     )
-    count = len(found.start)
-    return Rows(
-        np.full(count, INTRA_PROGRAM),
-        cuts[found.start % len(cuts)],
-        cuts[found.end % len(cuts)],
-        order[found.first],
-        order[found.second],
-        np.full(count, -1),
-    )
+    start, end = cuts[found.start % len(cuts)], cuts[found.end % len(cuts)]
+    return intra_program(start, end, order[found.first], order[found.second])
 
 
 def threads_of(records: Records, sites: Sequence[Site]) -> Ints:
