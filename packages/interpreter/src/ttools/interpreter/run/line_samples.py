@@ -37,7 +37,7 @@ def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLoc
     Raises:
         UnsupportedError: it cannot be made again, or this machine's threads cannot be sampled.
     """
-    kernel = launch.variants.observed(launch.facts, launch.options, LINES, launch.run.statistics)
+    kernel = launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, LINES)
     refusal = _refusal(launch, kernel)
     if refusal:
         raise UnsupportedError(refusal)

@@ -131,7 +131,7 @@ class LaunchReport:
 class _Scratch:
     """Memory of one launch at a time: the `Launch` structure with its parameters, an arena."""
 
-    __slots__ = ("_memory", "address", "arena", "buffer")
+    __slots__ = ("_memory", "address", "arena", "buffer", "launch")
 
     def __init__(self) -> None:
         self.arena = Arena()
@@ -141,6 +141,7 @@ class _Scratch:
         self._memory = Arena()
         self.address = self._memory.reserve(size)
         self.buffer = (ctypes.c_char * self._memory.size).from_address(self.address)
+        self.launch = Launch.from_address(self.address)
 
     def reserve(self, launch_bytes: int) -> None:
         if launch_bytes > self._memory.size:
@@ -254,7 +255,7 @@ def _execute(
     threads = 1 if count == 1 else options.threads or default_threads()
     if callbacks is not None and emitted.spins:
         if cost is not None and threads > 1:
-            _set_batch(scratch, _batch(count, threads, cost))
+            scratch.launch.batch = _batch(count, threads, cost)
         start = time.perf_counter()
         warnings = parking.run_waiting(
             kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
@@ -263,8 +264,9 @@ def _execute(
         kernel.add_cost(seconds * threads / count)
         return LaunchReport(count, seconds, threads, warnings)
 
-    threads = _worthwhile_threads(kernel, count, threads)
-    _set_batch(scratch, _batch(count, threads, cost))
+    if threads > 1:
+        threads = _worthwhile_threads(kernel, count, threads)
+    scratch.launch.batch = _batch(count, threads, cost)
     brief = cost is not None and cost * count < _PATIENCE_SECONDS * threads
     patient = brief and not kernel.endless
     alone = count == 1 and not kernel.endless
@@ -281,12 +283,8 @@ def _execute(
     return LaunchReport(count, seconds, threads)
 
 
-def _set_batch(scratch: _Scratch, batch: int) -> None:
-    Launch.from_address(scratch.address).batch = batch
-
-
 def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
-    if threads == 1 or kernel.prints:
+    if kernel.prints:
         return 1
     if kernel.cost is None:
         return min(threads, count)
@@ -332,7 +330,7 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
         while left:
             left = runtime.await_jobs(pending, _TICK)
     except BaseException:
-        Launch.from_address(scratch.address).abort = 1
+        scratch.launch.abort = 1
         _await_all(runtime, pending)
         raise
     finally:
