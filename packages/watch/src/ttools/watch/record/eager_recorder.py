@@ -26,7 +26,7 @@ from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.watch.record.eager_source import report_assignments
 from ttools.watch.trace.trace_format import TraceWriter
 
-_Place = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]
+_Assignment = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]
 
 
 class EagerRecorder:
@@ -41,7 +41,7 @@ class EagerRecorder:
         self.writer = TraceWriter(file, limit)
         # Programs that wait for each other alternate, so each has its own.
         self._iterations: dict[Program, list[int]] = {}
-        self._places: dict[tuple[str, _Place], int] = {}
+        self._assignments: dict[tuple[str, _Assignment], int] = {}
         self._sources: set[str] = set()
         self._launch = 0
         self._kernel = ""
@@ -113,22 +113,23 @@ class EagerRecorder:
         parameter = self._parameters.get(handle.origin or "", -1)
         shape = tuple(int(extent) for extent in handle.data.shape)
         file = frame.f_code.co_filename
-        place = self._place((name, file, line, callers, handle.element.text, shape, parameter))
+        element = handle.element.text
+        number = self._number_of((name, file, line, callers, element, shape, parameter))
         iterations = np.array(self._iterations.get(session.program, ()), "<i8").tobytes()
         data = np.ascontiguousarray(handle.data).tobytes()
         program = px + x * (py + y * pz)
-        self.writer.value(place, self._launch, program, iterations, b"", data)
+        self.writer.value(number, self._launch, program, iterations, b"", data)
 
-    def _place(self, place: _Place) -> int:
-        number = self._places.get((self._kernel, place))
+    def _number_of(self, assignment: _Assignment) -> int:
+        number = self._assignments.get((self._kernel, assignment))
         if number is not None:
             return number
-        number = self._places[self._kernel, place] = len(self._places)
+        number = self._assignments[self._kernel, assignment] = len(self._assignments)
         names = ("name", "file", "line", "callers", "element", "shape", "parameter")
-        fields = dict(zip(names, place, strict=True))
+        fields = dict(zip(names, assignment, strict=True))
         described = {"number": number, "kernel": self._kernel, "masked": False, "filled": False}
-        self.writer.describe("place", {**described, **fields})
-        file = place[1]
+        self.writer.describe("assignment", {**described, **fields})
+        file = assignment[1]
         if file not in self._sources:
             self._sources.add(file)
             self.writer.describe("source", {"file": file, "text": "".join(source_lines(file))})

@@ -28,7 +28,7 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
 from ttools.watch.record.eager_recorder import EagerRecorder
-from ttools.watch.record.rewrite import insert_watches, place_fields
+from ttools.watch.record.rewrite import insert_watches, location_fields
 from ttools.watch.trace.elements import numpy_type
 from ttools.watch.trace.trace_format import TraceWriter
 from ttools.watch.variables.selectors import (
@@ -52,17 +52,15 @@ class Recorder:
     """Runs launches with watches, and writes what those report.
 
     Args:
-        file: where the trace goes.
         watch: names of variables and lines, as the user writes them.
         programs: whose values are recorded, in the language of `selection`; all by default.
         seed: of `random:N` in it.
-        limit: how many bytes are recorded at most.
         twin: runs the same programs as Python before, and records them too.
         book: takes what launches access, and says which are drawn.
         only_pictures: launches that are not drawn are not recorded either.
 
     Attributes:
-        writer: of the trace.
+        writer: of the trace, once `write_to` says where that is.
         instruments: what launches run with; kernels are kept by the names in it.
 
     Raises:
@@ -71,17 +69,14 @@ class Recorder:
 
     def __init__(
         self,
-        file: BinaryIO,
         watch: Iterable[str],
         *,
         programs: str | None = None,
         seed: int = 0,
-        limit: int,
         twin: EagerRecorder | None = None,
         book: AccessBook | None = None,
         only_pictures: bool = False,
     ) -> None:
-        self.writer = TraceWriter(file, limit)
         self._twin, self._book, self._only_pictures = twin, book, only_pictures
         self._most = MOST_COMPARED if twin is not None else None
         if book is not None and twin is None:
@@ -91,7 +86,7 @@ class Recorder:
         self._seed = seed
         self._lock = threading.Lock()
         self._launches = 0
-        self._places: dict[tuple[str, Site], int] = {}
+        self._assignments: dict[tuple[str, Site], int] = {}
         self._sources: set[str] = set()
         self._matched: set[Selector] = set()
         self._known: dict[str, list[tuple[str, str, int]]] = {}
@@ -99,6 +94,10 @@ class Recorder:
         names = json.dumps(sorted(s.text for s in self._selectors))
         self.instruments = Instruments(rewrites=(f"watch {names}", fingerprint("ttools.watch")))
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
+
+    def write_to(self, file: BinaryIO, limit: int) -> None:
+        """Begins the trace in a file, with so many bytes of values at most."""
+        self.writer = TraceWriter(file, limit)
 
     # ---- launches
 
@@ -164,7 +163,7 @@ class Recorder:
             unavailable = self._unavailable.setdefault(launch.kernel, [])
             unavailable += [each for each in looked.unavailable if each not in unavailable]
             known = self._known.setdefault(launch.kernel, [])
-            rows = [(v.name, v.place.file, v.place.line) for v in found]
+            rows = [(v.name, v.location.file, v.location.line) for v in found]
             known += [row for row in dict.fromkeys(rows) if row not in known]
             for selector in self._selectors:
                 if any(map(selector.matches, found)):
@@ -187,18 +186,18 @@ class Recorder:
         self.writer.describe("launch", described)
         return described
 
-    def place_of(self, kernel: str, site: Site) -> int:
-        """The number of a watched place; it is described when it is first asked for."""
+    def number_of(self, kernel: str, site: Site) -> int:
+        """The number of a watched assignment; it is described when it is first asked for."""
         with self._lock:
-            number = self._places.get((kernel, site))
+            number = self._assignments.get((kernel, site))
             if number is not None:
                 return number
-            number = self._places[kernel, site] = len(self._places)
-            fields = place_fields(site.location)
+            number = self._assignments[kernel, site] = len(self._assignments)
+            fields = location_fields(site.location)
             described = json.loads(site.text)
             element, shape, *_ = site.operands[0]
             self.writer.describe(
-                "place",
+                "assignment",
                 {
                     "number": number,
                     "kernel": kernel,
@@ -262,15 +261,15 @@ class _LaunchWatch:
         self._table = table
         self.table_address = int(table.ctypes.data)
         self.takes_log: Callable[[Any], None] | None = None
-        self._places: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
+        self._assignments: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
 
     def take(self, program: int, site: Site, payload: int) -> None:
-        known = self._places.get(id(site))
+        known = self._assignments.get(id(site))
         if known is None:
-            number = self._recorder.place_of(self._kernel, site)
-            known = self._places[id(site)] = number, _reader(site)
-        place, read = known
-        if not self._recorder.writer.value(place, self._launch, program, *read(payload)):
+            number = self._recorder.number_of(self._kernel, site)
+            known = self._assignments[id(site)] = number, _reader(site)
+        number, read = known
+        if not self._recorder.writer.value(number, self._launch, program, *read(payload)):
             self._table[:] = 0  # nothing more fits
 
 

@@ -29,7 +29,7 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
     added: list[Operation] = []
     for variable in variables:
         if variable.operation is None:
-            b = rewriter.start(variable.block, variable.place)
+            b = rewriter.start(variable.block, variable.location)
         elif variable.name == stored_by(variable.operation):
             b = rewriter.before(variable.operation)
         else:
@@ -37,7 +37,7 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
         operands = [variable.value, *([] if variable.mask is None else [variable.mask])]
         text = json.dumps(_described(variable, provenance))
         added.append(b.operation(WATCH, operands, attributes={"text": text}))
-        added[-1].location = variable.place
+        added[-1].location = variable.location
     rewriter.apply()
     for op in added:
         _hide(op)
@@ -60,9 +60,9 @@ def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
     return fields
 
 
-def place_fields(place: SourceLocation | None) -> dict[str, object]:
-    """A place as data."""
-    if place is None:
+def location_fields(location: SourceLocation | None) -> dict[str, object]:
+    """A location as data."""
+    if location is None:
         return {"file": "", "line": 0, "callers": []}
-    callers = [[caller.file, caller.line] for caller in place.callers]
-    return {"file": place.file, "line": place.line, "callers": callers}
+    callers = [[caller.file, caller.line] for caller in location.callers]
+    return {"file": location.file, "line": location.line, "callers": callers}

@@ -16,7 +16,7 @@ import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import numpy_type
-from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.trace.record import Argument, Assignment, Launch, Record
 from ttools.watch.trace.trace_format import ValueBlock, read_blocks
 
 
@@ -29,7 +29,7 @@ class Recording(Sequence[Record]):
 
     Attributes:
         launches: by number.
-        places: by number.
+        assignments: by number.
         sources: text of the files, as they were.
         complete: whether the trace was finished.
         refused: how many values did not fit.
@@ -42,7 +42,7 @@ class Recording(Sequence[Record]):
         self._data = memoryview(data)
         self._name = name
         self.launches: dict[int, Launch] = {}
-        self.places: dict[int, Place] = {}
+        self.assignments: dict[int, Assignment] = {}
         self.sources: dict[str, str] = {}
         self.complete = False
         self.refused = 0
@@ -73,8 +73,8 @@ class Recording(Sequence[Record]):
         index = int(data["index"])
         self.launches[index] = Launch(index, str(data["kernel"]), (x, y, z), arguments)
 
-    def _place(self, data: Mapping[str, Any]) -> None:
-        place = Place(
+    def _assignment(self, data: Mapping[str, Any]) -> None:
+        assignment = Assignment(
             kernel=str(data["kernel"]),
             name=str(data["name"]),
             file=str(data["file"]),
@@ -86,9 +86,9 @@ class Recording(Sequence[Record]):
             filled=bool(data["filled"]),
             parameter=int(data["parameter"]),
         )
-        if numpy_type(place.element) is None or any(extent < 1 for extent in place.shape):
-            raise ValueError(place)
-        self.places[int(data["number"])] = place
+        if numpy_type(assignment.element) is None or any(extent < 1 for extent in assignment.shape):
+            raise ValueError(assignment)
+        self.assignments[int(data["number"])] = assignment
 
     def _source(self, data: Mapping[str, Any]) -> None:
         self.sources[str(data["file"])] = str(data["text"])
@@ -98,13 +98,13 @@ class Recording(Sequence[Record]):
         self.refused = int(data["refused"])
 
     def _check(self, block: ValueBlock) -> None:
-        place, launch = self.places.get(block.place), self.launches.get(block.launch)
-        kind = None if place is None else numpy_type(place.element)
-        if place is None or launch is None or kind is None:
+        assignment, launch = self.assignments.get(block.assignment), self.launches.get(block.launch)
+        kind = None if assignment is None else numpy_type(assignment.element)
+        if assignment is None or launch is None or kind is None:
             raise UsageError(f"`{self._name}` is damaged: a value of nothing that was described")
-        expected = 8 * block.loops + place.lanes * (kind.itemsize + place.masked)
-        pointers = [a for a in launch.arguments[place.parameter :][:1] if a.value is None]
-        ok = place.parameter < 0 or bool(pointers)
+        expected = 8 * block.loops + assignment.lanes * (kind.itemsize + assignment.masked)
+        pointers = [a for a in launch.arguments[assignment.parameter :][:1] if a.value is None]
+        ok = assignment.parameter < 0 or bool(pointers)
         if block.size != expected or not 0 <= block.program < prod(launch.grid) or not ok:
             raise UsageError(f"`{self._name}` is damaged: a value does not fit its description")
 
@@ -128,14 +128,14 @@ class Recording(Sequence[Record]):
         iterations = 8 * block.loops
         raw = self._data[block.start : block.start + block.size]
         iteration = tuple(np.frombuffer(raw[:iterations], "<i8").tolist())
-        launch, place = self.launches[block.launch], self.places[block.place]
-        return Record(place, launch, block.program, iteration, raw[iterations:])
+        launch, assignment = self.launches[block.launch], self.assignments[block.assignment]
+        return Record(assignment, launch, block.program, iteration, raw[iterations:])
 
     @property
     def names(self) -> list[str]:
         """The variables of which there are values."""
-        numbers = dict.fromkeys(block.place for block in self._blocks)
-        return list(dict.fromkeys(self.places[n].name for n in numbers))
+        numbers = dict.fromkeys(block.assignment for block in self._blocks)
+        return list(dict.fromkeys(self.assignments[n].name for n in numbers))
 
     def source_lines(self, file: str) -> list[str]:
         """The lines of a file as it was when the kernel ran; none if it could not be read."""
@@ -173,8 +173,8 @@ class Recording(Sequence[Record]):
         return [
             self._record(block)
             for block in self._blocks
-            if _is(self.places[block.place].name, name)
-            and _is(self.places[block.place].line, line)
+            if _is(self.assignments[block.assignment].name, name)
+            and _is(self.assignments[block.assignment].line, line)
             and _is(self.launches[block.launch].kernel, kernel)
             and _is(block.launch, launch)
             and (program is None or block.program == self.launches[block.launch].linear(program))
@@ -217,7 +217,8 @@ def _argument(data: Mapping[str, Any]) -> Argument:
 
 _DESCRIPTIONS: dict[str, Any] = {
     "launch": Recording._launch,
-    "place": Recording._place,
+    "assignment": Recording._assignment,
+    "place": Recording._assignment,  # of the first format
     "source": Recording._source,
     "end": Recording._end,
 }
