@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
@@ -25,8 +24,7 @@ from ttools.interpreter.runtime import crash_note, parking
 from ttools.interpreter.runtime.arena import Arena
 from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
-from ttools.interpreter.runtime.native_runtime import native_runtime
-from ttools.interpreter.runtime.pool import default_threads, pool
+from ttools.interpreter.runtime.pool import default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, Order, arrange
 
 #: A thread that gets less work than this is not worth waking.
@@ -35,8 +33,6 @@ _WORTHWHILE_SECONDS = 20e-6
 _DOUBTFUL_SECONDS = 200e-6
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
-#: How long a waiting launcher sleeps before it lets Python handle signals, in nanoseconds.
-_TICK = 50_000_000
 
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
@@ -146,6 +142,10 @@ class _Scratch:
     def reserve(self, launch_bytes: int) -> None:
         if launch_bytes > self._memory.size:
             self._allocate(launch_bytes)
+
+    def abort(self) -> None:
+        """Lets no more programs start, and running ones end at their next check."""
+        self.launch.abort = 1
 
 
 class _Scratches(threading.local):
@@ -315,35 +315,14 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     """
     takes_part = patient or not _in_main_thread()
     arena_bytes = kernel.emitted.arena_bytes
-    runtime = native_runtime()
     workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
     # Without a worker, as in a launch from a worker's callback, this thread does it all.
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
-    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
-    pending = scratch.address + offset("pending")
+    address, pending = scratch.address, scratch.address + offset("pending")
     start = time.perf_counter()
     try:
-        left = runtime.share(
-            boxes, len(workers), kernel.native.address, scratch.address, 0, arena, pending, _TICK
-        )
-        while left:
-            left = runtime.await_jobs(pending, _TICK)
-    except BaseException:
-        scratch.launch.abort = 1
-        _await_all(runtime, pending)
-        raise
+        share(workers, kernel.native.address, address, arena, pending, scratch.abort)
     finally:
         pool().give_back(workers, keep=max(threads, len(workers)))
     return time.perf_counter() - start, len(workers) + takes_part
-
-
-def _await_all(runtime: Any, pending: int) -> None:
-    """Waits for running programs, whatever the user types: they still use our memory."""
-    while True:
-        try:
-            while runtime.await_jobs(pending, _TICK):
-                pass
-            return
-        except KeyboardInterrupt:
-            continue
