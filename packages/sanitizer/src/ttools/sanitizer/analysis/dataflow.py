@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.interpreter.analysis.effects import block_argument_sources, region_result_sources
 from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
 from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
 
 def operations(parent: Operation) -> Iterator[Operation]:
