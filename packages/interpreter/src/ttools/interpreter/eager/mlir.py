@@ -8,6 +8,7 @@ stores the results. Must not know which operations there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,15 +26,9 @@ from ttools.interpreter.runtime.cache import get_or_compile
 from ttools.interpreter.runtime.launch import Kernel
 
 _NAMES = {
-    "i1": "int1",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "f16": "float16",
+    **{f"i{width}": f"int{width}" for width in (1, 8, 16, 32, 64)},
+    **{f"f{width}": f"float{width}" for width in (16, 32, 64)},
     "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
     "f8E5M2": "float8e5",
     "f8E5M2FNUZ": "float8e5b16",
     "f8E4M3FN": "float8e4nv",
@@ -129,11 +124,11 @@ def compile_op(
         options: see `new_builder`.
         codegen: see `new_builder`.
     """
-    writer = _Writer(options, codegen)
+    write_module = partial(_write, options, codegen, write)
     # How many results there are is known only when the operation was written; their pointers are
     # parameters that must exist before. So it is written twice.
-    _, results = _form_and_types(writer.write(operands, (), write)[1])
-    text, made = writer.write(operands, results, write)
+    _, results = _form_and_types(write_module(operands, ())[1])
+    text, made = write_module(operands, results)
     form, _ = _form_and_types(made)
     facts = Facts(readonly=frozenset(range(len(operands))))
     emit = EmitOptions(
@@ -167,44 +162,36 @@ def _value_type(value: Any) -> ValueType:
     return ValueType(element, shape or ())
 
 
-class _Writer:
-    """Writes modules through Triton's semantic layer over its own builder."""
+def _write(
+    options: Any,
+    codegen: Any,
+    make: Callable[[Any, list[Any]], Any],
+    operands: Sequence[ValueType],
+    results: Sequence[ValueType],
+) -> tuple[str, Any]:
+    """A module through Triton's semantic layer over its own builder: text, what `make` returned."""
+    from triton import language as tl
 
-    def __init__(self, options: Any, codegen: Any) -> None:
-        self._options = options
-        self._codegen = codegen
-
-    def write(
-        self,
-        operands: Sequence[ValueType],
-        results: Sequence[ValueType],
-        make: Callable[[Any, list[Any]], Any],
-    ) -> tuple[str, Any]:
-        """The module's text, and what `make` returned."""
-        from triton import language as tl
-
-        builder = new_builder(self._options, self._codegen)
-        semantic = triton_versions.semantic_class()(builder)
-        pointers = [
-            tl.pointer_type(_language_scalar(_stored(t.element))) for t in (*operands, *results)
-        ]
-        module, function = triton_versions.begin_function(
-            builder, "op", [pointer.to_ir(builder) for pointer in pointers]
-        )
-        parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
-        read = [
-            _load(tl, semantic, pointer, type).handle
-            for pointer, type in zip(parameters, operands, strict=False)
-        ]
-        made = make(builder, read)
-        for pointer, type, value in (
-            zip(parameters[len(operands) :], results, _values(made)[1], strict=True)
-            if results
-            else ()
-        ):
+    builder = new_builder(options, codegen)
+    semantic = triton_versions.semantic_class()(builder)
+    pointers = [
+        tl.pointer_type(_language_scalar(_stored(t.element))) for t in (*operands, *results)
+    ]
+    module, function = triton_versions.begin_function(
+        builder, "op", [pointer.to_ir(builder) for pointer in pointers]
+    )
+    parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
+    read = [
+        _load(tl, semantic, pointer, type).handle
+        for pointer, type in zip(parameters, operands, strict=False)
+    ]
+    made = make(builder, read)
+    if results:
+        targets = parameters[len(operands) :]
+        for pointer, type, value in zip(targets, results, _values(made)[1], strict=True):
             _store(tl, semantic, pointer, tl.tensor(value, language_type(type)), type)
-        builder.ret([])
-        return str(module), made
+    builder.ret([])
+    return str(module), made
 
 
 def _stored(element: Element) -> Element:
