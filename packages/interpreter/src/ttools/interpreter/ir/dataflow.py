@@ -8,7 +8,7 @@ from ttools.interpreter.ir import Block, Operation, Value
 def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
     """The values that may flow into a block argument; None where that cannot be seen."""
     region = block.parent
-    op = region.parent if region is not None else None
+    op = block.parent_op
     if region is None or op is None:
         return [None]
     if op.name == "scf.for":

@@ -65,8 +65,7 @@ class _Liveness:
         while current is not None and current not in self.operations:
             self.operations.add(current)
             self._decide(current)
-            parent = current.parent
-            current = parent.parent.parent if parent is not None and parent.parent else None
+            current = current.parent_op
 
     def _decide(self, op: Operation) -> None:
         """What has to be known to run it."""
@@ -97,7 +96,7 @@ class _Liveness:
                     self._need(source)
             self._run(owner)
             return
-        around = owner.parent.parent if owner.parent is not None else None
+        around = owner.parent_op
         if around is not None and around.has(LOOP):
             for source in filter(None, block_argument_sources(value, owner)):
                 self._need(source)

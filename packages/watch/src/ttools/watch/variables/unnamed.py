@@ -245,7 +245,7 @@ class _Search:
         body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
         found = []
         for variable in named:
-            loop = variable.block.parent.parent if variable.block.parent is not None else None
+            loop = variable.block.parent_op
             if loop is None or loop.name != "scf.for" or variable.location.line not in body:
                 continue
             handed = [n for user, n in variable.value.uses if user.name == "scf.yield"]

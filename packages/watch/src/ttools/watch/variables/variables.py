@@ -261,10 +261,8 @@ def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
-            continue
-        region = user.parent.parent if user.parent is not None else None
-        if region is not None and region.parent is not None:
-            yield region.parent, 1
+        elif user.parent_op is not None:
+            yield user.parent_op, 1
 
 
 def _apart(
