@@ -14,9 +14,10 @@ from math import prod
 from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
-from ttools.core.location import source_lines
+from ttools.core.location import SourceLocation, source_lines
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
@@ -28,8 +29,9 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
 from ttools.watch.record.eager_recorder import EagerRecorder
-from ttools.watch.record.rewrite import insert_watches, location_fields
+from ttools.watch.record.rewrite import insert_watches
 from ttools.watch.trace.elements import numpy_type
+from ttools.watch.trace.record import Argument, Assignment, Launch
 from ttools.watch.trace.trace_format import TraceWriter
 from ttools.watch.variables.selectors import (
     Selector,
@@ -121,12 +123,10 @@ class Recorder:
             self._run_twin(launch, described, programs)
         accesses = None
         if self._book is not None and pictured:
-            accesses = self._book.begin(launch, int(described["index"]), programs)
-        return self._execute(launch, int(described["index"]), table, accesses)
+            accesses = self._book.begin(launch, described.index, programs)
+        return self._execute(launch, described.index, table, accesses)
 
-    def _run_twin(
-        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
-    ) -> None:
+    def _run_twin(self, launch: ObservedLaunch, described: Launch, programs: Sequence[int]) -> None:
         assert self._twin is not None
         if launch.variants.synchronises:
             launch.run.warn(
@@ -178,11 +178,12 @@ class Recorder:
             programs = f"0,last,random:{self._most - 2}"
         return arrange(grid, "natural", self._seed, programs)
 
-    def _describe(self, launch: ObservedLaunch, grid: Grid) -> dict[str, Any]:
+    def _describe(self, launch: ObservedLaunch, grid: Grid) -> Launch:
         with self._lock:
             index = self._launches
             self._launches += 1
-        described = launch_fields(launch, index, grid)
+        arguments = tuple(_argument(launch, n) for n in range(len(launch.values)))
+        described = Launch(index, launch.kernel, grid, arguments)
         self.writer.describe("launch", described)
         return described
 
@@ -193,29 +194,28 @@ class Recorder:
             if number is not None:
                 return number
             number = self._assignments[kernel, site] = len(self._assignments)
-            fields = location_fields(site.location)
+            at = site.location or SourceLocation("", 0, 0)
             described = json.loads(site.text)
             element, shape, *_ = site.operands[0]
-            self.writer.describe(
-                "assignment",
-                {
-                    "number": number,
-                    "kernel": kernel,
-                    "name": described["name"],
-                    **fields,
-                    "element": element,
-                    "shape": shape,
-                    "masked": len(site.operands) > 1,
-                    "filled": described["filled"],
-                    "parameter": described.get("parameter", -1),
-                },
+            assignment = Assignment(
+                kernel=kernel,
+                name=described["name"],
+                file=at.file,
+                line=at.line,
+                callers=tuple((caller.file, caller.line) for caller in at.callers),
+                element=element,
+                shape=shape,
+                masked=len(site.operands) > 1,
+                filled=described["filled"],
+                parameter=described.get("parameter", -1),
             )
-            file = str(fields["file"])
-            if file not in self._sources:
-                self._sources.add(file)
-                text = "".join(source_lines(file))
+            fields = msgspec.to_builtins(assignment)
+            self.writer.describe("assignment", {"number": number, **fields})
+            if at.file not in self._sources:
+                self._sources.add(at.file)
+                text = "".join(source_lines(at.file))
                 if text and len(text) < _LONGEST_SOURCE:
-                    self.writer.describe("source", {"file": file, "text": text})
+                    self.writer.describe("source", {"file": at.file, "text": text})
             return number
 
     # ---- afterwards
@@ -293,25 +293,13 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
     return read
 
 
-def launch_fields(launch: ObservedLaunch, index: int, grid: Grid) -> dict[str, Any]:
-    """A launch as data."""
-    pointers = launch.plan.pointers
-    arguments = []
-    rows = zip(launch.names, launch.plan.types, launch.values, strict=True)
-    for n, (name, type, value) in enumerate(rows):
-        described: dict[str, Any] = {"name": name, "type": type, "value": None}
-        described |= {"shape": (), "strides": (), "address": 0, "storage": (0, 0)}
-        if n in pointers:
-            described |= _tensor_fields(launch.arguments[n], value, launch.raw_parameters[n])
-        else:
-            described["value"] = value if isinstance(value, (int, float)) else float(value)
-        arguments.append(described)
-    return {"index": index, "kernel": launch.kernel, "grid": grid, "arguments": arguments}
-
-
-def _tensor_fields(argument: Any, value: Any, address: int) -> dict[str, Any]:
+def _argument(launch: ObservedLaunch, n: int) -> Argument:
+    name, type, value = launch.names[n], launch.plan.types[n], launch.values[n]
+    if n not in launch.plan.pointers:
+        return Argument(name, type, value if isinstance(value, (int, float)) else float(value))
+    argument, address = launch.arguments[n], launch.raw_parameters[n]
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
-    shape = tuple(int(n) for n in getattr(tensor, "shape", ()))
-    strides = tuple(int(tensor.stride(n)) for n in range(len(shape))) if shape else ()
+    shape = tuple(int(extent) for extent in getattr(tensor, "shape", ()))
+    strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
     storage = storage_extent(value) or (address, address)
-    return {"shape": shape, "strides": strides, "address": address, "storage": storage}
+    return Argument(name, type, None, shape, strides, address, storage)

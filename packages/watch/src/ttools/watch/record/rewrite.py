@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.exchange import is_part_of_swap
 from ttools.interpreter.emit.instruments.probe import WATCH
@@ -58,11 +57,3 @@ def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
         (source,) = sources if len(sources) == 1 else (None,)
         fields["parameter"] = -1 if source is None else source
     return fields
-
-
-def location_fields(location: SourceLocation | None) -> dict[str, object]:
-    """A location as data."""
-    if location is None:
-        return {"file": "", "line": 0, "callers": []}
-    callers = [[caller.file, caller.line] for caller in location.callers]
-    return {"file": location.file, "line": location.line, "callers": callers}

@@ -43,7 +43,7 @@ class Argument:
 
     name: str
     type: str
-    value: int | float | None = None
+    value: bool | int | float | None = None
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     address: int = 0

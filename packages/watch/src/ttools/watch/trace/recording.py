@@ -12,11 +12,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import numpy_type
-from ttools.watch.trace.record import Argument, Assignment, Launch, Record
+from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.trace_format import ValueBlock, read_blocks
 
 
@@ -66,27 +67,14 @@ class Recording(Sequence[Record]):
             raise UsageError(f"`{self._name}` is damaged: a description makes no sense") from None
 
     def _launch(self, data: Mapping[str, Any]) -> None:
-        x, y, z = map(int, data["grid"])
-        if min(x, y, z) < 1:
-            raise ValueError(data["grid"])
-        arguments = tuple(map(_argument, data["arguments"]))
-        index = int(data["index"])
-        self.launches[index] = Launch(index, str(data["kernel"]), (x, y, z), arguments)
+        launch = msgspec.convert(data, Launch)
+        if min(launch.grid) < 1:
+            raise ValueError(launch)
+        self.launches[launch.index] = launch
 
     def _assignment(self, data: Mapping[str, Any]) -> None:
-        assignment = Assignment(
-            kernel=str(data["kernel"]),
-            name=str(data["name"]),
-            file=str(data["file"]),
-            line=int(data["line"]),
-            callers=tuple((str(file), int(line)) for file, line in data["callers"]),
-            element=str(data["element"]),
-            shape=tuple(int(extent) for extent in data["shape"]),
-            masked=bool(data["masked"]),
-            filled=bool(data["filled"]),
-            parameter=int(data["parameter"]),
-        )
-        if numpy_type(assignment.element) is None or any(extent < 1 for extent in assignment.shape):
+        assignment = msgspec.convert(data, Assignment)
+        if numpy_type(assignment.element) is None or any(n < 1 for n in assignment.shape):
             raise ValueError(assignment)
         self.assignments[int(data["number"])] = assignment
 
@@ -200,19 +188,6 @@ def open_trace(path: str | Path) -> Recording:
 
 def _is(held: object, wanted: object) -> bool:
     return wanted is None or held == wanted
-
-
-def _argument(data: Mapping[str, Any]) -> Argument:
-    low, high = map(int, data["storage"])
-    return Argument(
-        name=str(data["name"]),
-        type=str(data["type"]),
-        value=data["value"] if isinstance(data["value"], (int, float)) else None,
-        shape=tuple(map(int, data["shape"])),
-        strides=tuple(map(int, data["strides"])),
-        address=int(data["address"]),
-        storage=(low, high),
-    )
 
 
 _DESCRIPTIONS: dict[str, Any] = {

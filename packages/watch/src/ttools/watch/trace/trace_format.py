@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import msgspec
+
 from ttools.core.errors import UsageError
 
 MAGIC = b"ttools trace 2\n"
@@ -67,9 +69,9 @@ class TraceWriter:
         self.refused = 0
         file.write(MAGIC)
 
-    def describe(self, kind: str, data: dict[str, Any]) -> None:
-        """Writes a description."""
-        text = json.dumps({kind: data}, separators=(",", ":")).encode()
+    def describe(self, kind: str, data: object) -> None:
+        """Writes a description: a dataclass or a dictionary."""
+        text = json.dumps({kind: msgspec.to_builtins(data)}, separators=(",", ":")).encode()
         with self._lock:
             self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
 
