@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from triton import language as tl
 
 from ttools.core import triton_versions
 from ttools.interpreter.abi.module import EmitOptions, Facts
@@ -60,15 +61,11 @@ def new_builder(options: Any, codegen: Any) -> Any:
 
 def language_type(type: ValueType) -> Any:
     """`tl`'s type for an MLIR type, integers signed."""
-    from triton import language as tl
-
     scalar = _language_scalar(type.element)
     return tl.block_type(scalar, list(type.shape)) if type.shape else scalar
 
 
 def _language_scalar(element: Element) -> Any:
-    from triton import language as tl
-
     if element.pointee is not None:
         return tl.pointer_type(_language_scalar(element.pointee))
     return getattr(tl, _NAMES[element.text])
@@ -170,8 +167,6 @@ def _write(
     results: Sequence[ValueType],
 ) -> tuple[str, Any]:
     """A module through Triton's semantic layer over its own builder: text, what `make` returned."""
-    from triton import language as tl
-
     builder = new_builder(options, codegen)
     semantic = triton_versions.semantic_class()(builder)
     pointers = [
@@ -182,14 +177,14 @@ def _write(
     )
     parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
     read = [
-        _load(tl, semantic, pointer, type).handle
+        _load(semantic, pointer, type).handle
         for pointer, type in zip(parameters, operands, strict=False)
     ]
     made = make(builder, read)
     if results:
         targets = parameters[len(operands) :]
         for pointer, type, value in zip(targets, results, _values(made)[1], strict=True):
-            _store(tl, semantic, pointer, tl.tensor(value, language_type(type)), type)
+            _store(semantic, pointer, tl.tensor(value, language_type(type)), type)
     builder.ret([])
     return str(module), made
 
@@ -201,25 +196,25 @@ def _stored(element: Element) -> Element:
     return element_of("i8") if element.text == "i1" else element
 
 
-def _lanes(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
+def _lanes(semantic: Any, pointer: Any, type: ValueType) -> Any:
     if not type.shape:
         return pointer
     lanes = tl.arange(0, int(np.prod(type.shape)), _semantic=semantic)
     return pointer.__add__(lanes, _semantic=semantic)
 
 
-def _load(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
-    value = tl.load(_lanes(tl, semantic, pointer, type), _semantic=semantic)
+def _load(semantic: Any, pointer: Any, type: ValueType) -> Any:
+    value = tl.load(_lanes(semantic, pointer, type), _semantic=semantic)
     if len(type.shape) > 1:
         value = tl.reshape(value, list(type.shape), _semantic=semantic)
     wanted = _language_scalar(type.element)
     return value if value.dtype == wanted else value.to(wanted, _semantic=semantic)
 
 
-def _store(tl: Any, semantic: Any, pointer: Any, value: Any, type: ValueType) -> None:
+def _store(semantic: Any, pointer: Any, value: Any, type: ValueType) -> None:
     wanted = _language_scalar(_stored(type.element))
     if value.dtype != wanted:
         value = value.to(wanted, _semantic=semantic)
     if len(type.shape) > 1:
         value = tl.reshape(value, [int(np.prod(type.shape))], _semantic=semantic)
-    tl.store(_lanes(tl, semantic, pointer, type), value, _semantic=semantic)
+    tl.store(_lanes(semantic, pointer, type), value, _semantic=semantic)

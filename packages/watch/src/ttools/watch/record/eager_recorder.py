@@ -10,7 +10,6 @@ import ast
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, BinaryIO
 
 import msgspec
@@ -19,7 +18,7 @@ import numpy as np
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import source_lines
 from ttools.interpreter.eager.elements import Handle
-from ttools.interpreter.eager.frames import is_kernel_frame
+from ttools.interpreter.eager.frames import is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.observation import observing
 from ttools.interpreter.eager.session import Program, current
 from ttools.interpreter.run.observation import ObservedLaunch
@@ -107,12 +106,13 @@ class EagerRecorder:
         session = current()
         x, y, _ = session.grid
         px, py, pz = session.program
+        callers = kernel_frames(frame.f_back)
         assignment = Assignment(
             kernel=self._kernel,
             name=name,
             file=frame.f_code.co_filename,
             line=line,
-            callers=_callers(frame.f_back),
+            callers=tuple((f.f_code.co_filename, f.f_lineno) for f in callers),
             element=handle.element.text,
             shape=tuple(int(extent) for extent in handle.data.shape),
             masked=False,
@@ -141,13 +141,3 @@ class EagerRecorder:
         """Marks the trace as complete."""
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()
-
-
-def _callers(frame: FrameType | None) -> tuple[tuple[str, int], ...]:
-    """The calls in the user's kernels that led to a function."""
-    found = []
-    while frame is not None:
-        if is_kernel_frame(frame):
-            found.append((frame.f_code.co_filename, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)
