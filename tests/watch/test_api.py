@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,3 +47,15 @@ def test_everything_is_recorded_by_default() -> None:
 def test_misuse(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         watch(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"order": "other"}, {"threads": 0}, {"only": "k"}, {"names": ["a b"]}, {"limit": 0}],
+)
+def test_misuse_leaves_the_trace_as_it_is(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    trace = tmp_path / "t"
+    trace.write_bytes(b"of another run")
+    with pytest.raises(UsageError):
+        watch(trace=trace, **arguments)
+    assert trace.read_bytes() == b"of another run"

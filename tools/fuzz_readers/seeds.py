@@ -254,9 +254,9 @@ def trace() -> bytes:
                 "launch",
                 {"index": 0, "kernel": "scale", "grid": [2, 1, 1], "arguments": arguments},
             )
-            place = {"number": 0, "kernel": "scale", "name": "v", "file": "kernel.py", "line": 9}
+            named = {"number": 0, "kernel": "scale", "name": "v", "file": "kernel.py", "line": 9}
             form = {"callers": [["kernel.py", 12]], "element": "f32", "shape": [4], "masked": True}
-            writer.describe("place", {**place, **form, "filled": False, "parameter": -1})
+            writer.describe("assignment", {**named, **form, "filled": False, "parameter": -1})
             writer.describe("source", {"file": "kernel.py", "text": "def scale(): pass\n" * 12})
             writer.value(0, 0, 1, b"", b"\1" * 4, np.arange(4, dtype=np.float32).tobytes())
             writer.describe("end", {"refused": 0})

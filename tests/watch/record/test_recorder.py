@@ -60,8 +60,8 @@ def test_values_by_program_line_and_iteration(engine: dict[str, Any]) -> None:
             (record,) = recording.select("product", program=program, iteration=(i,))
             np.testing.assert_array_equal(record.values[inside], (x * 2)[inside])
             line = line_of(accumulate, "acc += scaled")
-            assert record.place.line == line_of(scaled, "product = ")
-            assert [at for _, at in record.place.callers] == [line]
+            assert record.assignment.line == line_of(scaled, "product = ")
+            assert [at for _, at in record.assignment.callers] == [line]
             (record,) = recording.select("acc", program=program, iteration=(i,), line=line)
             np.testing.assert_array_equal(record.values[inside], acc[inside])
             line = line_of(accumulate, "acc = acc * 0.5")
@@ -135,7 +135,8 @@ def test_unrolled_loops_while_loops_and_calls_that_stay() -> None:
         watched = torch.zeros(8)
         unrolled[(1,)](watched, torch.arange(16.0), BLOCK=8)
     assert torch.equal(out, watched)
-    steps = [r for r in run.recording["acc"] if r.place.line == line_of(unrolled, "acc += more")]
+    line = line_of(unrolled, "acc += more")
+    steps = [r for r in run.recording["acc"] if r.assignment.line == line]
     expected: np.ndarray = np.arange(8, dtype=np.float32)
     assert len(steps) == 3
     for i, record in enumerate(steps):
@@ -240,7 +241,7 @@ def test_a_trace_holds_everything(tmp_path: Path) -> None:
     x_ptr, n = launch.arguments[1:3]
     assert (x_ptr.name, x_ptr.shape, x_ptr.strides) == ("x_ptr", (160,), (1,))
     assert (n.name, n.value) == ("n", N)
-    assert "def accumulate" in recording.sources[recording.places[0].file]
+    assert "def accumulate" in recording.sources[recording.assignments[0].file]
     (offs,) = recording["offs"]
     np.testing.assert_array_equal(offs.values, np.arange(BLOCK))
 
@@ -262,6 +263,7 @@ def test_kernels_are_kept_by_the_code_that_watches_them(monkeypatch: pytest.Monk
     names = []
     for code in ("one", "other"):
         monkeypatch.setattr(recorder, "fingerprint", lambda package, code=code: f"{package} {code}")
-        observer = recorder.Recorder(BytesIO(), ["acc"], limit=1)
+        observer = recorder.Recorder(["acc"])
+        observer.write_to(BytesIO(), 1)
         names.append(observer.instruments.rewrites)
     assert names == [('watch ["acc"]', "ttools.watch one"), ('watch ["acc"]', "ttools.watch other")]

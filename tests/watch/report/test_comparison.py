@@ -1,4 +1,4 @@
-"""Comparisons of recordings: planted differences are found at their place, and nothing else."""
+"""Comparisons of recordings: planted differences are found where they are, and nothing else."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_first_rounding_that_differs(tmp_path: Path) -> None:
         acc, iteration = twice, iteration + 1
     first = run.comparison.first
     assert first is not None
-    assert (first.one.name, first.one.place.line) == ("acc", line_of(fused, "acc = acc * x"))
+    assert (first.one.name, first.one.assignment.line) == ("acc", line_of(fused, "acc = acc * x"))
     assert first.one.iteration == first.other.iteration == (iteration - 1,)
     assert first.lane == (lanes[0],)
     assert first.one.values[lanes[0]] == once[lanes[0]]
@@ -174,7 +174,7 @@ def test_a_planted_difference_is_found(iteration: int, lane: int, name: str) -> 
     one, other = run.recording, run.recording
     line = line_of(accumulate, "acc += scaled") if name == "acc" else None
     (record,) = other.select(name, iteration=(iteration,), line=line)
-    start = record.place.lanes * record.place.masked
+    start = record.assignment.lanes * record.assignment.masked
     raw = np.frombuffer(record._raw, np.uint8)
     changed = raw.copy()
     changed[start:].view(np.float32)[lane] += 1

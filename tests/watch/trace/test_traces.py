@@ -25,11 +25,11 @@ def describe(writer: TraceWriter, element: str, shape: list[int], masked: bool) 
     argument |= {"strides": [1], "address": 64, "storage": [64, 80]}
     launch: dict[str, Any] = {"index": 0, "kernel": "k", "grid": [2, 3, 1]}
     writer.describe("launch", launch | {"arguments": [argument]})
-    place = {"number": 0, "kernel": "k", "name": "v", "file": "k.py", "line": 3, "callers": []}
+    assignment = {"number": 0, "kernel": "k", "name": "v", "file": "k.py", "line": 3, "callers": []}
     parameter = 0 if element.startswith("!") else -1
     kind = {"element": element, "shape": shape, "masked": masked, "filled": False}
     kind |= {"parameter": parameter}
-    writer.describe("place", place | kind)
+    writer.describe("assignment", assignment | kind)
 
 
 @st.composite
@@ -74,6 +74,15 @@ def test_what_is_written_is_read(case: tuple[bytes, list[Any]]) -> None:
         assert (b"" if record.mask is None else record.mask.tobytes()) == mask
 
 
+def test_traces_of_the_first_format_are_read() -> None:
+    file = io.BytesIO()
+    describe(TraceWriter(file, 0), "f32", [4], False)
+    old = file.getvalue().replace(b"ttools trace 2\n", b"ttools trace 1\n")
+    described, before = b'{"assignment":', b'{     "place":'
+    assert described in old
+    assert Recording(old.replace(described, before)).assignments[0].name == "v"
+
+
 @given(written(), st.data())
 @settings(max_examples=60)
 def test_damage_is_reported_or_leaves_a_shorter_trace(
@@ -94,7 +103,7 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
         assert "no trace" in sentence or "is damaged" in sentence
         return
     for record in recording:  # whatever was read can be looked at
-        assert record.values.shape == record.place.shape
+        assert record.values.shape == record.assignment.shape
     assert len(recording) <= len(values)
 
 
@@ -104,7 +113,7 @@ def test_damage_is_reported_or_leaves_a_shorter_trace(
         (None, "cannot read the trace"),
         (b"", "is no trace of ttools"),
         (b"\x80\x04}q\x00.", "is no trace of ttools"),
-        (b"ttools trace 1\n" + bytes(32), "is damaged at byte 15"),
+        (b"ttools trace 2\n" + bytes(32), "is damaged at byte 15"),
     ],
 )
 def test_files_that_are_no_traces(tmp_path: Path, content: bytes | None, sentence: str) -> None:

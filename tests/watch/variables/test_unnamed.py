@@ -126,7 +126,7 @@ def test_values_are_those_of_numpy() -> None:
         assert len(got) == len(wanted), name
         for one, other in zip(got, in_order, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=name)
-    lines = {r.place.line: r.values for r in run.recording["p"]}
+    lines = {r.assignment.line: r.values for r in run.recording["p"]}
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = x + 1")], x + 1)
     np.testing.assert_array_equal(lines[line_of(kernel, "p, q = q, p")], x * 4 + 2)
 

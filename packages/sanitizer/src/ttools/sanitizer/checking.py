@@ -5,35 +5,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.core.errors import KernelError
-from ttools.sanitizer.checks.check import Check
+from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.sanitizer.checks.check import Check, Observation
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.passes.rewrites import Pass
 
 
-def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> None:
-    """Runs a launch; what is found is in its `findings` then, also if it raises.
+class ChosenChecks:
+    """The checks of a run, and which of them have something to do at each step of a launch.
 
     Args:
-        checked: the launch.
-        kinds: the checks to make of it, in the order of the registry.
-
-    Raises:
-        TtoolsError: as the launch would without checks, except for what a check recovers from.
+        kinds: in the order of the registry.
     """
-    checks = [kind(checked) for kind in kinds]
-    passes: list[Pass] = []
-    hidden: list[int] = []
-    logs_accesses = False
-    for check in checks:
-        added = check.passes()
-        if added:
-            passes += added
-            hidden += check.hidden()
-        logs_accesses |= "accesses" in check.observes
-    checked.instrument(passes, hidden, logs_accesses=logs_accesses)
-    options = checked.launch.run.launch_options
-    for check in checks:
-        options = check.prepare(options)
+
+    def __init__(self, kinds: Sequence[type[Check]]) -> None:
+        self._kinds = kinds
+        self._logs_accesses = self.observe("accesses")
+        # A tiny launch takes about as long as a few dozen calls of hooks that do nothing.
+        self._with_passes = self._overriding("passes")
+        self._with_prepare = self._overriding("prepare")
+        self._with_findings = self._overriding("findings")
+        self._with_remarks = self._overriding("remarks")
+
+    def _overriding(self, hook: str) -> Sequence[int]:
+        before = getattr(Check, hook)
+        return [n for n, kind in enumerate(self._kinds) if getattr(kind, hook) is not before]
+
+    def observe(self, what: Observation) -> bool:
+        """Whether any of them needs to see this."""
+        return any(what in kind.observes for kind in self._kinds)
+
+    def run(self, checked: CheckedLaunch) -> None:
+        """Runs a launch; what is found is in its `findings` then, also if it raises.
+
+        Raises:
+            TtoolsError: as the launch would without checks, except for what a check recovers from.
+        """
+        checks = [kind(checked) for kind in self._kinds]
+        passes: list[Pass] = []
+        hidden: list[int] = []
+        for n in self._with_passes:
+            added = checks[n].passes()
+            if added:
+                passes += added
+                hidden += checks[n].hidden()
+        checked.instrument(passes, hidden, logs_accesses=self._logs_accesses)
+        options = checked.launch.run.launch_options
+        for n in self._with_prepare:
+            options = checks[n].prepare(options)
+        _execute(checked, checks, options)
+        for n in self._with_findings:
+            checked.findings += checks[n].findings()
+        for n in self._with_remarks:
+            checked.findings += checks[n].remarks()
+
+
+def _execute(checked: CheckedLaunch, checks: Sequence[Check], options: LaunchOptions) -> None:
     try:
         checked.report = checked.execute(options)
     except KeyboardInterrupt:
@@ -50,10 +77,6 @@ def run_under_checks(checked: CheckedLaunch, kinds: Sequence[type[Check]]) -> No
     assert monitor is not None
     _collect_failures(checked, checks)
     _note_unchecked(checked, checks)
-    for check in checks:
-        checked.findings += check.findings()
-    for check in checks:
-        checked.findings += check.remarks()
 
 
 def _collect_failures(checked: CheckedLaunch, checks: Sequence[Check]) -> None:

@@ -21,8 +21,7 @@ from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.known_kernel import KnownKernels
-from ttools.sanitizer.checking import run_under_checks
-from ttools.sanitizer.checks.check import Observation
+from ttools.sanitizer.checking import ChosenChecks
 from ttools.sanitizer.checks.registry import CHECKS
 from ttools.sanitizer.forked_launches import ForkedLaunches
 from ttools.sanitizer.launch.checked import CheckedLaunch
@@ -50,8 +49,10 @@ class Session:
 
     def __init__(self, options: SanitizeOptions) -> None:
         self.options = options
-        self._checks = [check for name, check in CHECKS.items() if name in options.checks]
-        self._judges_views = options.view_bounds != "off" and self._is_observed("views")
+        self._checks = ChosenChecks(
+            [check for name, check in CHECKS.items() if name in options.checks]
+        )
+        self._judges_views = options.view_bounds != "off" and self._checks.observe("views")
         self.findings: list[Finding] = []
         #: By what equal launches have in common: how many there were, and their seconds.
         self._tallies: dict[object, tuple[LaunchEntry, int, float]] = {}
@@ -66,14 +67,11 @@ class Session:
         self._watches = ExitStack()
         self._entered = 0
 
-    def _is_observed(self, what: Observation) -> bool:
-        return any(what in check.observes for check in self._checks)
-
     # ---- while the run is active
     def __enter__(self) -> Session:
         if self._entered == 0:
             self._watches.enter_context(self._book.watching())
-            if self._is_observed("allocations"):
+            if self._checks.observe("allocations"):
                 self._watches.enter_context(self._memory)
         self._entered += 1
         return self
@@ -98,7 +96,7 @@ class Session:
             judges_views=self._judges_views,
         )
         try:
-            run_under_checks(checked, self._checks)
+            self._checks.run(checked)
         except (KernelError, KeyboardInterrupt) as error:
             self._add(checked.findings)
             self.forked.note(checked.findings)
@@ -124,7 +122,7 @@ class Session:
         Args:
             arguments: of launches; only tensors matter.
         """
-        if self._is_observed("allocations"):
+        if self._checks.observe("allocations"):
             for each in tensors_among(arguments):
                 self._memory.adopt(each)
 

@@ -169,4 +169,5 @@ def watch(
         observer=values.recorder,
         dot=dot,
     )
+    values.begin()
     return WatchedRun(interpretation, values)

@@ -43,7 +43,7 @@ class WatchedValues:
         book: what launches access, for a page; None if nothing is drawn.
 
     Raises:
-        UsageError: something cannot be watched, or the file not be written.
+        UsageError: something cannot be watched.
     """
 
     def __init__(
@@ -69,27 +69,31 @@ class WatchedValues:
         self._twin_file = io.BytesIO()
         twin = EagerRecorder(self._twin_file, limit) if against == EAGER else None
         self._path = None if trace is None else Path(trace)
-        self._file: BinaryIO
+        self._file: BinaryIO = io.BytesIO()
         self._limit = limit
         if limit < 1:
             raise UsageError(f"limit={limit}: at least one byte is needed")
-        if self._path is None:
-            self._file = io.BytesIO()
-        else:
-            try:
-                self._file = self._path.open("wb")
-            except OSError as error:
-                raise UsageError(f"cannot write `{trace}`: {error.strerror}") from None
         self.recorder = Recorder(
-            self._file,
             list(names) or [EVERYTHING],
             programs=programs,
             seed=seed,
-            limit=limit,
             twin=twin,
             book=self.book,
             only_pictures=only_pictures,
         )
+
+    def begin(self) -> None:
+        """Begins the trace; a run that is misused must leave the file as it is.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        if self._path is not None:
+            try:
+                self._file = self._path.open("wb")
+            except OSError as error:
+                raise UsageError(f"cannot write `{self._path}`: {error.strerror}") from None
+        self.recorder.write_to(self._file, self._limit)
 
     @property
     def recording(self) -> Recording:

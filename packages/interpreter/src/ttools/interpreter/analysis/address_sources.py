@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ttools.interpreter.analysis.effects import (
-    Provenance,
-    block_argument_sources,
-    region_result_sources,
-)
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import ATOMIC, CALL, GATHERS, STRUCTURED, VIEW
 from ttools.interpreter.ir import Block, Module, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
 
 @dataclass

@@ -25,6 +25,7 @@ from ttools.interpreter.ir import (
     Value,
     element_type,
 )
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
 
 class Provenance:
@@ -70,39 +71,6 @@ class Provenance:
             return list(region_result_sources(op, value.index))
         pointers = [v for v in op.operands if isinstance(element_type(v.type), PointerType)]
         return list(pointers) or [None]
-
-
-def block_argument_sources(value: Value, block: Block) -> list[Value | None]:
-    """The values that may flow into a block argument; None where that cannot be seen."""
-    region = block.parent
-    op = region.parent if region is not None else None
-    if region is None or op is None:
-        return [None]
-    if op.name == "scf.for":
-        n = value.index - 1
-        return [op.operands[3 + n], block.terminator.operands[n]] if n >= 0 else []
-    if op.name == "scf.while":
-        if block is op.regions[0].entry:
-            return [op.operands[value.index], op.regions[1].entry.terminator.operands[value.index]]
-        return [op.regions[0].entry.terminator.operands[1 + value.index]]
-    if op.name == "tt.func" and block is region.entry:
-        return [None]
-    incoming: list[Value | None] = []
-    for other in region.blocks:
-        for target, forwarded in other.terminator.successors:
-            if target is block:
-                incoming.append(forwarded[value.index])
-    return incoming or [None]
-
-
-def region_result_sources(op: Operation, index: int) -> list[Value]:
-    """The values that may flow into result `index` of a structured control-flow operation."""
-    if op.name == "scf.while":
-        return [op.regions[0].entry.terminator.operands[1 + index]]
-    sources = [r.entry.terminator.operands[index] for r in op.regions if r.blocks]
-    if op.name == "scf.for":
-        sources.append(op.operands[3 + index])
-    return sources
 
 
 def synchronises(op: Operation) -> bool:

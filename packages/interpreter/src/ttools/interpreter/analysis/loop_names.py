@@ -17,8 +17,7 @@ _COUNTER = re.compile(r"\s*for\s+(\w+)\s+in\b")
 def argument_name(value: Value) -> str:
     """The variable a block argument holds as an iteration begins; `""` if it is not known."""
     block = value.owner
-    loop = block.parent.parent if isinstance(block, Block) and block.parent else None
-    if loop is None or not isinstance(block, Block):
+    if not isinstance(block, Block) or (loop := block.parent_op) is None:
         return ""
     if loop.name == "scf.while":
         return _name(value.location)

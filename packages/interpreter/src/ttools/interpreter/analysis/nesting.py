@@ -10,21 +10,19 @@ from ttools.interpreter.ir import Block, Operation, Value
 
 def inside_combine(op: Operation) -> bool:
     """Whether `op` lies in the combine region of a reduction, scan or map."""
-    block = op.parent
-    while block is not None and block.parent is not None and block.parent.parent is not None:
-        parent = block.parent.parent
-        if parent.has(COMBINES):
-            return True
-        block = parent.parent
-    return False
+    parent = op.parent_op
+    while parent is not None and not parent.has(COMBINES):
+        parent = parent.parent_op
+    return parent is not None
 
 
 def loop_depth(block: Block | None) -> int:
     """How many loops a block lies in."""
     depth = 0
-    while block is not None and block.parent is not None and block.parent.parent is not None:
-        depth += block.parent.parent.has(LOOP)
-        block = block.parent.parent.parent
+    parent = None if block is None else block.parent_op
+    while parent is not None:
+        depth += parent.has(LOOP)
+        parent = parent.parent_op
     return depth
 
 
@@ -36,19 +34,14 @@ def definition_depth(value: Value) -> int:
 
 def around(op: Operation, block: Block) -> Iterator[Operation]:
     """The operations that contain `op`, from the innermost to those directly in `block`."""
-    current = op.parent
-    while current is not None and current is not block and current.parent is not None:
-        owner = current.parent.parent
-        if owner is None:
-            return
-        yield owner
-        current = owner.parent
+    while op.parent is not block and (parent := op.parent_op) is not None:
+        yield parent
+        op = parent
 
 
 def ancestor_in(op: Operation, block: Block) -> Operation | None:
     """The operation directly in `block` that is or contains `op`."""
     current: Operation | None = op
     while current is not None and current.parent is not block:
-        parent = current.parent
-        current = parent.parent.parent if parent is not None and parent.parent is not None else None
+        current = current.parent_op
     return current

@@ -185,7 +185,7 @@ def _carried(value: Value, known: dict[Value, Strides], depth: int) -> Strides |
     """A loop-carried pointer keeps the strides of its initial value."""
     block = value.owner
     assert isinstance(block, Block)
-    loop = block.parent.parent if block.parent is not None else None
+    loop = block.parent_op
     if loop is None or loop.name != "scf.for" or value.index == 0:
         return None
     return _strides(loop.operands[2 + value.index], known, depth + 1)

@@ -85,12 +85,13 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
         """Registers the stages `ttir` and the one that the launcher takes."""
         from triton import knobs
 
-        from ttools.interpreter.frontend.front import Stages, refuse_gluon
+        from ttools.interpreter.frontend.front import Stages, gluon_refused
 
-        refuse_gluon(language)
+        if getattr(language, "name", "TRITON") != "TRITON":
+            raise gluon_refused()
         ours = Stages()
         stages["ttir"] = ours.ttir
-        stages[self.binary_ext] = lambda module, metadata: ours.last(module, metadata, options)
+        stages[self.binary_ext] = ours.last
         hook = knobs.runtime.add_stages_inspection_hook
         if hook is not None:
             hook(self, stages, options, language, None)

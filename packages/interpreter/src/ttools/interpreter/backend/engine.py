@@ -10,7 +10,7 @@ from typing import Any
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.eager.choice import hand_over, python_only
-from ttools.interpreter.frontend.front import refuse_gluon_function
+from ttools.interpreter.frontend.front import gluon_refused
 from ttools.interpreter.frontend.recursion import refuse_recursion
 from ttools.interpreter.run.interpretation import selecting_run
 from ttools.interpreter.run.notices import announce_eager_kernel
@@ -38,7 +38,8 @@ def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:
     if found is None:
         refuse_recursion(source)
     if run is not None and run.engine == "eager":
-        refuse_gluon_function(launched)
+        if launched.is_gluon():
+            raise gluon_refused()
         hand_over(launched, codegen)
         return
     if found is None:

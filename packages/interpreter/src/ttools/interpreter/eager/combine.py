@@ -8,7 +8,7 @@ that a debugger can look into them; one that branches on its arguments runs lane
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,7 +21,6 @@ from ttools.interpreter.eager.session import current, meaning
 from ttools.interpreter.eager.values import EagerTensor, UndecidedError, lift, lower
 
 Blocks = tuple[EagerTensor, ...]
-Combine = Callable[[Blocks, Blocks], Blocks]
 
 
 @lru_cache(maxsize=1)
@@ -84,27 +83,11 @@ def _natively(
             handles = [lower(r).handle for r in results]
         getattr(builder, f"create_{name}_ret")(*handles)
         builder.restore_insertion_point(point)
-        return _Results(op, len(inputs))
+        return [op.get_result(i) for i in range(len(inputs))]
 
     key = (id(function), tuple(map(str, scalars)))
     arguments = ([t.handle for t in inputs], *attributes)
     return semantic.builder.native(f"create_{name}", arguments, write, key)
-
-
-class _Results:
-    """An MLIR operation whose number of results is known."""
-
-    def __init__(self, op: Any, count: int) -> None:
-        self._op = op
-        self._count = count
-
-    def get_num_results(self) -> int:
-        """How many it has."""
-        return self._count
-
-    def get_result(self, index: int) -> Any:
-        """One of them."""
-        return self._op.get_result(index)
 
 
 # ---- as Python, on blocks
@@ -116,15 +99,6 @@ def _call(function: Any, arguments: Any) -> Any:
 
 def _as_tuple(results: Any) -> tuple[Any, ...]:
     return tuple(results) if isinstance(results, (tuple, list, tl.tuple)) else (results,)
-
-
-def _combiner(function: Any) -> Combine:
-    """Combines blocks by a function of scalars."""
-
-    def combine(left: Blocks, right: Blocks) -> Blocks:
-        return elementwise(function, (*left, *right))
-
-    return combine
 
 
 def elementwise(function: Any, blocks: Sequence[EagerTensor]) -> Blocks:
@@ -176,15 +150,13 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
     if any(list(t.type.shape) != shape for t in inputs):
         raise ValueError("all inputs of a reduction must have the same shape")
     if _is_tritons(function):
-        op = _natively(semantic, "reduce", inputs, function, (axis,))
-        handles = [op.get_result(i) for i in range(len(inputs))]
+        handles = _natively(semantic, "reduce", inputs, function, (axis,))
     else:
-        combine = _combiner(function)
         blocks = tuple(lift(t) for t in inputs)
         while blocks[0].handle.data.shape[axis] > 1:
             left = tuple(_take(b, axis, slice(0, None, 2)) for b in blocks)
             right = tuple(_take(b, axis, slice(1, None, 2)) for b in blocks)
-            blocks = combine(left, right)
+            blocks = elementwise(function, (*left, *right))
         handles = [_take(b, axis, 0).handle for b in blocks]
     del shape[axis]
     scalars = [t.type.scalar for t in inputs]
@@ -194,10 +166,8 @@ def _reduction(semantic: Any, inputs: Any, axis: int, function: Any) -> Any:
 
 def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -> Any:
     if _is_tritons(function):
-        op = _natively(semantic, "scan", inputs, function, (axis, reverse))
-        handles = [op.get_result(i) for i in range(len(inputs))]
+        handles = _natively(semantic, "scan", inputs, function, (axis, reverse))
         return tuple(tl.tensor(h, t.type) for h, t in zip(handles, inputs, strict=True))
-    combine = _combiner(function)
     flip = slice(None, None, -1) if reverse else slice(None)
     blocks = tuple(_take(lift(t), axis, flip) for t in inputs)
     extent = blocks[0].handle.data.shape[axis]
@@ -206,7 +176,7 @@ def _scan(semantic: Any, inputs: Any, axis: int, function: Any, reverse: bool) -
         # Lanes without a partner combine with themselves, and keep what they had.
         partner = np.maximum(np.arange(extent) - distance, 0)
         earlier = tuple(_take(b, axis, partner) for b in blocks)
-        combined = combine(earlier, blocks)
+        combined = elementwise(function, (*earlier, *blocks))
         alone = (np.arange(extent) < distance).reshape(
             [-1 if n == axis else 1 for n in range(blocks[0].handle.data.ndim)]
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from triton import language as tl
 
 from ttools.interpreter.eager.elements import Handle, element
 from ttools.interpreter.eager.mlir import ValueType, language_type
@@ -45,8 +46,6 @@ class Descriptor:
         type = language_type(ValueType(pointee, ()))
         if self.signed or not pointee.is_integer:
             return type
-        from triton import language as tl
-
         return getattr(tl, f"u{type.name}", type)
 
     def access(
@@ -58,8 +57,6 @@ class Descriptor:
             rows: indices along each dimension, shaped to broadcast to the block.
             checked: dimensions whose ends are masked; all by default.
         """
-        from triton import language as tl
-
         indices = np.broadcast_arrays(*rows)
         offsets = sum(i * stride for i, stride in zip(indices, self.strides, strict=True))
         inside = np.ones(indices[0].shape, np.bool_)
@@ -113,8 +110,6 @@ def _make(
 
 
 def _read(descriptor: Descriptor, pointer: Any, mask: Any) -> Any:
-    from triton import language as tl
-
     other: float = float("nan") if descriptor.pads_with_nan else 0
     if descriptor.element.is_floating():
         other = float(other)
@@ -130,28 +125,22 @@ def _gather(descriptor: Descriptor, rows: Handle, column: Handle, *_: Any) -> An
 
 
 def _value(descriptor: Descriptor, value: Handle) -> Any:
-    from triton import language as tl
-
     return tl.tensor(value, tl.block_type(descriptor.element, list(value.data.shape)))
 
 
-def _store(descriptor: Descriptor, value: Handle, offsets: Sequence[Handle], *_: Any) -> None:
-    from triton import language as tl
-
-    pointer, mask = descriptor.block_at(offsets)
+def _write(descriptor: Descriptor, value: Handle, pointer: Any, mask: Any) -> None:
     tl.store(pointer, _value(descriptor, value), mask=mask, _semantic=current().semantic)
+
+
+def _store(descriptor: Descriptor, value: Handle, offsets: Sequence[Handle], *_: Any) -> None:
+    _write(descriptor, value, *descriptor.block_at(offsets))
 
 
 def _scatter(descriptor: Descriptor, value: Handle, rows: Handle, column: Handle) -> None:
-    from triton import language as tl
-
-    pointer, mask = descriptor.rows_at(rows, column)
-    tl.store(pointer, _value(descriptor, value), mask=mask, _semantic=current().semantic)
+    _write(descriptor, value, *descriptor.rows_at(rows, column))
 
 
 def _reduce(kind: Any, descriptor: Descriptor, value: Handle, offsets: Sequence[Handle]) -> None:
-    from triton import language as tl
-
     name = str(kind).rpartition(".")[2].lower()
     atomic = getattr(tl, f"atomic_{name}")
     pointer, mask = descriptor.block_at(offsets)
@@ -202,10 +191,7 @@ def _load_block(pointer: BlockPointer, checked: Sequence[int], padding: Any = No
 
 
 def _store_block(pointer: BlockPointer, value: Handle, checked: Sequence[int], *_: Any) -> None:
-    from triton import language as tl
-
-    where, mask = pointer.tensor.block_at(pointer.offsets, checked)
-    tl.store(where, _value(pointer.tensor, value), mask=mask, _semantic=current().semantic)
+    _write(pointer.tensor, value, *pointer.tensor.block_at(pointer.offsets, checked))
 
 
 #: The builder's methods about descriptors and block pointers.

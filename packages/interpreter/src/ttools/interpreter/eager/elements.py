@@ -10,26 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ttools.core import triton_versions
-
-_DTYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-}
+from ttools.interpreter.ir.numpy_types import numpy_type
 
 _POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")
 _TENSOR = re.compile(r"tensor<((?:\d+x)*)(.+)>")
@@ -81,7 +65,10 @@ def element(text: str) -> Element:
     match = _POINTER.fullmatch(text)
     if match is not None:
         return Element(text, np.dtype(np.int64), element(match[1]))
-    return Element(text, np.dtype(_DTYPES[text]))
+    kind = numpy_type(text)
+    if kind is None:
+        raise KeyError(text)
+    return Element(text, kind)
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import sys
 import sysconfig
+from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType, TracebackType
 
 from ttools.core.location import SourceLocation
@@ -23,27 +25,18 @@ def is_kernel_frame(frame: FrameType) -> bool:
     return MARK in scope and not str(scope.get("__name__", "")).startswith("triton.")
 
 
-def users_frame(frame: FrameType | None = None) -> FrameType | None:
-    """The innermost frame of the user's kernel, from `frame` or here outwards."""
-    frame = frame or sys._getframe(1)
-    while frame is not None and not is_kernel_frame(frame):
+def kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the user's kernel from one outwards, innermost first."""
+    while frame is not None:
+        if is_kernel_frame(frame):
+            yield frame
         frame = frame.f_back
-    return frame
 
 
 def location() -> SourceLocation | None:
     """Where in the user's kernel this is called from, and how the program came there."""
-    frame = users_frame(sys._getframe(1))
-    if frame is None:
-        return None
-    callers: list[SourceLocation] = []
-    outer = frame.f_back
-    while outer is not None:
-        if is_kernel_frame(outer):
-            callers.append(_location(outer))
-        outer = outer.f_back
-    here = _location(frame)
-    return SourceLocation(here.file, here.line, here.column, callers=tuple(callers))
+    found = [_location(frame) for frame in kernel_frames(sys._getframe(1))]
+    return replace(found[0], callers=tuple(found[1:])) if found else None
 
 
 def variable_of(value: object) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
 from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,8 +20,7 @@ from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.rewrite import rewrite
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor, constant_of
-
-_DEF = re.compile(r"\s*def\s")
+from ttools.interpreter.frontend.front import definition_offset
 
 
 class EagerFunction:
@@ -101,14 +99,11 @@ class EagerFunction:
 
     def _compile(self) -> FunctionType:
         function = self.jit_function
-        lines = "".join(function.raw_src).splitlines()
-        start = next((i for i, line in enumerate(lines) if _DEF.match(line)), 0)
-        indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
         tree = ast.parse(function.src)
         definition = tree.body[0]
         if not isinstance(definition, ast.FunctionDef):
             raise UsageError(f"`{function.fn.__name__}` is no function definition")
-        _move(definition, function.starting_line_number + start - 1, indent)
+        _move(definition, *definition_offset(function))
         observed_by = observer()
         if observed_by is not None:
             observed_by.instrument(definition)

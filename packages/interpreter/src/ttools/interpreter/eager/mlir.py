@@ -8,9 +8,11 @@ stores the results. Must not know which operations there are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from triton import language as tl
 
 from ttools.core import triton_versions
 from ttools.interpreter.abi.module import EmitOptions, Facts
@@ -25,15 +27,9 @@ from ttools.interpreter.runtime.cache import get_or_compile
 from ttools.interpreter.runtime.launch import Kernel
 
 _NAMES = {
-    "i1": "int1",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "f16": "float16",
+    **{f"i{width}": f"int{width}" for width in (1, 8, 16, 32, 64)},
+    **{f"f{width}": f"float{width}" for width in (16, 32, 64)},
     "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
     "f8E5M2": "float8e5",
     "f8E5M2FNUZ": "float8e5b16",
     "f8E4M3FN": "float8e4nv",
@@ -65,15 +61,11 @@ def new_builder(options: Any, codegen: Any) -> Any:
 
 def language_type(type: ValueType) -> Any:
     """`tl`'s type for an MLIR type, integers signed."""
-    from triton import language as tl
-
     scalar = _language_scalar(type.element)
     return tl.block_type(scalar, list(type.shape)) if type.shape else scalar
 
 
 def _language_scalar(element: Element) -> Any:
-    from triton import language as tl
-
     if element.pointee is not None:
         return tl.pointer_type(_language_scalar(element.pointee))
     return getattr(tl, _NAMES[element.text])
@@ -129,11 +121,11 @@ def compile_op(
         options: see `new_builder`.
         codegen: see `new_builder`.
     """
-    writer = _Writer(options, codegen)
+    write_module = partial(_write, options, codegen, write)
     # How many results there are is known only when the operation was written; their pointers are
     # parameters that must exist before. So it is written twice.
-    _, results = _form_and_types(writer.write(operands, (), write)[1])
-    text, made = writer.write(operands, results, write)
+    _, results = _form_and_types(write_module(operands, ())[1])
+    text, made = write_module(operands, results)
     form, _ = _form_and_types(made)
     facts = Facts(readonly=frozenset(range(len(operands))))
     emit = EmitOptions(
@@ -167,44 +159,34 @@ def _value_type(value: Any) -> ValueType:
     return ValueType(element, shape or ())
 
 
-class _Writer:
-    """Writes modules through Triton's semantic layer over its own builder."""
-
-    def __init__(self, options: Any, codegen: Any) -> None:
-        self._options = options
-        self._codegen = codegen
-
-    def write(
-        self,
-        operands: Sequence[ValueType],
-        results: Sequence[ValueType],
-        make: Callable[[Any, list[Any]], Any],
-    ) -> tuple[str, Any]:
-        """The module's text, and what `make` returned."""
-        from triton import language as tl
-
-        builder = new_builder(self._options, self._codegen)
-        semantic = triton_versions.semantic_class()(builder)
-        pointers = [
-            tl.pointer_type(_language_scalar(_stored(t.element))) for t in (*operands, *results)
-        ]
-        module, function = triton_versions.begin_function(
-            builder, "op", [pointer.to_ir(builder) for pointer in pointers]
-        )
-        parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
-        read = [
-            _load(tl, semantic, pointer, type).handle
-            for pointer, type in zip(parameters, operands, strict=False)
-        ]
-        made = make(builder, read)
-        for pointer, type, value in (
-            zip(parameters[len(operands) :], results, _values(made)[1], strict=True)
-            if results
-            else ()
-        ):
-            _store(tl, semantic, pointer, tl.tensor(value, language_type(type)), type)
-        builder.ret([])
-        return str(module), made
+def _write(
+    options: Any,
+    codegen: Any,
+    make: Callable[[Any, list[Any]], Any],
+    operands: Sequence[ValueType],
+    results: Sequence[ValueType],
+) -> tuple[str, Any]:
+    """A module through Triton's semantic layer over its own builder: text, what `make` returned."""
+    builder = new_builder(options, codegen)
+    semantic = triton_versions.semantic_class()(builder)
+    pointers = [
+        tl.pointer_type(_language_scalar(_stored(t.element))) for t in (*operands, *results)
+    ]
+    module, function = triton_versions.begin_function(
+        builder, "op", [pointer.to_ir(builder) for pointer in pointers]
+    )
+    parameters = [tl.tensor(function.args(i), type) for i, type in enumerate(pointers)]
+    read = [
+        _load(semantic, pointer, type).handle
+        for pointer, type in zip(parameters, operands, strict=False)
+    ]
+    made = make(builder, read)
+    if results:
+        targets = parameters[len(operands) :]
+        for pointer, type, value in zip(targets, results, _values(made)[1], strict=True):
+            _store(semantic, pointer, tl.tensor(value, language_type(type)), type)
+    builder.ret([])
+    return str(module), made
 
 
 def _stored(element: Element) -> Element:
@@ -214,25 +196,25 @@ def _stored(element: Element) -> Element:
     return element_of("i8") if element.text == "i1" else element
 
 
-def _lanes(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
+def _lanes(semantic: Any, pointer: Any, type: ValueType) -> Any:
     if not type.shape:
         return pointer
     lanes = tl.arange(0, int(np.prod(type.shape)), _semantic=semantic)
     return pointer.__add__(lanes, _semantic=semantic)
 
 
-def _load(tl: Any, semantic: Any, pointer: Any, type: ValueType) -> Any:
-    value = tl.load(_lanes(tl, semantic, pointer, type), _semantic=semantic)
+def _load(semantic: Any, pointer: Any, type: ValueType) -> Any:
+    value = tl.load(_lanes(semantic, pointer, type), _semantic=semantic)
     if len(type.shape) > 1:
         value = tl.reshape(value, list(type.shape), _semantic=semantic)
     wanted = _language_scalar(type.element)
     return value if value.dtype == wanted else value.to(wanted, _semantic=semantic)
 
 
-def _store(tl: Any, semantic: Any, pointer: Any, value: Any, type: ValueType) -> None:
+def _store(semantic: Any, pointer: Any, value: Any, type: ValueType) -> None:
     wanted = _language_scalar(_stored(type.element))
     if value.dtype != wanted:
         value = value.to(wanted, _semantic=semantic)
     if len(type.shape) > 1:
         value = tl.reshape(value, [int(np.prod(type.shape))], _semantic=semantic)
-    tl.store(_lanes(tl, semantic, pointer, type), value, _semantic=semantic)
+    tl.store(_lanes(semantic, pointer, type), value, _semantic=semantic)

@@ -8,6 +8,7 @@ nor programs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -180,28 +181,15 @@ def _filled(type: Any, value: int) -> Handle:
 
 _CONSTANTS = {
     "get_int1": "i1",
-    "get_int8": "i8",
-    "get_int16": "i16",
-    "get_int32": "i32",
-    "get_int64": "i64",
-    "get_uint8": "i8",
-    "get_uint16": "i16",
-    "get_uint32": "i32",
-    "get_uint64": "i64",
-    "get_fp16": "f16",
+    **{f"get_{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"get_fp{bits}": f"f{bits}" for bits in (16, 32, 64)},
     "get_bf16": "bf16",
-    "get_fp32": "f32",
-    "get_fp64": "f64",
 }
-
-
-def _constant_method(text: str) -> Callable[[Any], Handle]:
-    return lambda value: constant(text, value)
 
 
 #: Builder methods that are computed here.
 OPERATIONS: dict[str, Callable[..., Result]] = {
-    **{name: _constant_method(text) for name, text in _CONSTANTS.items()},
+    **{name: partial(constant, text) for name, text in _CONSTANTS.items()},
     "get_null_value": lambda type: _filled(type, 0),
     "get_all_ones_value": lambda type: _filled(type, -1),
     "create_add": _integer(np.add),

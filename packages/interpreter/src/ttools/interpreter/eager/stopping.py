@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 
 from ttools.core.location import SourceLocation, source_lines
 from ttools.interpreter.eager.debugger import Debugger, debugging
-from ttools.interpreter.eager.frames import is_hidden, is_kernel_frame
+from ttools.interpreter.eager.frames import is_hidden, is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.session import failed_session, forget_failure
 
 #: Its loops are unrolled by the compiler, so nobody counts their iterations.
@@ -134,7 +134,7 @@ class StoppingDebugger(Debugger):
     def _is_there(self, frame: FrameType) -> bool:
         if self._place is None:
             return False
-        frames = list(_kernel_frames(frame))
+        frames = list(kernel_frames(frame))
         if not _is_chain(frames, self._place.location):
             return False
         iterations = [n for each in reversed(frames) for n in self._iterations_of(each)]
@@ -143,14 +143,6 @@ class StoppingDebugger(Debugger):
     def _iterations_of(self, frame: FrameType) -> list[int]:
         known = self._iterations.get(frame)
         return known.at(frame.f_lineno) if known else []
-
-
-def _kernel_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames of the user's kernel, innermost first."""
-    while frame is not None:
-        if is_kernel_frame(frame):
-            yield frame
-        frame = frame.f_back
 
 
 def _is_chain(frames: Sequence[FrameType], location: SourceLocation) -> bool:

@@ -22,12 +22,6 @@ REPORTED_SHARED_BYTES = 1024
 _KERNEL_NAME = re.compile(r"^\s*tt\.func public @(?:\"([^\"]+)\"|([\w$.-]+))", re.MULTILINE)
 
 
-def make_ttir(module: Any) -> Any:
-    """Triton's clean-up, descriptors and block pointers rewritten."""
-    run_ttir_passes(module)
-    return module
-
-
 class Stages:
     """The stages of one compilation, the second reports what the first has removed."""
 
@@ -37,33 +31,28 @@ class Stages:
     def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
         """Triton's clean-up, descriptors and block pointers rewritten."""
         self._written = str(module)
-        return make_ttir(module)
-
-    def last(self, module: Any, metadata: dict[str, Any], options: Any) -> bytes:
-        """The module's text, and the metadata that Triton reads of every kernel."""
-        text = final_text(module, metadata, options)
-        if self._written is None:  # the module is of a file
-            return text.encode()
-        return with_comment(text, unused_loads(self._written, text)).encode()
-
-
-def final_text(module: Any, metadata: dict[str, Any], options: Any) -> str:
-    """The module's text; fills in the metadata that Triton reads of every kernel."""
-    text = str(module)
-    if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
         run_ttir_passes(module)
+        return module
+
+    def last(self, module: Any, metadata: dict[str, Any]) -> bytes:
+        """The module's text, and the metadata that Triton reads of every kernel."""
         text = str(module)
-    metadata.update(
-        name=kernel_name(text),
-        shared=REPORTED_SHARED_BYTES,
-        tmem_size=0,
-        global_scratch_size=0,
-        global_scratch_align=1,
-        profile_scratch_size=0,
-        profile_scratch_align=1,
-        tensordesc_meta=[],
-    )
-    return text
+        if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
+            run_ttir_passes(module)
+            text = str(module)
+        metadata.update(
+            name=kernel_name(text),
+            shared=REPORTED_SHARED_BYTES,
+            tmem_size=0,
+            global_scratch_size=0,
+            global_scratch_align=1,
+            profile_scratch_size=0,
+            profile_scratch_align=1,
+            tensordesc_meta=[],
+        )
+        if self._written is not None:
+            text = with_comment(text, unused_loads(self._written, text))
+        return text.encode()
 
 
 def kernel_name(ttir: str) -> str:
@@ -94,37 +83,23 @@ def check_options(options: Mapping[str, Any]) -> None:
         raise UsageError(f"num_warps={warps!r}: must be a power of 2")
 
 
-def refuse_gluon(language: Any) -> None:
-    """Refuses Gluon kernels, whose layouts and barriers have no meaning here.
-
-    Raises:
-        UnsupportedError: the kernel's language is not Triton.
-    """
-    if getattr(language, "name", "TRITON") != "TRITON":
-        raise _gluon()
-
-
-def refuse_gluon_function(function: Any) -> None:
-    """Refuses a Gluon kernel that is not compiled.
-
-    Raises:
-        UnsupportedError: the function is Gluon's.
-    """
-    if function.is_gluon():
-        raise _gluon()
-
-
-def _gluon() -> UnsupportedError:
+def gluon_refused() -> UnsupportedError:
+    """The refusal of Gluon kernels, whose layouts and barriers have no meaning here."""
     return UnsupportedError(
         "a Gluon kernel",
         help="ttools runs kernels written with @triton.jit; run Gluon kernels on a GPU",
     )
 
 
-def location_of(function: Any, node: Any) -> SourceLocation:
-    """Where `node` of a jit function's dedented source, which starts at its `def`, was written."""
+def definition_offset(function: Any) -> tuple[int, int]:
+    """How many lines and columns a jit function's dedented source was moved from its file."""
     lines = "".join(function.raw_src).splitlines()
     start = next((i for i, line in enumerate(lines) if re.match(r"\s*def\s", line)), 0)
     indent = len(lines[start]) - len(lines[start].lstrip()) if lines else 0
-    line = function.starting_line_number + start + node.lineno - 1
-    return SourceLocation(source_file(function), line, node.col_offset + indent + 1)
+    return function.starting_line_number + start - 1, indent
+
+
+def location_of(function: Any, node: Any) -> SourceLocation:
+    """Where `node` of a jit function's dedented source was written."""
+    lines, columns = definition_offset(function)
+    return SourceLocation(source_file(function), node.lineno + lines, node.col_offset + columns + 1)

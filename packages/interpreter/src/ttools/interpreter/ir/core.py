@@ -232,6 +232,11 @@ class Operation:
         """Which lanes take part; None if all do."""
         return self.operand("mask")
 
+    @property
+    def parent_op(self) -> Operation | None:
+        """The operation of whose regions it is in one."""
+        return None if self.parent is None else self.parent.parent_op
+
     def walk(self) -> Iterator[Operation]:
         """This operation and all nested ones, in program order."""
         yield self
@@ -257,6 +262,11 @@ class Block:
     @property
     def terminator(self) -> Operation:
         return self.operations[-1]
+
+    @property
+    def parent_op(self) -> Operation | None:
+        """The operation of whose regions it is in one."""
+        return None if self.parent is None else self.parent.parent
 
 
 @dataclass(eq=False, slots=True)

@@ -6,10 +6,11 @@ caller keeps, and all that decides whether and with which values that runs. Must
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ttools.interpreter.dialects.traits import BRANCH, LOOP, STRUCTURED, TERMINATOR
 from ttools.interpreter.ir import Block, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 from ttools.interpreter.ir.rewriting import Builder, set_operand
 
 #: Of `scf.for`: lower bound, upper bound, step; the initial values follow.
@@ -64,8 +65,7 @@ class _Liveness:
         while current is not None and current not in self.operations:
             self.operations.add(current)
             self._decide(current)
-            parent = current.parent
-            current = parent.parent.parent if parent is not None and parent.parent else None
+            current = current.parent_op
 
     def _decide(self, op: Operation) -> None:
         """What has to be known to run it."""
@@ -92,41 +92,15 @@ class _Liveness:
         owner = value.owner
         if isinstance(owner, Operation):
             if owner.has(STRUCTURED):
-                for source in _passed(owner, value.index):
+                for source in region_result_sources(owner, value.index):
                     self._need(source)
             self._run(owner)
             return
-        around = owner.parent.parent if owner.parent is not None else None
+        around = owner.parent_op
         if around is not None and around.has(LOOP):
-            carried = value.index - (1 if around.name == "scf.for" else 0)
-            if carried >= 0:
-                for source in _entering(around, owner, carried):
-                    self._need(source)
+            for source in filter(None, block_argument_sources(value, owner)):
+                self._need(source)
             self._run(around)
-
-
-def _passed(op: Operation, index: int) -> Iterator[Value]:
-    """What a result of a structured operation may be."""
-    if op.name == "scf.while":
-        yield op.regions[0].entry.terminator.operands[1 + index]
-        return
-    for region in op.regions:
-        if region.blocks:
-            yield region.entry.terminator.operands[index]
-    if op.name == "scf.for":
-        yield op.operands[_BOUNDS + index]
-
-
-def _entering(op: Operation, block: Block, index: int) -> Iterator[Value]:
-    """What an argument that a loop carries may be."""
-    if op.name == "scf.for":
-        yield op.operands[_BOUNDS + index]
-        yield block.terminator.operands[index]
-    elif block is op.regions[0].entry:
-        yield op.operands[index]
-        yield op.regions[1].entry.terminator.operands[index]
-    else:
-        yield op.regions[0].entry.terminator.operands[1 + index]
 
 
 def _sweep(block: Block, live: _Liveness) -> None:

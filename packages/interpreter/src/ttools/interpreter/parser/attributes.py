@@ -92,10 +92,6 @@ def _array(cursor: Cursor) -> tuple[ir.Attribute, ...]:
     return tuple(values)
 
 
-def _dense(cursor: Cursor) -> ir.Constant:
-    return parse_constant(cursor)
-
-
 def _dialect_attribute(cursor: Cursor) -> ir.Attribute:
     """`#name<key = value, …>` as a dictionary, any other `#name` or `#name<…>` as text."""
     start = cursor.index
@@ -133,7 +129,7 @@ _BY_TOKEN: dict[str, Callable[[Cursor], ir.Attribute]] = {
     "[": _list,
     "{": parse_attribute_dictionary,
     "array": _array,
-    "dense": _dense,
+    "dense": lambda cursor: parse_constant(cursor),
 }
 
 

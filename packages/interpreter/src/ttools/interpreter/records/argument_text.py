@@ -15,29 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttools.core.errors import UsageError
+from ttools.interpreter.ir.numpy_types import numpy_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-#: MLIR's element types and the NumPy or ml_dtypes type of the same bits.
-_NUMPY_TYPES = {
-    "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "bf16": "ml_dtypes:bfloat16",
-    "f8E4M3FN": "ml_dtypes:float8_e4m3fn",
-    "f8E5M2": "ml_dtypes:float8_e5m2",
-    "f8E4M3FNUZ": "ml_dtypes:float8_e4m3fnuz",
-    "f8E5M2FNUZ": "ml_dtypes:float8_e5m2fnuz",
-    "f8E4M3B11FNUZ": "ml_dtypes:float8_e4m3b11fnuz",
-}
 # Other names that people write: NumPy's, torch's and Triton's.
 _ALIASES = {
     **{f"int{width}": f"i{width}" for width in (1, 8, 16, 32, 64)},
@@ -67,24 +51,6 @@ _MOST_DIGITS = 18
 _ADDRESSABLE = 1 << 62
 
 
-def numpy_type(element: str) -> Any:
-    """The NumPy type of an MLIR element type.
-
-    Raises:
-        UsageError: there is none.
-    """
-    import numpy as np
-
-    name = _NUMPY_TYPES.get(element)
-    if name is None:
-        raise UsageError(f"arguments of element type {element} cannot be written; {_EXAMPLE}")
-    if not name.startswith("ml_dtypes:"):
-        return np.dtype(name)
-    import ml_dtypes
-
-    return np.dtype(getattr(ml_dtypes, name.partition(":")[2]))
-
-
 def make_array(text: str, name: str, element: str) -> Array:
     """The array that `text` describes, aligned and contiguous, of the parameter's element type.
 
@@ -98,13 +64,19 @@ def make_array(text: str, name: str, element: str) -> Array:
     Raises:
         UsageError: the text does not read, or gives another type.
     """
-    generated = _GENERATED.fullmatch(text.strip())
-    if generated is not None:
-        return _generate(generated, name, element)
-    file = _FILE.fullmatch(text.strip())
-    if file is not None:
-        return _read(file["path"], file["key"], name, element)
-    raise UsageError(f"argument `{name}`: `{text}` is not a tensor of {element}; {_EXAMPLE}")
+    dtype = numpy_type(element)
+    try:
+        if dtype is None:
+            raise UsageError(f"tensors of {element} cannot be written; {_EXAMPLE}")
+        generated = _GENERATED.fullmatch(text.strip())
+        if generated is not None:
+            return _generate(generated, name, element, dtype)
+        file = _FILE.fullmatch(text.strip())
+        if file is not None:
+            return _read(file["path"], file["key"], element, dtype)
+        raise UsageError(f"`{text}` is not a tensor of {element}; {_EXAMPLE}")
+    except UsageError as error:
+        raise UsageError(f"argument `{name}`: {error}") from error.__cause__
 
 
 # ---- generated arrays
@@ -161,36 +133,30 @@ _GENERATORS: dict[str, Callable[[_Request], Any]] = {
 }
 
 
-def _generate(match: re.Match[str], name: str, element: str) -> Array:
-    kind, dtype = match["kind"], numpy_type(element)
+def _generate(match: re.Match[str], name: str, element: str, dtype: Any) -> Array:
+    kind = match["kind"]
     generator = _GENERATORS.get(kind)
     if generator is None:
-        raise UsageError(
-            f"argument `{name}`: no generator is called `{kind}`; there are "
-            f"{', '.join(_GENERATORS)}"
-        )
+        raise UsageError(f"no generator is called `{kind}`; there are {', '.join(_GENERATORS)}")
     if match["value"] is not None and kind != "full":
-        raise UsageError(f"argument `{name}`: only full takes a value in brackets, {kind} does not")
+        raise UsageError(f"only full takes a value in brackets, {kind} does not")
     given = _ALIASES.get(match["type"], match["type"])
-    if given not in _NUMPY_TYPES:
-        raise UsageError(f"argument `{name}`: unknown element type `{match['type']}`")
+    if numpy_type(given) is None:
+        raise UsageError(f"unknown element type `{match['type']}`")
     if given != element:
-        raise UsageError(f"argument `{name}`: the kernel's tensor is {element}, not {given}")
-    array = _aligned(_shape(match["shape"], name, dtype.itemsize), dtype)
-    shape = array.shape
+        raise UsageError(f"the kernel's tensor is {element}, not {given}")
+    array = _aligned(_shape(match["shape"], dtype.itemsize), dtype)
+    seed = zlib.crc32(name.encode(errors="surrogateescape"))
     try:
-        seed = zlib.crc32(name.encode(errors="surrogateescape"))
-        value = generator(_Request(shape, dtype, match["value"], seed))
+        value = generator(_Request(array.shape, dtype, match["value"], seed))
         if value is not None:
             array[...] = value if not hasattr(value, "astype") else value.astype(dtype)
-    except UsageError as error:
-        raise UsageError(f"argument `{name}`: {error}") from None
     except MemoryError as error:
-        raise UsageError(f"argument `{name}`: no memory to make a tensor of {shape}") from error
+        raise UsageError(f"no memory to make a tensor of {array.shape}") from error
     return array
 
 
-def _shape(text: str, name: str, itemsize: int) -> tuple[int, ...]:
+def _shape(text: str, itemsize: int) -> tuple[int, ...]:
     """The extents in brackets.
 
     Raises:
@@ -199,15 +165,14 @@ def _shape(text: str, name: str, itemsize: int) -> tuple[int, ...]:
     words = [word for word in re.split(r"[\s,x]+", text) if word]
     if len(words) > _MOST_DIMENSIONS:
         raise UsageError(
-            f"argument `{name}`: a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} "
-            "can be given"
+            f"a tensor of {len(words)} dimensions; at most {_MOST_DIMENSIONS} can be given"
         )
     if any(len(word) > _MOST_DIGITS for word in words):
-        raise UsageError(f"argument `{name}`: an extent of more than {_MOST_DIGITS} digits")
+        raise UsageError(f"an extent of more than {_MOST_DIGITS} digits")
     shape = tuple(int(word) for word in words)
     # Extents count even beside a 0: NumPy multiplies them all.
     if prod(extent for extent in shape if extent) * itemsize >= _ADDRESSABLE:
-        raise UsageError(f"argument `{name}`: there is no memory for a tensor of shape {shape}")
+        raise UsageError(f"there is no memory for a tensor of shape {shape}")
     return shape
 
 
@@ -232,7 +197,7 @@ def _is_float(dtype: Any) -> bool:
 # ---- arrays from files
 
 
-def _read(path: str, key: str | None, name: str, element: str) -> Array:
+def _read(path: str, key: str | None, element: str, dtype: Any) -> Array:
     import numpy as np
 
     try:
@@ -240,43 +205,39 @@ def _read(path: str, key: str | None, name: str, element: str) -> Array:
     except Exception as error:
         # NumPy evaluates headers and unpacks archives, with any of Python's errors.
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise UsageError(f"argument `{name}`: cannot read {path}: {reason}") from error
+        raise UsageError(f"cannot read {path}: {reason}") from error
     if isinstance(found, np.ndarray):
         if key is not None:
-            raise UsageError(f"argument `{name}`: {path} holds one array; drop `:{key}`")
+            raise UsageError(f"{path} holds one array; drop `:{key}`")
         array = found
     else:
-        array = _member(found, path, key, name)
-    return _typed(array, path, name, element)
+        array = _member(found, path, key)
+    return _typed(array, path, element, dtype)
 
 
-def _member(archive: Any, path: str, key: str | None, name: str) -> Array:
+def _member(archive: Any, path: str, key: str | None) -> Array:
     with archive:
         if key is None and len(archive.files) == 1:
             key = archive.files[0]
         if key not in archive.files:
             wanted = "say which array" if key is None else f"has no array `{key}`"
             keys = ", ".join(archive.files) or "none"
-            raise UsageError(f"argument `{name}`: {path}: {wanted}; it holds {keys}")
+            raise UsageError(f"{path}: {wanted}; it holds {keys}")
         try:
             found: Array = archive[key]
         except Exception as error:
-            raise UsageError(
-                f"argument `{name}`: {path}: cannot read `{key}`: {error or type(error).__name__}"
-            ) from error
+            reason = str(error) or type(error).__name__
+            raise UsageError(f"{path}: cannot read `{key}`: {reason}") from error
         return found
 
 
-def _typed(array: Array, path: str, name: str, element: str) -> Array:
-    dtype = numpy_type(element)
+def _typed(array: Array, path: str, element: str, dtype: Any) -> Array:
     same_bits = array.dtype.itemsize == dtype.itemsize and (
         # NumPy's files keep no name for bf16 and fp8; unsigned integers are the same bits.
         array.dtype.kind == "V" or (array.dtype.kind in "iu" and dtype.kind in "iu")
     )
     if array.dtype != dtype and not same_bits:
-        raise UsageError(
-            f"argument `{name}`: {path} holds {array.dtype}, but the kernel's tensor is {element}"
-        )
+        raise UsageError(f"{path} holds {array.dtype}, but the kernel's tensor is {element}")
     copy = _aligned(array.shape, dtype)
     copy[...] = array.view(dtype) if array.dtype != dtype else array
     return copy

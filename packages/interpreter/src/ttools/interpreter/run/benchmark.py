@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import Any
 
+from ttools.core.device_map import cuda
 from ttools.core.errors import UsageError
 
 # One call in this many milliseconds is enough to rank configurations of a synchronous kernel.
@@ -70,7 +71,7 @@ def _statistic(
     milliseconds: list[float], quantiles: Sequence[float] | None, return_mode: str
 ) -> Any:
     if quantiles is not None:
-        values = [_quantile(sorted(milliseconds), q) for q in quantiles]
+        values = [_quantile(milliseconds, q) for q in quantiles]
         return values[0] if len(values) == 1 else values
     return _MODES[return_mode](milliseconds)
 
@@ -108,45 +109,26 @@ def _call(fn: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _quantile(ordered: Sequence[float], q: float) -> float:
-    """Linear interpolation between order statistics, as `numpy.quantile`."""
+def _quantile(times: list[float], q: float) -> float:
+    import numpy as np
+
     if not 0 <= q <= 1:
         raise UsageError(f"quantile {q}: must be between 0 and 1")
-    point = q * (len(ordered) - 1)
-    lower = int(point)
-    upper = min(lower + 1, len(ordered) - 1)
-    return ordered[lower] + (point - lower) * (ordered[upper] - ordered[lower])
+    return float(np.quantile(times, q))
 
 
-class Event:
-    """A point in time, with the interface of `torch.cuda.Event`."""
+class Event(cuda.Event):
+    """A point in time, with the interface of `torch.cuda.Event`; its own option is ignored."""
 
-    def __init__(self, enable_timing: bool = False, **_: object) -> None:
-        self._time: float | None = None
-
-    def record(self, stream: object = None) -> None:
-        """Takes the time; launches are synchronous, so what came before is done."""
-        self._time = time.perf_counter()
-
-    def wait(self, stream: object = None) -> None:
-        """Returns at once."""
-
-    def query(self) -> bool:
-        """Always done."""
-        return True
-
-    def synchronize(self) -> None:
-        """Returns at once."""
-
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: cuda.Event) -> float:
         """Milliseconds from this event to `end_event`; never zero, for callers divide by it.
 
         Raises:
             UsageError: one of them was not recorded.
         """
-        if self._time is None or end_event._time is None:
+        if self._time_ns is None or end_event._time_ns is None:
             raise UsageError("elapsed_time: both events must be recorded first")
-        return max((end_event._time - self._time) * 1e3, 1e-6)
+        return max((end_event._time_ns - self._time_ns) / 1e6, 1e-6)
 
 
 class CPUDeviceInterface:

@@ -37,15 +37,15 @@ def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLoc
     Raises:
         UnsupportedError: it cannot be made again, or this machine's threads cannot be sampled.
     """
-    kernel = launch.variants.observed(launch.facts, launch.options, LINES, launch.run.statistics)
+    kernel = launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, LINES)
     refusal = _refusal(launch, kernel)
     if refusal:
         raise UnsupportedError(refusal)
     before = Snapshot(launch.written_storages or ())
     samples = Samples()
-    turn, start = 0, time.perf_counter()
-    while len(samples.addresses) < _ENOUGH and (not turn or time.perf_counter() - start < seconds):
-        options = LaunchOptions(threads=1, programs=_chosen(launch, kernel, seconds), seed=turn)
+    round, start = 0, time.perf_counter()
+    while len(samples.addresses) < _ENOUGH and (not round or time.perf_counter() - start < seconds):
+        options = LaunchOptions(threads=1, programs=_chosen(launch, kernel, seconds), seed=round)
         try:
             with samples.taking(_INTERVAL):
                 launch.execute(LINES, options=options)
@@ -53,7 +53,7 @@ def line_samples(launch: ObservedLaunch, *, seconds: float) -> Counter[SourceLoc
             raise UnsupportedError(f"times of lines on this machine ({error.strerror})") from error
         finally:
             before.restore()
-        turn += 1
+        round += 1
     return _places(kernel, samples)
 
 

@@ -157,8 +157,8 @@ class ObservedLaunch:
         if self.confined:
             instruments = replace(instruments, guards=True)
             regions = regions or self.regions
-        kernel = self.variants.observed(
-            self.facts, self.options, instruments, self.run.statistics, rewrite
+        kernel = self.variants.kernel(
+            self.facts, self.options, self.run.statistics, instruments, rewrite
         )
         if not instruments.guards:
             self.plan.require_memory(self.values)

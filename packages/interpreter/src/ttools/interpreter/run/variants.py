@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from operator import is_
 
 from ttools.core.errors import during
 from ttools.interpreter.abi.module import (
@@ -50,7 +49,7 @@ class Variants:
         self._ttir = ttir
         self._lock = threading.Lock()
         self._kernels: dict[tuple[Facts, EmitOptions], Kernel] = {}
-        self._latest: tuple[Facts, EmitOptions, Instruments, Kernel] | None = None
+        self._latest: tuple[Facts, EmitOptions, Instruments | None, Kernel] | None = None
         start = time.perf_counter()
         with during(f"reading the TTIR of kernel `{name}`"):
             module = parse_module(ttir)
@@ -67,16 +66,41 @@ class Variants:
         facts: Facts,
         options: EmitOptions,
         statistics: Statistics | None,
+        instruments: Instruments | None = None,
         rewrite: Callable[[Module], None] | None = None,
     ) -> Kernel:
         """The variant for these facts and options, compiled if need be.
+
+        Launchers and observers keep their objects, so that a launch like the last one is known
+        without looking into them.
 
         Args:
             facts: what the launch's arguments decide.
             options: how to emit.
             statistics: take the time.
-            rewrite: applies the rewrites that the options' instruments name.
+            instruments: replace those of the options.
+            rewrite: applies the rewrites that the instruments name.
         """
+        latest = self._latest
+        if (
+            latest is not None
+            and latest[0] is facts
+            and latest[1] is options
+            and latest[2] is instruments
+        ):
+            return latest[3]
+        how = options if instruments is None else replace(options, instruments=instruments)
+        found = self._find_or_compile(facts, how, statistics, rewrite)
+        self._latest = facts, options, instruments, found
+        return found
+
+    def _find_or_compile(
+        self,
+        facts: Facts,
+        options: EmitOptions,
+        statistics: Statistics | None,
+        rewrite: Callable[[Module], None] | None,
+    ) -> Kernel:
         found = self._kernels.get((facts, options))
         if found is not None:
             return found
@@ -91,26 +115,6 @@ class Variants:
                     statistics.count_compilation(self._name, seconds, compilation.hit)
                 self._read_s = 0.0
         return found
-
-    def observed(
-        self,
-        facts: Facts,
-        options: EmitOptions,
-        instruments: Instruments,
-        statistics: Statistics | None,
-        rewrite: Callable[[Module], None] | None = None,
-    ) -> Kernel:
-        """The variant with instruments; see `kernel`.
-
-        Launchers and observers keep their objects, so that a launch like the last one is known
-        without looking into them.
-        """
-        latest = self._latest
-        if latest is not None and all(map(is_, latest, (facts, options, instruments))):
-            return latest[3]
-        kernel = self.kernel(facts, replace(options, instruments=instruments), statistics, rewrite)
-        self._latest = facts, options, instruments, kernel
-        return kernel
 
     @property
     def ttir(self) -> str:

@@ -58,13 +58,13 @@ class Footprints:
         if not len(self.count) or int(self.count.max()) == 1:
             return self.records
         row = np.repeat(np.arange(len(self.count)), self.count)
-        turn = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        run = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
         stride = self.stride[row]
         records = self.records.take(row)
         size = records["end"] - records["start"] - (self.count[row] - 1) * stride
-        records["start"] += turn * stride
+        records["start"] += run * stride
         records["end"] = records["start"] + size
-        records["lane"] += (turn * self.lanes[row]).astype(np.int32)
+        records["lane"] += (run * self.lanes[row]).astype(np.int32)
         return records
 
 

@@ -110,21 +110,15 @@ class Callbacks:
         if shape is None:
             place += f", lane {lane}"
         elif shape:
-            place += f", lane {_unravel(lane, shape)} of {list(shape)}"
+            import numpy as np
+
+            place += f", lane {[int(n) for n in np.unravel_index(lane, shape)]} of {list(shape)}"
         text = f" `{site.text}`" if site.text else ""
         raise KernelError(
             f"device_assert{text} failed in kernel `{self._emitted.name}`, {place}",
             site.location,
             program=self.coordinates(program),
         )
-
-
-def _unravel(lane: int, shape: tuple[int, ...]) -> list[int]:
-    index: list[int] = []
-    for extent in reversed(shape):
-        lane, i = divmod(lane, extent)
-        index.insert(0, i)
-    return index
 
 
 _running: dict[int, Callbacks] = {}

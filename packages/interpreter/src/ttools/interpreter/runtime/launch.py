@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
@@ -25,8 +24,7 @@ from ttools.interpreter.runtime import crash_note, parking
 from ttools.interpreter.runtime.arena import Arena
 from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
-from ttools.interpreter.runtime.native_runtime import native_runtime
-from ttools.interpreter.runtime.pool import default_threads, pool
+from ttools.interpreter.runtime.pool import default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, Order, arrange
 
 #: A thread that gets less work than this is not worth waking.
@@ -35,8 +33,6 @@ _WORTHWHILE_SECONDS = 20e-6
 _DOUBTFUL_SECONDS = 200e-6
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
-#: How long a waiting launcher sleeps before it lets Python handle signals, in nanoseconds.
-_TICK = 50_000_000
 
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
@@ -131,7 +127,7 @@ class LaunchReport:
 class _Scratch:
     """Memory of one launch at a time: the `Launch` structure with its parameters, an arena."""
 
-    __slots__ = ("_memory", "address", "arena", "buffer")
+    __slots__ = ("_memory", "address", "arena", "buffer", "launch")
 
     def __init__(self) -> None:
         self.arena = Arena()
@@ -141,10 +137,15 @@ class _Scratch:
         self._memory = Arena()
         self.address = self._memory.reserve(size)
         self.buffer = (ctypes.c_char * self._memory.size).from_address(self.address)
+        self.launch = Launch.from_address(self.address)
 
     def reserve(self, launch_bytes: int) -> None:
         if launch_bytes > self._memory.size:
             self._allocate(launch_bytes)
+
+    def abort(self) -> None:
+        """Lets no more programs start, and running ones end at their next check."""
+        self.launch.abort = 1
 
 
 class _Scratches(threading.local):
@@ -254,7 +255,7 @@ def _execute(
     threads = 1 if count == 1 else options.threads or default_threads()
     if callbacks is not None and emitted.spins:
         if cost is not None and threads > 1:
-            _set_batch(scratch, _batch(count, threads, cost))
+            scratch.launch.batch = _batch(count, threads, cost)
         start = time.perf_counter()
         warnings = parking.run_waiting(
             kernel.native.address, emitted, scratch.address, callbacks, min(threads, count)
@@ -263,8 +264,9 @@ def _execute(
         kernel.add_cost(seconds * threads / count)
         return LaunchReport(count, seconds, threads, warnings)
 
-    threads = _worthwhile_threads(kernel, count, threads)
-    _set_batch(scratch, _batch(count, threads, cost))
+    if threads > 1:
+        threads = _worthwhile_threads(kernel, count, threads)
+    scratch.launch.batch = _batch(count, threads, cost)
     brief = cost is not None and cost * count < _PATIENCE_SECONDS * threads
     patient = brief and not kernel.endless
     alone = count == 1 and not kernel.endless
@@ -281,12 +283,8 @@ def _execute(
     return LaunchReport(count, seconds, threads)
 
 
-def _set_batch(scratch: _Scratch, batch: int) -> None:
-    Launch.from_address(scratch.address).batch = batch
-
-
 def _worthwhile_threads(kernel: Kernel, count: int, threads: int) -> int:
-    if threads == 1 or kernel.prints:
+    if kernel.prints:
         return 1
     if kernel.cost is None:
         return min(threads, count)
@@ -317,35 +315,14 @@ def _share(kernel: Kernel, scratch: _Scratch, threads: int, patient: bool) -> tu
     """
     takes_part = patient or not _in_main_thread()
     arena_bytes = kernel.emitted.arena_bytes
-    runtime = native_runtime()
     workers = pool().lease(threads - takes_part, arena_bytes, limit=threads)
     # Without a worker, as in a launch from a worker's callback, this thread does it all.
     takes_part = takes_part or not workers
     arena = scratch.arena.reserve(arena_bytes) if takes_part else None
-    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
-    pending = scratch.address + offset("pending")
+    address, pending = scratch.address, scratch.address + offset("pending")
     start = time.perf_counter()
     try:
-        left = runtime.share(
-            boxes, len(workers), kernel.native.address, scratch.address, 0, arena, pending, _TICK
-        )
-        while left:
-            left = runtime.await_jobs(pending, _TICK)
-    except BaseException:
-        Launch.from_address(scratch.address).abort = 1
-        _await_all(runtime, pending)
-        raise
+        share(workers, kernel.native.address, address, arena, pending, scratch.abort)
     finally:
         pool().give_back(workers, keep=max(threads, len(workers)))
     return time.perf_counter() - start, len(workers) + takes_part
-
-
-def _await_all(runtime: Any, pending: int) -> None:
-    """Waits for running programs, whatever the user types: they still use our memory."""
-    while True:
-        try:
-            while runtime.await_jobs(pending, _TICK):
-                pass
-            return
-        except KeyboardInterrupt:
-            continue

@@ -11,15 +11,13 @@ from pathlib import Path
 
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
-from ttools.interpreter.runtime.native_runtime import native_runtime
-from ttools.interpreter.runtime.pool import default_threads, pool
+from ttools.interpreter.runtime.pool import default_threads, pool, share
 
 _BLOCK_WORDS = 1 << 13
 #: Blocks for each thread at least, else fewer threads share the work.
 _WORTHWHILE_BLOCKS = 8
 #: A job and, on another cache line, how many threads are at work.
 _JOB_BYTES, _PENDING = 128, 64
-_TICK = 50_000_000
 
 
 def fill_words(address: int, words: int, word: int) -> None:
@@ -40,31 +38,12 @@ def fill_words(address: int, words: int, word: int) -> None:
 
 
 def _share(job: int, threads: int) -> None:
-    runtime, workers = native_runtime(), pool().lease(threads - 1, 0, limit=threads)
-    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
-    pending = job + _PENDING
+    workers = pool().lease(threads - 1, 0, limit=threads)
     # This thread takes part: the address of any memory in the place of an arena says so.
-    arguments = (_code().address, job, 0, job, pending, _TICK)
     try:
-        left = runtime.share(boxes, len(workers), *arguments)
-        while left:
-            left = runtime.await_jobs(pending, _TICK)
-    except KeyboardInterrupt:
-        _await(pending)
-        raise
+        share(workers, _code().address, job, job, job + _PENDING, stop=lambda: None)
     finally:
         pool().give_back(workers, keep=max(threads, len(workers)))
-
-
-def _await(pending: int) -> None:
-    """Waits for the others, whatever the user types: they still use our memory."""
-    while True:
-        try:
-            while native_runtime().await_jobs(pending, _TICK):
-                pass
-            return
-        except KeyboardInterrupt:
-            continue
 
 
 @lru_cache(maxsize=1)

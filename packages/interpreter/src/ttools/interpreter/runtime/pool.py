@@ -1,7 +1,7 @@
 """The worker threads: native ones, kept between launches, waiting outside Python's lock.
 
 Owns the threads, their arenas and their end (interpreter exit, fork, surplus). A launch leases
-workers, hands them one job through `native_runtime`, and returns them. It must not know what the
+workers, has them share a job, and returns them. It must not know what the
 jobs are.
 """
 
@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
@@ -28,6 +29,8 @@ _DETACHED = 1
 _OWN_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 #: Address space of a worker's stack; tiles live in arenas, but Python callbacks run here too.
 _STACK_BYTES = 1024 * 1024
+#: How long whoever waits for workers sleeps before it lets Python handle signals, in nanoseconds.
+_TICK = 50_000_000
 
 
 class Worker:
@@ -129,6 +132,47 @@ class Pool:
     def close(self) -> None:
         """Ends the idle workers."""
         self.give_back([], keep=0)
+
+
+def share(
+    workers: Sequence[Worker],
+    entry: int,
+    job: int,
+    arena: int | None,
+    pending: int,
+    stop: Callable[[], None],
+) -> None:
+    """Has workers do a job, and returns when all have ended.
+
+    Args:
+        workers: leased.
+        entry: address of what they call with the job and an arena.
+        job: address of the job.
+        arena: this thread's, if it takes part.
+        pending: address of the count of those at work.
+        stop: called when waiting is interrupted, so that they end early.
+    """
+    runtime = native_runtime()
+    boxes = (ctypes.c_void_p * len(workers))(*[worker.address for worker in workers])
+    try:
+        left = runtime.share(boxes, len(workers), entry, job, 0, arena, pending, _TICK)
+        while left:
+            left = runtime.await_jobs(pending, _TICK)
+    except BaseException:
+        stop()
+        _await_all(pending)
+        raise
+
+
+def _await_all(pending: int) -> None:
+    """Waits for others, whatever the user types: they still use our memory."""
+    while True:
+        try:
+            while native_runtime().await_jobs(pending, _TICK):
+                pass
+            return
+        except KeyboardInterrupt:
+            continue
 
 
 _pool = Pool()

@@ -15,16 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttools.interpreter.abi.module import Site
-
-_FLOATS = {"f16": "float16", "f32": "float32", "f64": "float64"}
-_ML_FLOATS = {
-    "bf16": "bfloat16",
-    "f8E4M3FN": "float8_e4m3fn",
-    "f8E5M2": "float8_e5m2",
-    "f8E4M3FNUZ": "float8_e4m3fnuz",
-    "f8E5M2FNUZ": "float8_e5m2fnuz",
-    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
-}
+from ttools.interpreter.ir.numpy_types import numpy_type
 
 
 def lines(site: Site, program: tuple[int, int, int], payload: int) -> Iterator[str]:
@@ -59,7 +50,7 @@ def _texts(address: int, element: str, count: int, as_hex: bool, signed: bool) -
             return _hex(_integers(address, width, count, signed=False), width)
         return map(str, _integers(address, width, count, signed=signed))
     if as_hex:
-        width = _float_bytes(element) * 8
+        width = _float_type(element).itemsize * 8
         return _hex(_integers(address, width, count, signed=False), width)
     return map(_printf_f, _floats(address, element, count))
 
@@ -87,21 +78,17 @@ def _integers(address: int, width: int, count: int, *, signed: bool) -> Iterator
     return iter(struct.unpack(f"={count}{code}", data))
 
 
-def _float_bytes(element: str) -> int:
-    return {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}.get(element, 1)
+def _float_type(element: str) -> Any:
+    kind = numpy_type(element)
+    assert kind is not None, f"{element} cannot be printed"
+    return kind
 
 
 def _floats(address: int, element: str, count: int) -> Iterator[float]:
     import numpy as np
 
-    data = ctypes.string_at(address, _float_bytes(element) * count)
-    kind: Any
-    if element in _FLOATS:
-        kind = np.dtype(_FLOATS[element])
-    else:
-        import ml_dtypes
-
-        kind = np.dtype(getattr(ml_dtypes, _ML_FLOATS[element]))
+    kind = _float_type(element)
+    data = ctypes.string_at(address, kind.itemsize * count)
     return iter(np.frombuffer(data, kind).astype(np.float64).tolist())
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ttools.interpreter.analysis.effects import (
-    Provenance,
-    block_argument_sources,
-    region_result_sources,
-)
+from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.dialects.traits import COMBINES, READS, WRITES
 from ttools.interpreter.ir import Block, Constant, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 
 
 def operations(parent: Operation) -> Iterator[Operation]:

@@ -77,5 +77,5 @@ class Clock:
 
 
 def _compiled(launch: ObservedLaunch) -> LaunchReport:
-    launch.variants.observed(launch.facts, launch.options, _PLAIN, launch.run.statistics)
+    launch.variants.kernel(launch.facts, launch.options, launch.run.statistics, _PLAIN)
     return LaunchReport(programs=0, seconds=0.0)

@@ -13,8 +13,8 @@ from typing import Any
 
 from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
 from ttools.watch.picture.value_cells import value_data
-from ttools.watch.report.summary import place_text
-from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.report.summary import assignment_text
+from ttools.watch.trace.record import Argument, Assignment, Launch, Record
 from ttools.watch.trace.recording import Recording
 
 
@@ -48,11 +48,11 @@ def _launch(
     share: int,
 ) -> dict[str, Any]:
     kept = _first_iterations(records, share)
-    places = list(dict.fromkeys(record.place for record in kept))
-    numbers = {place: n for n, place in enumerate(places)}
+    assignments = list(dict.fromkeys(record.assignment for record in kept))
+    numbers = {assignment: n for n, assignment in enumerate(assignments)}
     values: defaultdict[str, list[Any]] = defaultdict(list)
     for record in kept:
-        row = {"place": numbers[record.place], "iterations": list(record.iteration)}
+        row = {"assignment": numbers[record.assignment], "iterations": list(record.iteration)}
         values[str(record.linear_program)].append(row | value_data(record))
     notes = list(accesses.notes)
     if len(kept) < len(records):
@@ -68,8 +68,8 @@ def _launch(
             {"name": launch.arguments[n].name, **drawn.data()} for n, drawn in accesses.maps.items()
         ],
         "notes": notes,
-        "places": [_place(place) for place in places],
-        "functions": functions(recording, places),
+        "assignments": [_assignment(assignment) for assignment in assignments],
+        "functions": functions(recording, assignments),
         "values": dict(values),
     }
 
@@ -78,8 +78,8 @@ def _is_parameter(recording: Recording, record: Record) -> bool:
     """Whether a value is an argument, which is listed anyway."""
     if all(argument.name != record.name for argument in record.launch.arguments):
         return False
-    lines = recording.source_lines(record.place.file)
-    statement = "".join(lines[record.place.line - 1 : record.place.line]).lstrip()
+    lines = recording.source_lines(record.assignment.file)
+    statement = "".join(lines[record.assignment.line - 1 : record.assignment.line]).lstrip()
     return statement.startswith(("def ", "@"))
 
 
@@ -106,25 +106,25 @@ def _argument(argument: Argument) -> dict[str, Any]:
     return {"name": argument.name, "text": text}
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _assignment(assignment: Assignment) -> dict[str, Any]:
     return {
-        "name": place.name,
-        "file": place.file,
-        "line": place.line,
-        "where": place_text(place),
-        "type": place.type,
+        "name": assignment.name,
+        "file": assignment.file,
+        "line": assignment.line,
+        "where": assignment_text(assignment),
+        "type": assignment.type,
     }
 
 
 # ---- source
 
 
-def functions(recording: Recording, places: Sequence[Place]) -> list[dict[str, Any]]:
-    """The functions that the places are in, each as its lines."""
+def functions(recording: Recording, assignments: Sequence[Assignment]) -> list[dict[str, Any]]:
+    """The functions that the assignments are in, each as its lines."""
     wanted: defaultdict[str, set[int]] = defaultdict(set)
-    for place in places:
-        wanted[place.file].add(place.line)
-        for file, line in place.callers:
+    for assignment in assignments:
+        wanted[assignment.file].add(assignment.line)
+        for file, line in assignment.callers:
             wanted[file].add(line)
     found = []
     for file, lines in wanted.items():

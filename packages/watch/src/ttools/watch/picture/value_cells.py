@@ -22,16 +22,17 @@ NAN, INFINITE, MASKED = "nan", "inf", "masked"
 def value_data(record: Record) -> dict[str, Any]:
     """A value as data for JSON: text, rows and columns of cells, histogram."""
     data: dict[str, Any] = {"text": value_text(record)}
-    if not record.place.shape:
+    if not record.assignment.shape:
         return data
     values, mask = record.values, record.mask
-    if is_pointer(record.place.element):
+    if is_pointer(record.assignment.element):
         names, values = record.targets
         if len(set(names)) > 1:
             return data
     wide = values.astype(np.float64)
     rows, columns, cells = fold(wide, mask)
-    data |= {"rows": rows, "columns": columns, "cells": cells, "shape": list(record.place.shape)}
+    shape = list(record.assignment.shape)
+    data |= {"rows": rows, "columns": columns, "cells": cells, "shape": shape}
     defined = (wide.reshape(-1) if mask is None else wide[mask]).reshape(-1)
     finite = defined[np.isfinite(defined)]
     if finite.size:

@@ -10,23 +10,22 @@ import ast
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import source_lines
 from ttools.interpreter.eager.elements import Handle
-from ttools.interpreter.eager.frames import is_kernel_frame
+from ttools.interpreter.eager.frames import is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.observation import observing
 from ttools.interpreter.eager.session import Program, current
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.watch.record.eager_source import report_assignments
+from ttools.watch.trace.record import Assignment, Launch
 from ttools.watch.trace.trace_format import TraceWriter
-
-_Place = tuple[str, str, int, tuple[tuple[str, int], ...], str, tuple[int, ...], int]
 
 
 class EagerRecorder:
@@ -41,20 +40,18 @@ class EagerRecorder:
         self.writer = TraceWriter(file, limit)
         # Programs that wait for each other alternate, so each has its own.
         self._iterations: dict[Program, list[int]] = {}
-        self._places: dict[tuple[str, _Place], int] = {}
+        self._assignments: dict[Assignment, int] = {}
         self._sources: set[str] = set()
         self._launch = 0
         self._kernel = ""
         self._parameters: dict[str, int] = {}
 
-    def run(
-        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
-    ) -> None:
+    def run(self, launch: ObservedLaunch, described: Launch, programs: Sequence[int]) -> None:
         """Runs programs of a launch; memory is afterwards as before.
 
         Args:
             launch: which has not run.
-            described: the launch as data.
+            described: the launch as the trace has it.
             programs: linear ids.
 
         Raises:
@@ -70,7 +67,7 @@ class EagerRecorder:
                 f"comparing kernel `{launch.kernel}`, which stores through pointers from memory"
             )
         self.writer.describe("launch", described)
-        self._launch, self._kernel = int(described["index"]), launch.kernel
+        self._launch, self._kernel = described.index, launch.kernel
         self._parameters = {name: n for n, name in enumerate(launch.names)}
         self._iterations.clear()
         before = Snapshot(written)
@@ -109,42 +106,38 @@ class EagerRecorder:
         session = current()
         x, y, _ = session.grid
         px, py, pz = session.program
-        callers = _callers(frame.f_back)
-        parameter = self._parameters.get(handle.origin or "", -1)
-        shape = tuple(int(extent) for extent in handle.data.shape)
-        file = frame.f_code.co_filename
-        place = self._place((name, file, line, callers, handle.element.text, shape, parameter))
+        callers = kernel_frames(frame.f_back)
+        assignment = Assignment(
+            kernel=self._kernel,
+            name=name,
+            file=frame.f_code.co_filename,
+            line=line,
+            callers=tuple((f.f_code.co_filename, f.f_lineno) for f in callers),
+            element=handle.element.text,
+            shape=tuple(int(extent) for extent in handle.data.shape),
+            masked=False,
+            filled=False,
+            parameter=self._parameters.get(handle.origin or "", -1),
+        )
+        number = self._number_of(assignment)
         iterations = np.array(self._iterations.get(session.program, ()), "<i8").tobytes()
         data = np.ascontiguousarray(handle.data).tobytes()
         program = px + x * (py + y * pz)
-        self.writer.value(place, self._launch, program, iterations, b"", data)
+        self.writer.value(number, self._launch, program, iterations, b"", data)
 
-    def _place(self, place: _Place) -> int:
-        number = self._places.get((self._kernel, place))
-        if number is not None:
-            return number
-        number = self._places[self._kernel, place] = len(self._places)
-        names = ("name", "file", "line", "callers", "element", "shape", "parameter")
-        fields = dict(zip(names, place, strict=True))
-        described = {"number": number, "kernel": self._kernel, "masked": False, "filled": False}
-        self.writer.describe("place", {**described, **fields})
-        file = place[1]
-        if file not in self._sources:
-            self._sources.add(file)
-            self.writer.describe("source", {"file": file, "text": "".join(source_lines(file))})
+    def _number_of(self, assignment: Assignment) -> int:
+        number = self._assignments.get(assignment)
+        if number is None:
+            number = self._assignments[assignment] = len(self._assignments)
+            fields = msgspec.to_builtins(assignment)
+            self.writer.describe("assignment", {"number": number, **fields})
+            file = assignment.file
+            if file not in self._sources:
+                self._sources.add(file)
+                self.writer.describe("source", {"file": file, "text": "".join(source_lines(file))})
         return number
 
     def finish(self) -> None:
         """Marks the trace as complete."""
         self.writer.describe("end", {"refused": self.writer.refused})
         self.writer.flush()
-
-
-def _callers(frame: FrameType | None) -> tuple[tuple[str, int], ...]:
-    """The calls in the user's kernels that led to a function."""
-    found = []
-    while frame is not None:
-        if is_kernel_frame(frame):
-            found.append((frame.f_code.co_filename, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(found)

@@ -14,9 +14,10 @@ from math import prod
 from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
-from ttools.core.location import source_lines
+from ttools.core.location import SourceLocation, source_lines
 from ttools.core.sources import fingerprint
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import Instruments, Site
@@ -28,8 +29,9 @@ from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.selection import Grid, arrange
 from ttools.watch.picture.accesses import AccessBook, LaunchAccesses
 from ttools.watch.record.eager_recorder import EagerRecorder
-from ttools.watch.record.rewrite import insert_watches, place_fields
+from ttools.watch.record.rewrite import insert_watches
 from ttools.watch.trace.elements import numpy_type
+from ttools.watch.trace.record import Argument, Assignment, Launch
 from ttools.watch.trace.trace_format import TraceWriter
 from ttools.watch.variables.selectors import (
     Selector,
@@ -52,17 +54,15 @@ class Recorder:
     """Runs launches with watches, and writes what those report.
 
     Args:
-        file: where the trace goes.
         watch: names of variables and lines, as the user writes them.
         programs: whose values are recorded, in the language of `selection`; all by default.
         seed: of `random:N` in it.
-        limit: how many bytes are recorded at most.
         twin: runs the same programs as Python before, and records them too.
         book: takes what launches access, and says which are drawn.
         only_pictures: launches that are not drawn are not recorded either.
 
     Attributes:
-        writer: of the trace.
+        writer: of the trace, once `write_to` says where that is.
         instruments: what launches run with; kernels are kept by the names in it.
 
     Raises:
@@ -71,17 +71,14 @@ class Recorder:
 
     def __init__(
         self,
-        file: BinaryIO,
         watch: Iterable[str],
         *,
         programs: str | None = None,
         seed: int = 0,
-        limit: int,
         twin: EagerRecorder | None = None,
         book: AccessBook | None = None,
         only_pictures: bool = False,
     ) -> None:
-        self.writer = TraceWriter(file, limit)
         self._twin, self._book, self._only_pictures = twin, book, only_pictures
         self._most = MOST_COMPARED if twin is not None else None
         if book is not None and twin is None:
@@ -91,7 +88,7 @@ class Recorder:
         self._seed = seed
         self._lock = threading.Lock()
         self._launches = 0
-        self._places: dict[tuple[str, Site], int] = {}
+        self._assignments: dict[tuple[str, Site], int] = {}
         self._sources: set[str] = set()
         self._matched: set[Selector] = set()
         self._known: dict[str, list[tuple[str, str, int]]] = {}
@@ -99,6 +96,10 @@ class Recorder:
         names = json.dumps(sorted(s.text for s in self._selectors))
         self.instruments = Instruments(rewrites=(f"watch {names}", fingerprint("ttools.watch")))
         self._variables: WeakKeyDictionary[Variants, list[Variable]] = WeakKeyDictionary()
+
+    def write_to(self, file: BinaryIO, limit: int) -> None:
+        """Begins the trace in a file, with so many bytes of values at most."""
+        self.writer = TraceWriter(file, limit)
 
     # ---- launches
 
@@ -122,12 +123,10 @@ class Recorder:
             self._run_twin(launch, described, programs)
         accesses = None
         if self._book is not None and pictured:
-            accesses = self._book.begin(launch, int(described["index"]), programs)
-        return self._execute(launch, int(described["index"]), table, accesses)
+            accesses = self._book.begin(launch, described.index, programs)
+        return self._execute(launch, described.index, table, accesses)
 
-    def _run_twin(
-        self, launch: ObservedLaunch, described: dict[str, Any], programs: Sequence[int]
-    ) -> None:
+    def _run_twin(self, launch: ObservedLaunch, described: Launch, programs: Sequence[int]) -> None:
         assert self._twin is not None
         if launch.variants.synchronises:
             launch.run.warn(
@@ -164,7 +163,7 @@ class Recorder:
             unavailable = self._unavailable.setdefault(launch.kernel, [])
             unavailable += [each for each in looked.unavailable if each not in unavailable]
             known = self._known.setdefault(launch.kernel, [])
-            rows = [(v.name, v.place.file, v.place.line) for v in found]
+            rows = [(v.name, v.location.file, v.location.line) for v in found]
             known += [row for row in dict.fromkeys(rows) if row not in known]
             for selector in self._selectors:
                 if any(map(selector.matches, found)):
@@ -179,44 +178,44 @@ class Recorder:
             programs = f"0,last,random:{self._most - 2}"
         return arrange(grid, "natural", self._seed, programs)
 
-    def _describe(self, launch: ObservedLaunch, grid: Grid) -> dict[str, Any]:
+    def _describe(self, launch: ObservedLaunch, grid: Grid) -> Launch:
         with self._lock:
             index = self._launches
             self._launches += 1
-        described = launch_fields(launch, index, grid)
+        arguments = tuple(_argument(launch, n) for n in range(len(launch.values)))
+        described = Launch(index, launch.kernel, grid, arguments)
         self.writer.describe("launch", described)
         return described
 
-    def place_of(self, kernel: str, site: Site) -> int:
-        """The number of a watched place; it is described when it is first asked for."""
+    def number_of(self, kernel: str, site: Site) -> int:
+        """The number of a watched assignment; it is described when it is first asked for."""
         with self._lock:
-            number = self._places.get((kernel, site))
+            number = self._assignments.get((kernel, site))
             if number is not None:
                 return number
-            number = self._places[kernel, site] = len(self._places)
-            fields = place_fields(site.location)
+            number = self._assignments[kernel, site] = len(self._assignments)
+            at = site.location or SourceLocation("", 0, 0)
             described = json.loads(site.text)
             element, shape, *_ = site.operands[0]
-            self.writer.describe(
-                "place",
-                {
-                    "number": number,
-                    "kernel": kernel,
-                    "name": described["name"],
-                    **fields,
-                    "element": element,
-                    "shape": shape,
-                    "masked": len(site.operands) > 1,
-                    "filled": described["filled"],
-                    "parameter": described.get("parameter", -1),
-                },
+            assignment = Assignment(
+                kernel=kernel,
+                name=described["name"],
+                file=at.file,
+                line=at.line,
+                callers=tuple((caller.file, caller.line) for caller in at.callers),
+                element=element,
+                shape=shape,
+                masked=len(site.operands) > 1,
+                filled=described["filled"],
+                parameter=described.get("parameter", -1),
             )
-            file = str(fields["file"])
-            if file not in self._sources:
-                self._sources.add(file)
-                text = "".join(source_lines(file))
+            fields = msgspec.to_builtins(assignment)
+            self.writer.describe("assignment", {"number": number, **fields})
+            if at.file not in self._sources:
+                self._sources.add(at.file)
+                text = "".join(source_lines(at.file))
                 if text and len(text) < _LONGEST_SOURCE:
-                    self.writer.describe("source", {"file": file, "text": text})
+                    self.writer.describe("source", {"file": at.file, "text": text})
             return number
 
     # ---- afterwards
@@ -262,15 +261,15 @@ class _LaunchWatch:
         self._table = table
         self.table_address = int(table.ctypes.data)
         self.takes_log: Callable[[Any], None] | None = None
-        self._places: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
+        self._assignments: dict[int, tuple[int, Callable[[int], tuple[bytes, bytes, bytes]]]] = {}
 
     def take(self, program: int, site: Site, payload: int) -> None:
-        known = self._places.get(id(site))
+        known = self._assignments.get(id(site))
         if known is None:
-            number = self._recorder.place_of(self._kernel, site)
-            known = self._places[id(site)] = number, _reader(site)
-        place, read = known
-        if not self._recorder.writer.value(place, self._launch, program, *read(payload)):
+            number = self._recorder.number_of(self._kernel, site)
+            known = self._assignments[id(site)] = number, _reader(site)
+        number, read = known
+        if not self._recorder.writer.value(number, self._launch, program, *read(payload)):
             self._table[:] = 0  # nothing more fits
 
 
@@ -294,25 +293,13 @@ def _reader(site: Site) -> Callable[[int], tuple[bytes, bytes, bytes]]:
     return read
 
 
-def launch_fields(launch: ObservedLaunch, index: int, grid: Grid) -> dict[str, Any]:
-    """A launch as data."""
-    pointers = launch.plan.pointers
-    arguments = []
-    rows = zip(launch.names, launch.plan.types, launch.values, strict=True)
-    for n, (name, type, value) in enumerate(rows):
-        described: dict[str, Any] = {"name": name, "type": type, "value": None}
-        described |= {"shape": (), "strides": (), "address": 0, "storage": (0, 0)}
-        if n in pointers:
-            described |= _tensor_fields(launch.arguments[n], value, launch.raw_parameters[n])
-        else:
-            described["value"] = value if isinstance(value, (int, float)) else float(value)
-        arguments.append(described)
-    return {"index": index, "kernel": launch.kernel, "grid": grid, "arguments": arguments}
-
-
-def _tensor_fields(argument: Any, value: Any, address: int) -> dict[str, Any]:
+def _argument(launch: ObservedLaunch, n: int) -> Argument:
+    name, type, value = launch.names[n], launch.plan.types[n], launch.values[n]
+    if n not in launch.plan.pointers:
+        return Argument(name, type, value if isinstance(value, (int, float)) else float(value))
+    argument, address = launch.arguments[n], launch.raw_parameters[n]
     tensor = argument if hasattr(argument, "stride") else getattr(argument, "base", argument)
-    shape = tuple(int(n) for n in getattr(tensor, "shape", ()))
-    strides = tuple(int(tensor.stride(n)) for n in range(len(shape))) if shape else ()
+    shape = tuple(int(extent) for extent in getattr(tensor, "shape", ()))
+    strides = tuple(int(tensor.stride(axis)) for axis in range(len(shape)))
     storage = storage_extent(value) or (address, address)
-    return {"shape": shape, "strides": strides, "address": address, "storage": storage}
+    return Argument(name, type, None, shape, strides, address, storage)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ttools.core.location import SourceLocation
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.analysis.exchange import is_part_of_swap
 from ttools.interpreter.emit.instruments.probe import WATCH
@@ -29,7 +28,7 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
     added: list[Operation] = []
     for variable in variables:
         if variable.operation is None:
-            b = rewriter.start(variable.block, variable.place)
+            b = rewriter.start(variable.block, variable.location)
         elif variable.name == stored_by(variable.operation):
             b = rewriter.before(variable.operation)
         else:
@@ -37,7 +36,7 @@ def insert_watches(module: Module, variables: Sequence[Variable]) -> None:
         operands = [variable.value, *([] if variable.mask is None else [variable.mask])]
         text = json.dumps(_described(variable, provenance))
         added.append(b.operation(WATCH, operands, attributes={"text": text}))
-        added[-1].location = variable.place
+        added[-1].location = variable.location
     rewriter.apply()
     for op in added:
         _hide(op)
@@ -58,11 +57,3 @@ def _described(variable: Variable, provenance: Provenance) -> dict[str, object]:
         (source,) = sources if len(sources) == 1 else (None,)
         fields["parameter"] = -1 if source is None else source
     return fields
-
-
-def place_fields(place: SourceLocation | None) -> dict[str, object]:
-    """A place as data."""
-    if place is None:
-        return {"file": "", "line": 0, "callers": []}
-    callers = [[caller.file, caller.line] for caller in place.callers]
-    return {"file": place.file, "line": place.line, "callers": callers}

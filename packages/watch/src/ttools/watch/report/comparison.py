@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.record import Place, Record
+from ttools.watch.trace.record import Assignment, Record
 from ttools.watch.trace.recording import Recording
 
 #: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
@@ -155,21 +155,21 @@ def _pairs(one: Recording, other: Recording) -> Iterator[tuple[Record, Record | 
 
 def _grouped(recording: Recording) -> dict[_Key, list[int]]:
     groups: defaultdict[_Key, list[int]] = defaultdict(list)
-    texts: dict[Place, str] = {}
+    texts: dict[Assignment, str] = {}
     for index, record in enumerate(recording):
-        place = record.place
-        if place not in texts:
-            texts[place] = _statement(recording, place)
-        file = PurePath(place.file).name
-        key = (record.launch.index, record.linear_program, record.name, file, texts[place])
+        assignment = record.assignment
+        if assignment not in texts:
+            texts[assignment] = _statement(recording, assignment)
+        file = PurePath(assignment.file).name
+        key = (record.launch.index, record.linear_program, record.name, file, texts[assignment])
         groups[key].append(index)
     return groups
 
 
-def _statement(recording: Recording, place: Place) -> str:
-    """The source of a place: it stays when other lines come and go."""
-    lines = recording.source_lines(place.file)
-    return lines[place.line - 1].strip() if 1 <= place.line <= len(lines) else str(place.line)
+def _statement(recording: Recording, assignment: Assignment) -> str:
+    """The source of an assignment: it stays when other lines come and go."""
+    lines, line = recording.source_lines(assignment.file), assignment.line
+    return lines[line - 1].strip() if 1 <= line <= len(lines) else str(line)
 
 
 def _matched(ours: Sequence[Record], theirs: Sequence[Record]) -> list[Record | None]:
@@ -188,8 +188,8 @@ def _can_match(one: Record, other: Record) -> bool:
 
 def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
     """The partner of a record that may have been moved out of loops; None if in doubt."""
-    calls = [line for _, line in record.place.callers]
-    same = [c for c in candidates if [line for _, line in c.place.callers] == calls]
+    calls = [line for _, line in record.assignment.callers]
+    same = [c for c in candidates if [line for _, line in c.assignment.callers] == calls]
     exact = [c for c in same if c.iteration == record.iteration]
     if len(exact) == 1:
         return exact[0]
@@ -205,7 +205,7 @@ def _only_match(record: Record, candidates: Sequence[Record]) -> Record | None:
 
 def _wrong_lanes(one: Record, other: Record, rtol: float, atol: float) -> NDArray[np.bool_] | None:
     """Which lanes differ, defined or not; None if the values cannot be compared."""
-    pointers = [is_pointer(record.place.element) for record in (one, other)]
+    pointers = [is_pointer(record.assignment.element) for record in (one, other)]
     if all(pointers):
         return _other_targets(one, other)
     return None if any(pointers) else _other_numbers(one.values, other.values, rtol, atol)

@@ -1,4 +1,4 @@
-"""A comparison in words: the first difference at its place, and what else is to be known."""
+"""A comparison in words: where the first difference is, and what else is to be known."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _difference_lines(first: Difference, found: Comparison) -> Iterator[str]:
-    record, place = first.one, first.one.place
-    callers = tuple(SourceLocation(file, line, 0) for file, line in place.callers)
-    location = SourceLocation(place.file, place.line, 0, callers=callers)
-    yield f"{location}: `{place.name}` differs first"
+    record, assignment = first.one, first.one.assignment
+    callers = tuple(SourceLocation(file, line, 0) for file, line in assignment.callers)
+    location = SourceLocation(assignment.file, assignment.line, 0, callers=callers)
+    yield f"{location}: `{assignment.name}` differs first"
     if shown := excerpt(location):
         yield shown
     yield from (f"      called from {caller}" for caller in callers)
@@ -48,7 +48,7 @@ def _difference_lines(first: Difference, found: Comparison) -> Iterator[str]:
     if record.iteration:
         where += f", iteration {', '.join(map(str, record.iteration))}"
     if first.lane:
-        extents = " x ".join(map(str, first.one.place.shape or first.other.place.shape))
+        extents = " x ".join(map(str, first.one.assignment.shape or first.other.assignment.shape))
         where += f", lane [{', '.join(map(str, first.lane))}] of [{extents}]"
     yield where
     width = max(map(len, found.names))
@@ -60,10 +60,10 @@ def _difference_lines(first: Difference, found: Comparison) -> Iterator[str]:
 
 
 def _element_text(record: Record, lane: tuple[int, ...]) -> str:
-    if is_pointer(record.place.element):
+    if is_pointer(record.assignment.element):
         names, offsets = record.targets
         index = 0
-        for extent, at in zip(record.place.shape, lane, strict=False):
+        for extent, at in zip(record.assignment.shape, lane, strict=False):
             index = index * extent + at
         return target_text(names[index], int(offsets.reshape(-1)[index]))
     values = record.values
@@ -82,13 +82,13 @@ def as_data(found: Comparison) -> dict[str, Any]:
         "first": None,
     }
     if first is not None:
-        place = first.one.place
+        assignment = first.one.assignment
         data["first"] = {
-            "name": place.name,
-            "file": place.file,
-            "line": place.line,
+            "name": assignment.name,
+            "file": assignment.file,
+            "line": assignment.line,
             "launch": first.one.launch.index,
-            "kernel": place.kernel,
+            "kernel": assignment.kernel,
             "program": list(first.one.program),
             "iteration": list(first.one.iteration),
             "lane": list(first.lane),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.record import Launch, Place, Record
+from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.recording import Recording
 
 #: Values shown; a trace keeps them all.
@@ -59,16 +59,18 @@ def launch_text(launch: Launch) -> str:
 
 def _row(record: Record) -> tuple[str, str, str, str, str]:
     iterations = ", ".join(map(str, record.iteration))
-    where = f"iteration {iterations}" if record.iteration else ""
-    return place_text(record.place), record.name, where, record.place.type, value_text(record)
+    when = f"iteration {iterations}" if record.iteration else ""
+    assignment = record.assignment
+    where = assignment_text(assignment)
+    return where, assignment.name, when, assignment.type, value_text(record)
 
 
-def place_text(place: Place) -> str:
-    """File and line of a place, and the calls that led there."""
-    inner = f"{PurePath(place.file).name}:{place.line}"
+def assignment_text(assignment: Assignment) -> str:
+    """File and line of an assignment, and the calls that led there."""
+    inner = f"{PurePath(assignment.file).name}:{assignment.line}"
     calls = "".join(
-        f" < {line}" if file == place.file else f" < {PurePath(file).name}:{line}"
-        for file, line in place.callers
+        f" < {line}" if file == assignment.file else f" < {PurePath(file).name}:{line}"
+        for file, line in assignment.callers
     )
     return inner + calls
 
@@ -76,9 +78,9 @@ def place_text(place: Place) -> str:
 def value_text(record: Record) -> str:
     """A value in a line: figures and the first elements."""
     values, mask = record.values, record.mask
-    if is_pointer(record.place.element):
+    if is_pointer(record.assignment.element):
         return _pointer_text(record)
-    if not record.place.shape:
+    if not record.assignment.shape:
         return f"= {number_text(values.reshape(-1)[0])}"
     parts = []
     sums = record.figures
@@ -118,7 +120,7 @@ def number_text(value: Any, digits: int = 6) -> str:
 def _pointer_text(record: Record) -> str:
     names, offsets = record.targets
     flat = offsets.reshape(-1)
-    if not record.place.shape:
+    if not record.assignment.shape:
         return f"= {target_text(names[0], int(flat[0]))}"
     parts = []
     keys = [name or "address" for name in names]
@@ -154,18 +156,18 @@ def as_data(recording: Recording, most: int | None = None) -> dict[str, Any]:
 
 
 def _record_data(record: Record) -> dict[str, Any]:
-    place, sums = record.place, record.figures
+    assignment, sums = record.assignment, record.figures
     data: dict[str, Any] = {
         "launch": record.launch.index,
         "program": list(record.program),
-        "name": place.name,
-        "file": place.file,
-        "line": place.line,
-        "callers": [{"file": file, "line": line} for file, line in place.callers],
+        "name": assignment.name,
+        "file": assignment.file,
+        "line": assignment.line,
+        "callers": [{"file": file, "line": line} for file, line in assignment.callers],
         "iteration": list(record.iteration),
-        "type": place.type,
+        "type": assignment.type,
     }
-    if is_pointer(place.element):
+    if is_pointer(assignment.element):
         names, offsets = record.targets
         rows = zip(names[:_FIRST], offsets.reshape(-1)[:_FIRST].tolist(), strict=True)
         return data | {"first": [{"argument": name, "offset": at} for name, at in rows]}

@@ -1,4 +1,4 @@
-"""What a trace holds: launches, the places of values, and one value as a NumPy array.
+"""What a trace holds: launches, assignments, and one value as a NumPy array.
 
 Must not know how traces are written or read.
 """
@@ -43,7 +43,7 @@ class Argument:
 
     name: str
     type: str
-    value: int | float | None = None
+    value: bool | int | float | None = None
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     address: int = 0
@@ -80,7 +80,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Place:
+class Assignment:
     """Where a variable is assigned in a kernel.
 
     Attributes:
@@ -123,13 +123,13 @@ class Record:
     """One value: of a variable, in a program, in one iteration of the loops around it.
 
     Attributes:
-        place: the variable and its line.
+        assignment: the variable and its line.
         launch: the launch.
         program: its ids along the grid's dimensions.
         iteration: how often each enclosing loop had gone round before, outermost first.
     """
 
-    place: Place
+    assignment: Assignment
     launch: Launch
     linear_program: int
     iteration: tuple[int, ...]
@@ -143,7 +143,7 @@ class Record:
     @property
     def name(self) -> str:
         """The variable."""
-        return self.place.name
+        return self.assignment.name
 
     @property
     def values(self) -> NDArray[Any]:
@@ -151,22 +151,23 @@ class Record:
 
         Integers are signed whatever the variable's type, since the compiler's have no sign.
         """
-        kind = numpy_type(self.place.element)
+        kind = numpy_type(self.assignment.element)
         assert kind is not None  # checked when it was read
-        start = self.place.lanes if self.place.masked else 0
-        return np.frombuffer(self._raw[start:], kind).reshape(self.place.shape)
+        start = self.assignment.lanes if self.assignment.masked else 0
+        return np.frombuffer(self._raw[start:], kind).reshape(self.assignment.shape)
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
         """Which lanes a masked load or store accesses; None if all."""
-        if not self.place.masked:
+        if not self.assignment.masked:
             return None
-        return np.frombuffer(self._raw[: self.place.lanes], np.bool_).reshape(self.place.shape)
+        lanes, shape = self.assignment.lanes, self.assignment.shape
+        return np.frombuffer(self._raw[:lanes], np.bool_).reshape(shape)
 
     @property
     def defined(self) -> NDArray[np.bool_] | None:
         """Which lanes hold a value that means something; None if all."""
-        return None if self.place.filled else self.mask
+        return None if self.assignment.filled else self.mask
 
     @property
     def figures(self) -> Figures:
@@ -180,20 +181,20 @@ class Record:
         An argument is the one that the pointer derives from, wherever it leads; else the one whose
         storage it leads into, or `""`, the address then being kept as it is.
         """
-        if not is_pointer(self.place.element):
-            raise UsageError(f"`{self.name}` holds no pointers but {self.place.type}")
+        if not is_pointer(self.assignment.element):
+            raise UsageError(f"`{self.name}` holds no pointers but {self.assignment.type}")
         addresses = self.values.reshape(-1)
-        item = pointee_bytes(self.place.element)
+        item = pointee_bytes(self.assignment.element)
         names, offsets = [""] * addresses.size, addresses.copy()
         pointers = [a for a in self.launch.arguments if a.value is None]
-        if self.place.parameter >= 0:
-            pointers = [self.launch.arguments[self.place.parameter]]
+        if self.assignment.parameter >= 0:
+            pointers = [self.launch.arguments[self.assignment.parameter]]
         for argument in pointers:
             low, high = argument.storage
             inside = (addresses >= low) & (addresses < high)
-            if self.place.parameter >= 0:
+            if self.assignment.parameter >= 0:
                 inside[:] = True
             offsets[inside] = (addresses[inside] - argument.address) // item
             for lane in np.flatnonzero(inside):
                 names[lane] = argument.name
-        return names, offsets.reshape(self.place.shape)
+        return names, offsets.reshape(self.assignment.shape)

@@ -12,11 +12,12 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ttools.core.errors import UsageError
 from ttools.watch.trace.elements import numpy_type
-from ttools.watch.trace.record import Argument, Launch, Place, Record
+from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.trace_format import ValueBlock, read_blocks
 
 
@@ -29,7 +30,7 @@ class Recording(Sequence[Record]):
 
     Attributes:
         launches: by number.
-        places: by number.
+        assignments: by number.
         sources: text of the files, as they were.
         complete: whether the trace was finished.
         refused: how many values did not fit.
@@ -42,7 +43,7 @@ class Recording(Sequence[Record]):
         self._data = memoryview(data)
         self._name = name
         self.launches: dict[int, Launch] = {}
-        self.places: dict[int, Place] = {}
+        self.assignments: dict[int, Assignment] = {}
         self.sources: dict[str, str] = {}
         self.complete = False
         self.refused = 0
@@ -66,29 +67,16 @@ class Recording(Sequence[Record]):
             raise UsageError(f"`{self._name}` is damaged: a description makes no sense") from None
 
     def _launch(self, data: Mapping[str, Any]) -> None:
-        x, y, z = map(int, data["grid"])
-        if min(x, y, z) < 1:
-            raise ValueError(data["grid"])
-        arguments = tuple(map(_argument, data["arguments"]))
-        index = int(data["index"])
-        self.launches[index] = Launch(index, str(data["kernel"]), (x, y, z), arguments)
+        launch = msgspec.convert(data, Launch)
+        if min(launch.grid) < 1:
+            raise ValueError(launch)
+        self.launches[launch.index] = launch
 
-    def _place(self, data: Mapping[str, Any]) -> None:
-        place = Place(
-            kernel=str(data["kernel"]),
-            name=str(data["name"]),
-            file=str(data["file"]),
-            line=int(data["line"]),
-            callers=tuple((str(file), int(line)) for file, line in data["callers"]),
-            element=str(data["element"]),
-            shape=tuple(int(extent) for extent in data["shape"]),
-            masked=bool(data["masked"]),
-            filled=bool(data["filled"]),
-            parameter=int(data["parameter"]),
-        )
-        if numpy_type(place.element) is None or any(extent < 1 for extent in place.shape):
-            raise ValueError(place)
-        self.places[int(data["number"])] = place
+    def _assignment(self, data: Mapping[str, Any]) -> None:
+        assignment = msgspec.convert(data, Assignment)
+        if numpy_type(assignment.element) is None or any(n < 1 for n in assignment.shape):
+            raise ValueError(assignment)
+        self.assignments[int(data["number"])] = assignment
 
     def _source(self, data: Mapping[str, Any]) -> None:
         self.sources[str(data["file"])] = str(data["text"])
@@ -98,13 +86,13 @@ class Recording(Sequence[Record]):
         self.refused = int(data["refused"])
 
     def _check(self, block: ValueBlock) -> None:
-        place, launch = self.places.get(block.place), self.launches.get(block.launch)
-        kind = None if place is None else numpy_type(place.element)
-        if place is None or launch is None or kind is None:
+        assignment, launch = self.assignments.get(block.assignment), self.launches.get(block.launch)
+        kind = None if assignment is None else numpy_type(assignment.element)
+        if assignment is None or launch is None or kind is None:
             raise UsageError(f"`{self._name}` is damaged: a value of nothing that was described")
-        expected = 8 * block.loops + place.lanes * (kind.itemsize + place.masked)
-        pointers = [a for a in launch.arguments[place.parameter :][:1] if a.value is None]
-        ok = place.parameter < 0 or bool(pointers)
+        expected = 8 * block.loops + assignment.lanes * (kind.itemsize + assignment.masked)
+        pointers = [a for a in launch.arguments[assignment.parameter :][:1] if a.value is None]
+        ok = assignment.parameter < 0 or bool(pointers)
         if block.size != expected or not 0 <= block.program < prod(launch.grid) or not ok:
             raise UsageError(f"`{self._name}` is damaged: a value does not fit its description")
 
@@ -128,14 +116,14 @@ class Recording(Sequence[Record]):
         iterations = 8 * block.loops
         raw = self._data[block.start : block.start + block.size]
         iteration = tuple(np.frombuffer(raw[:iterations], "<i8").tolist())
-        launch, place = self.launches[block.launch], self.places[block.place]
-        return Record(place, launch, block.program, iteration, raw[iterations:])
+        launch, assignment = self.launches[block.launch], self.assignments[block.assignment]
+        return Record(assignment, launch, block.program, iteration, raw[iterations:])
 
     @property
     def names(self) -> list[str]:
         """The variables of which there are values."""
-        numbers = dict.fromkeys(block.place for block in self._blocks)
-        return list(dict.fromkeys(self.places[n].name for n in numbers))
+        numbers = dict.fromkeys(block.assignment for block in self._blocks)
+        return list(dict.fromkeys(self.assignments[n].name for n in numbers))
 
     def source_lines(self, file: str) -> list[str]:
         """The lines of a file as it was when the kernel ran; none if it could not be read."""
@@ -173,8 +161,8 @@ class Recording(Sequence[Record]):
         return [
             self._record(block)
             for block in self._blocks
-            if _is(self.places[block.place].name, name)
-            and _is(self.places[block.place].line, line)
+            if _is(self.assignments[block.assignment].name, name)
+            and _is(self.assignments[block.assignment].line, line)
             and _is(self.launches[block.launch].kernel, kernel)
             and _is(block.launch, launch)
             and (program is None or block.program == self.launches[block.launch].linear(program))
@@ -202,22 +190,10 @@ def _is(held: object, wanted: object) -> bool:
     return wanted is None or held == wanted
 
 
-def _argument(data: Mapping[str, Any]) -> Argument:
-    low, high = map(int, data["storage"])
-    return Argument(
-        name=str(data["name"]),
-        type=str(data["type"]),
-        value=data["value"] if isinstance(data["value"], (int, float)) else None,
-        shape=tuple(map(int, data["shape"])),
-        strides=tuple(map(int, data["strides"])),
-        address=int(data["address"]),
-        storage=(low, high),
-    )
-
-
 _DESCRIPTIONS: dict[str, Any] = {
     "launch": Recording._launch,
-    "place": Recording._place,
+    "assignment": Recording._assignment,
+    "place": Recording._assignment,  # of the first format
     "source": Recording._source,
     "end": Recording._end,
 }

@@ -1,10 +1,9 @@
 """The bytes of a trace: what is written while kernels run, and how it is read.
 
 A trace is a magic line and blocks, each a header and `size` bytes. A block of kind JSON describes
-a launch, a place or the end; a block of kind VALUE holds one value: iterations of the enclosing
-loops, a byte per lane of the mask if the place has one, the elements. Nothing in a trace is
-executed.
-Must not know what the descriptions say.
+a launch, an assignment or the end; a block of kind VALUE holds one value: iterations of the
+enclosing loops, a byte per lane of the mask if the assignment has one, the elements. Nothing in a
+trace is executed. Must not know what the descriptions say.
 """
 
 from __future__ import annotations
@@ -16,11 +15,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import msgspec
+
 from ttools.core.errors import UsageError
 
-MAGIC = b"ttools trace 1\n"
+MAGIC = b"ttools trace 2\n"
+#: Of traces that call assignments places.
+_FIRST_MAGIC = b"ttools trace 1\n"
 JSON, VALUE = 1, 2
-#: Kind, iterations, place, launch, program, bytes that follow.
+#: Kind, iterations, assignment, launch, program, bytes that follow.
 _HEADER = struct.Struct("<BxHIIqQ")
 #: No description is larger.
 _LARGEST_TEXT = 1 << 26
@@ -31,15 +34,15 @@ class ValueBlock:
     """Where a value lies in a trace.
 
     Attributes:
-        place: its place's number.
-        launch: its launch's number.
+        assignment: number of what was assigned to.
+        launch: number of its launch.
         program: linear id.
         loops: how many iterations come first.
         start: offset of the first byte behind the header.
         size: of all.
     """
 
-    place: int
+    assignment: int
     launch: int
     program: int
     loops: int
@@ -66,18 +69,24 @@ class TraceWriter:
         self.refused = 0
         file.write(MAGIC)
 
-    def describe(self, kind: str, data: dict[str, Any]) -> None:
-        """Writes a description."""
-        text = json.dumps({kind: data}, separators=(",", ":")).encode()
+    def describe(self, kind: str, data: object) -> None:
+        """Writes a description: a dataclass or a dictionary."""
+        text = json.dumps({kind: msgspec.to_builtins(data)}, separators=(",", ":")).encode()
         with self._lock:
             self._write(_HEADER.pack(JSON, 0, 0, 0, 0, len(text)) + text)
 
     def value(
-        self, place: int, launch: int, program: int, iterations: bytes, mask: bytes, data: bytes
+        self,
+        assignment: int,
+        launch: int,
+        program: int,
+        iterations: bytes,
+        mask: bytes,
+        data: bytes,
     ) -> bool:
         """Writes a value; False if it does not fit any more."""
         size = len(iterations) + len(mask) + len(data)
-        header = _HEADER.pack(VALUE, len(iterations) // 8, place, launch, program, size)
+        header = _HEADER.pack(VALUE, len(iterations) // 8, assignment, launch, program, size)
         with self._lock:
             self._used += _HEADER.size + size
             if self.refused or self._used > self._limit:
@@ -111,18 +120,18 @@ def read_blocks(data: Any, name: str) -> Iterator[dict[str, Any] | ValueBlock]:
     Raises:
         UsageError: it is no trace, or damaged.
     """
-    if bytes(data[: len(MAGIC)]) != MAGIC:
+    if bytes(data[: len(MAGIC)]) not in (MAGIC, _FIRST_MAGIC):
         raise UsageError(f"`{name}` is no trace of ttools")
     at, end = len(MAGIC), len(data)
     while at + _HEADER.size <= end:
-        kind, loops, place, launch, program, size = _HEADER.unpack_from(data, at)
+        kind, loops, assignment, launch, program, size = _HEADER.unpack_from(data, at)
         start = at + _HEADER.size
         if kind not in (JSON, VALUE) or (kind == JSON and size > _LARGEST_TEXT):
             raise UsageError(f"`{name}` is damaged at byte {at:,}")
         if start + size > end:
             return
         if kind == VALUE:
-            yield ValueBlock(place, launch, program, loops, start, size)
+            yield ValueBlock(assignment, launch, program, loops, start, size)
         else:
             try:
                 described = json.loads(bytes(data[start : start + size]))

@@ -1,7 +1,7 @@
 """Assignments of unrolled loops whose value only the next iteration of the same statement uses.
 
 In such a loop one iteration's value looks as if it were part of the next one's. Operations of one
-place in the source, and of one kind, are distinguished from parts of a statement by its syntax
+location in the source, and of one kind, are distinguished from parts of a statement by its syntax
 tree: where only one operator can have made them, each is what the last one is, the whole of an
 assignment.
 """
@@ -17,7 +17,7 @@ from ttools.interpreter.ir import Block, Module, Value
 from ttools.watch.variables.source_names import Function, names_of_file
 
 Chain = list[SourceLocation]
-#: Operation, result, type, and all places that led there: equal for the iterations of a loop.
+#: Operation, result, type, and all locations that led there: equal for the iterations of a loop.
 Kind = tuple[object, ...]
 
 
@@ -25,32 +25,32 @@ def kind_of(value: Value, index: int, chain: Chain, level: int) -> Kind:
     """What the values of one statement in several iterations have in common."""
     op = value.defining_op
     assert op is not None
-    places = tuple((place.file, place.line, place.column, place.name) for place in chain)
-    return op.name, index, str(value.type), places, level
+    locations = tuple((at.file, at.line, at.column, at.name) for at in chain)
+    return op.name, index, str(value.type), locations, level
 
 
 def is_certain(chain: Chain, level: int, by_last: bool) -> bool:
-    """Whether a statement has one operation of a place and kind per iteration.
+    """Whether a statement has one operation of a location and kind per iteration.
 
     Args:
-        chain: the place of the operation and those of its callers.
+        chain: the location of the operation and those of its callers.
         level: of the statement in question.
-        by_last: how places are written, see `SourceNames`.
+        by_last: how locations are written, see `SourceNames`.
     """
-    place = chain[0]
-    if not names_of_file(place.file, by_last).is_single(place.line, place.column):
+    location = chain[0]
+    if not names_of_file(location.file, by_last).is_single(location.line, location.column):
         return False
     return not any(_loops(inner) for inner in chain[:level])
 
 
 def is_unrolled(chain: Iterable[SourceLocation]) -> bool:
-    """Whether a place, or a call that led there, stands in a loop that is unrolled."""
-    return any(map(_unrolls, (loop for place in chain for loop in _loops(place))))
+    """Whether a location, or a call that led there, stands in a loop that is unrolled."""
+    return any(map(_unrolls, (loop for location in chain for loop in _loops(location))))
 
 
-def _loops(place: SourceLocation) -> list[ast.For | ast.While]:
-    function: Function | None = names_of_file(place.file, False).function_at(place.line)
-    return [] if function is None else function.loops_around(place.line)
+def _loops(location: SourceLocation) -> list[ast.For | ast.While]:
+    function: Function | None = names_of_file(location.file, False).function_at(location.line)
+    return [] if function is None else function.loops_around(location.line)
 
 
 def _unrolls(loop: ast.For | ast.While) -> bool:

@@ -42,7 +42,7 @@ class Selector:
         """Whether an assignment is wanted."""
         if self.name:
             return fnmatchcase(variable.name, self.name)
-        return variable.place.line == self.line and _is_file(variable.place.file, self.file)
+        return variable.location.line == self.line and _is_file(variable.location.file, self.file)
 
     def means(self, unavailable: Unavailable) -> bool:
         """Whether an unavailable assignment is asked for; `*` asks for none by name."""

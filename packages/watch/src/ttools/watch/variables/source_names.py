@@ -65,13 +65,13 @@ class Function:
         self.tree = tree
         arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
         self.parameters = frozenset(argument.arg for argument in arguments)
-        self._places: dict[ast.stmt, tuple[ast.stmt | None, Suite, int]] = {}
+        self._positions: dict[ast.stmt, tuple[ast.stmt | None, Suite, int]] = {}
         self.statements = list(self._enter(tree.body, None))
         self.bindings = [b for statement in self.statements for b in _bindings(statement)]
 
     def _enter(self, suite: Suite, parent: ast.stmt | None) -> Iterator[ast.stmt]:
         for index, statement in enumerate(suite):
-            self._places[statement] = parent, suite, index
+            self._positions[statement] = parent, suite, index
             yield statement
             for inner in _suites(statement):
                 yield from self._enter(inner, statement)
@@ -80,11 +80,11 @@ class Function:
         """The loops that the innermost statement at a line stands in."""
         at = [s for s in self.statements if line in lines_of(s)]
         found: list[ast.For | ast.While] = []
-        parent = self._places[at[-1]][0] if at else None
+        parent = self._positions[at[-1]][0] if at else None
         while parent is not None:
             if isinstance(parent, (ast.For, ast.While)):
                 found.append(parent)
-            parent = self._places[parent][0]
+            parent = self._positions[parent][0]
         return found
 
     def returned(self) -> ast.Return | None:
@@ -99,7 +99,7 @@ class Function:
             The assignment; `Carried` if it was one of the previous iteration; the name itself if it
             is a parameter; None if that depends on branches or is unknown.
         """
-        parent, suite, index = self._places[statement]
+        parent, suite, index = self._positions[statement]
         for before in reversed(suite[:index]):
             own = [b for b in _bindings(before) if b.name == name]
             if own and not isinstance(before, _COMPOUND):
@@ -163,7 +163,7 @@ def _targets(target: ast.expr, statement: ast.stmt, source: ast.expr | None) -> 
 
 
 class SourceNames:
-    """The functions of a file and what is at its places.
+    """The functions of a file and what is at its locations.
 
     Triton 3.8 and later locate an operation where its expression begins; earlier ones where the
     last of the expressions begins that it is made of, counting columns from the function's.
@@ -185,7 +185,7 @@ class SourceNames:
         self._starting: dict[tuple[int, int], list[ast.AST]] = {}
         for node in ast.walk(tree):
             if isinstance(node, (ast.expr, ast.AugAssign)):
-                self._starting.setdefault(self.place_of(node), []).append(node)
+                self._starting.setdefault(self.position_of(node), []).append(node)
 
     def function_at(self, line: int) -> Function | None:
         """The innermost function around a line."""
@@ -198,7 +198,7 @@ class SourceNames:
         return made
 
     def is_single(self, line: int, column: int) -> bool:
-        """Whether no two operators of one kind, and no two calls, begin at a place.
+        """Whether no two operators of one kind, and no two calls, begin at a location.
 
         Args:
             line: from 1.
@@ -211,13 +211,13 @@ class SourceNames:
         ]
         return bool(kinds) and len(kinds) == len(set(kinds))
 
-    def place_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
+    def position_of(self, node: ast.expr | ast.AugAssign) -> tuple[int, int]:
         """Line and column that operations of an expression have."""
         at = _last_operand(node) if self._by_last else node
         return at.lineno, at.col_offset + 1 - self._indent(at.lineno)
 
     def is_within(self, node: ast.expr, line: int, column: int) -> bool:
-        """Whether a place is one of an expression, or of a part of it."""
+        """Whether a location is one of an expression, or of a part of it."""
         indent = self._indent(line)
         start = node.lineno, node.col_offset
         end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset

@@ -2,8 +2,8 @@
 
 Triton names operations after the single target of their statement, so `b = a` and `a, b = f(x)`
 leave no trace of their own. The source says where their values come from; the operations at that
-place, and the variables that are known by name, are the values. What depends on branches, or may
-be another value of the same place, is unavailable.
+location, and the variables that are known by name, are the values. What depends on branches, or may
+be another value of the same location, is unavailable.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class _Instance:
-    """A function that was called from certain places, all the way up."""
+    """A function that was called from certain lines, all the way up."""
 
     file: str
     function: Function
@@ -90,7 +90,7 @@ class _Instance:
 
     @property
     def calls(self) -> _Calls:
-        return tuple((place.file, place.line, place.column) for place in self.callers)
+        return tuple((location.file, location.line, location.column) for location in self.callers)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _At:
     """A level of the location of an operation."""
 
     operation: Operation
-    place: SourceLocation
+    location: SourceLocation
     inner: SourceLocation | None
 
 
@@ -118,8 +118,8 @@ class _Search:
         self._by_last = module.first_column == 0
         self._variables: defaultdict[tuple[str, str, _Calls], list[Variable]] = defaultdict(list)
         for variable in named.variables:
-            place = variable.place
-            self._variables[place.file, variable.name, _calls(place)].append(variable)
+            location = variable.location
+            self._variables[location.file, variable.name, _calls(location)].append(variable)
         self._at: defaultdict[tuple[str, _Calls], list[_At]] = defaultdict(list)
         self._instances: dict[tuple[str, int, _Calls], _Instance] = {}
         self._known_lines: dict[tuple[str, int, _Calls], _Instance | None] = {}
@@ -129,23 +129,23 @@ class _Search:
         for block in all_blocks(module):
             for op in block.operations:
                 if op.location is not None:
-                    self._place(op, chain_of(op.location))
+                    self._index(op, chain_of(op.location))
 
-    def _place(self, op: Operation, chain: Sequence[SourceLocation]) -> None:
-        for level, place in enumerate(chain):
-            if place.line and not is_library(place.file):
+    def _index(self, op: Operation, chain: Sequence[SourceLocation]) -> None:
+        for level, location in enumerate(chain):
+            if location.line and not is_library(location.file):
                 inner = chain[level - 1] if level else None
-                self._at[place.file, _calls(place)].append(_At(op, place, inner))
-                self._instance(place)
+                self._at[location.file, _calls(location)].append(_At(op, location, inner))
+                self._instance(location)
 
-    def _instance(self, place: SourceLocation) -> _Instance | None:
-        line = place.file, place.line, _calls(place)
+    def _instance(self, location: SourceLocation) -> _Instance | None:
+        line = location.file, location.line, _calls(location)
         if line not in self._known_lines:
-            function = self._names(place.file).function_at(place.line)
+            function = self._names(location.file).function_at(location.line)
             made = None
             if function is not None:
-                made = _Instance(place.file, function, place.callers)
-                key = place.file, function.tree.lineno, made.calls
+                made = _Instance(location.file, function, location.callers)
+                key = location.file, function.tree.lineno, made.calls
                 made = self._instances.setdefault(key, made)
             self._known_lines[line] = made
         return self._known_lines[line]
@@ -153,8 +153,8 @@ class _Search:
     def _names(self, file: str) -> SourceNames:
         return names_of_file(file, self._by_last)
 
-    def _begins(self, source: ast.expr, place: SourceLocation) -> bool:
-        return (place.line, place.column) == self._names(place.file).place_of(source)
+    def _begins(self, source: ast.expr, location: SourceLocation) -> bool:
+        return (location.line, location.column) == self._names(location.file).position_of(source)
 
     def run(self) -> Found:
         """Looks for every name of every function."""
@@ -164,25 +164,23 @@ class _Search:
                 if self._known(instance, binding):
                     continue
                 made = [
-                    replace(v, name=binding.name, place=_place_of(instance, binding))
+                    replace(v, name=binding.name, location=_location_of(instance, binding))
                     for v in self._of_source(instance, binding, 0)
                 ]
                 found += [replace(v, is_parameter=False) for v in made]
                 if not made:
                     unavailable.append(_unavailable(instance, binding))
         for variable in self._named.doubtful:
-            place = variable.place
+            file, line = variable.location.file, variable.location.line
             why = "unrolled loop: only the last iteration is recorded"
-            unavailable.append(
-                Unavailable(variable.name, place.file, range(place.line, place.line + 1), why)
-            )
+            unavailable.append(Unavailable(variable.name, file, range(line, line + 1), why))
         return Found(found, list(dict.fromkeys(unavailable)))
 
     # ---- where a value comes from
 
     def _known(self, instance: _Instance, binding: Binding) -> list[Variable]:
         named = self._variables.get((instance.file, binding.name, instance.calls), [])
-        return [v for v in named if v.place.line in binding.lines and not v.is_parameter]
+        return [v for v in named if v.location.line in binding.lines and not v.is_parameter]
 
     def _held(self, instance: _Instance, binding: Binding, depth: int) -> list[Variable]:
         """The values that a statement gave a name."""
@@ -247,13 +245,15 @@ class _Search:
         body = range(carried.loop.body[0].lineno, (carried.loop.end_lineno or 0) + 1)
         found = []
         for variable in named:
-            loop = variable.block.parent.parent if variable.block.parent is not None else None
-            if loop is None or loop.name != "scf.for" or variable.place.line not in body:
+            loop = variable.block.parent_op
+            if loop is None or loop.name != "scf.for" or variable.location.line not in body:
                 continue
             handed = [n for user, n in variable.value.uses if user.name == "scf.yield"]
             if len(handed) == 1:
                 value = variable.block.arguments[1 + handed[0]]
-                found.append(Variable(variable.name, variable.place, value, variable.block, None))
+                found.append(
+                    Variable(variable.name, variable.location, value, variable.block, None)
+                )
         return found if len(found) == 1 else []
 
     def _called(self, instance: _Instance, call: ast.Call) -> _Instance | None:
@@ -261,7 +261,7 @@ class _Search:
         inner = {
             id(found): found
             for at in self._at.get((instance.file, instance.calls), [])
-            if self._begins(call, at.place)
+            if self._begins(call, at.location)
             and at.inner is not None
             and not is_library(at.inner.file)
             and (found := self._instance(at.inner)) is not None
@@ -276,20 +276,20 @@ class _Search:
         source_names = self._names(instance.file)
         if isinstance(source, ast.BinOp):
             names = _OPERATIONS.get(type(source.op), set())
-            if not source_names.is_single(*source_names.place_of(source)):
+            if not source_names.is_single(*source_names.position_of(source)):
                 return []
         elif not isinstance(source, ast.Call):
             return []
         inside = [
             at
             for at in self._at.get((instance.file, instance.calls), [])
-            if source_names.is_within(source, at.place.line, at.place.column)
+            if source_names.is_within(source, at.location.line, at.location.column)
         ]
         operations = {at.operation for at in inside}
         roots = [
             at.operation
             for at in inside
-            if self._begins(source, at.place)
+            if self._begins(source, at.location)
             and at.operation.results
             and at.operation.name != "arith.constant"
             and (names is None or at.operation.name in names)
@@ -303,26 +303,26 @@ class _Search:
         values = [op.results[index] for op in roots]
         if not all(map(is_plain, values)):
             return []
-        place = SourceLocation(instance.file, source.lineno, 0, None, instance.callers)
+        location = SourceLocation(instance.file, source.lineno, 0, None, instance.callers)
         blocks = [(value, op.parent) for value, op in zip(values, roots, strict=True)]
-        return [variable_of("", place, v, block) for v, block in blocks if block is not None]
+        return [variable_of("", location, v, block) for v, block in blocks if block is not None]
 
     def _is_repeated(self, roots: Sequence[Operation], inside: Sequence[_At]) -> bool:
         """Whether operations are one of the source, in the iterations of an unrolled loop."""
-        (places, *others) = [op.location for op in roots]
-        alike = all(op.name == roots[0].name for op in roots) and set(others) <= {places}
-        levels = [at.place for at in inside if at.operation is roots[0]]
-        return alike and all(is_unrolled(chain_of(place)) for place in levels)
+        (locations, *others) = [op.location for op in roots]
+        alike = all(op.name == roots[0].name for op in roots) and set(others) <= {locations}
+        levels = [at.location for at in inside if at.operation is roots[0]]
+        return alike and all(is_unrolled(chain_of(location)) for location in levels)
 
 
-# ---- places
+# ---- locations
 
 
-def _calls(place: SourceLocation) -> _Calls:
-    return tuple((caller.file, caller.line, caller.column) for caller in place.callers)
+def _calls(location: SourceLocation) -> _Calls:
+    return tuple((caller.file, caller.line, caller.column) for caller in location.callers)
 
 
-def _place_of(instance: _Instance, binding: Binding) -> SourceLocation:
+def _location_of(instance: _Instance, binding: Binding) -> SourceLocation:
     value = getattr(binding.statement, "value", None)  # where operations of it are, too
     line = (value or binding.statement).lineno
     return SourceLocation(instance.file, line, 0, None, instance.callers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ttools.core.location import (
@@ -44,7 +44,7 @@ class Variable:
 
     Attributes:
         name: of the variable; for what is stored, of the function that stores it.
-        place: file and line, and the calls that led there.
+        location: file and line, and the calls that led there.
         value: what is assigned.
         block: in which it is known.
         operation: after (before, if it stores) which it is known; from the block's start if None.
@@ -54,7 +54,7 @@ class Variable:
     """
 
     name: str
-    place: SourceLocation
+    location: SourceLocation
     value: Value
     block: Block
     operation: Operation | None
@@ -98,7 +98,7 @@ def find_named(module: Module, parameters: Sequence[str]) -> Named:
 def _separate(found: Named, wholes: set[Kind], parts: Sequence[_Assigned], by_last: bool) -> None:
     """Takes for whole what is, of a loop that was unrolled, of the kind of a whole."""
     for part in parts:
-        if part.kind not in wholes or not is_unrolled(chain_of(part.variable.place)):
+        if part.kind not in wholes or not is_unrolled(chain_of(part.variable.location)):
             continue
         certain = is_certain(part.chain, part.level, by_last)
         (found.variables if certain else found.doubtful).append(part.variable)
@@ -117,9 +117,9 @@ def stored_by(op: Operation) -> str | None:
 def _parameters(kernel: Operation, names: Sequence[str]) -> Iterator[Variable]:
     block = kernel.regions[0].entry
     for name, value in zip(names, block.arguments, strict=False):
-        place = value.location or kernel.location
-        if place is not None and is_plain(value):
-            yield Variable(name, place, value, block, None, is_parameter=True)
+        location = value.location or kernel.location
+        if location is not None and is_plain(value):
+            yield Variable(name, location, value, block, None, is_parameter=True)
 
 
 def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterator[Variable]:
@@ -142,20 +142,20 @@ def _in_block(block: Block, wholes: set[Kind], parts: list[_Assigned]) -> Iterat
 
 
 def _stored(op: Operation, block: Block) -> Iterator[Variable]:
-    place, name, mask = users_place(op.location), stored_by(op), op.mask
-    if place is None or name is None:
+    location, name, mask = users_place(op.location), stored_by(op), op.mask
+    if location is None or name is None:
         return
     if not op.has(ATOMIC) or mask is None or element_type(mask.type) == BOOLEAN:
         value = op.operand("val") or op.operands[1]
-        yield Variable(name, place, value, block, op, mask)
+        yield Variable(name, location, value, block, op, mask)
 
 
 def _counter(loop: Operation) -> Iterator[Variable]:
     body = loop.regions[0].entry
-    place = users_place(loop.location)
-    name = _loop_variable(place.file, place.line) if place is not None else None
-    if place is not None and name is not None:
-        yield Variable(name, place, body.arguments[0], body, None)
+    location = users_place(loop.location)
+    name = _loop_variable(location.file, location.line) if location is not None else None
+    if location is not None and name is not None:
+        yield Variable(name, location, body.arguments[0], body, None)
 
 
 @lru_cache(maxsize=64)
@@ -184,7 +184,7 @@ class _Assigned:
         variable: that the statement assigns.
         kind: of the value, see `repeats`.
         is_part: whether a value of the same statement is made of it.
-        chain: the place of the value and those of its callers.
+        chain: the location of the value and those of its callers.
         level: of the statement in it.
     """
 
@@ -205,12 +205,12 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
         if first and not value.uses:
             continue
         for level in range(first, len(chain)):
-            place = chain[level]
-            if not place.name or is_library(place.file):
+            location = chain[level]
+            if not location.name or is_library(location.file):
                 continue
-            where = SourceLocation(place.file, place.line, place.column, None, place.callers)
+            where = replace(location, name=None)
             yield _Assigned(
-                variable_of(place.name, where, value, block),
+                variable_of(location.name, where, value, block),
                 kind_of(value, index, chain, level),
                 _is_part(value, chain[level:], positions),
                 chain,
@@ -218,11 +218,11 @@ def _assigned(op: Operation, block: Block, positions: dict[Operation, int]) -> I
             )
 
 
-def variable_of(name: str, place: SourceLocation, value: Value, block: Block) -> Variable:
+def variable_of(name: str, location: SourceLocation, value: Value, block: Block) -> Variable:
     """An assignment of the result of an operation."""
     op = value.defining_op
     assert op is not None
-    return Variable(name, place, value, block, op, _load_mask(op), is_filled=_is_filled(op))
+    return Variable(name, location, value, block, op, _load_mask(op), is_filled=_is_filled(op))
 
 
 def is_plain(value: Value) -> bool:
@@ -237,17 +237,21 @@ def _is_part(
     value: Value, chain: Sequence[SourceLocation], positions: dict[Operation, int]
 ) -> bool:
     """Whether a value is only part of what the statement at `chain[0]` assigns."""
-    place = chain[0]
+    location = chain[0]
     for user, first in _consumers(value):
         if user.location is None:
             continue
         for whole in chain_of(user.location)[first:]:
             same = (whole.file, whole.name, whole.callers) == (
-                place.file,
-                place.name,
-                place.callers,
+                location.file,
+                location.name,
+                location.callers,
             )
-            if same and whole.line <= place.line and not _apart(value, user, place, positions):
+            if (
+                same
+                and whole.line <= location.line
+                and not _apart(value, user, location, positions)
+            ):
                 return True
     return False
 
@@ -257,14 +261,12 @@ def _consumers(value: Value) -> Iterator[tuple[Operation, int]]:
     for user, _ in value.uses:
         if user.name not in ("scf.yield", "scf.condition"):
             yield user, 0
-            continue
-        region = user.parent.parent if user.parent is not None else None
-        if region is not None and region.parent is not None:
-            yield region.parent, 1
+        elif user.parent_op is not None:
+            yield user.parent_op, 1
 
 
 def _apart(
-    value: Value, user: Operation, place: SourceLocation, positions: dict[Operation, int]
+    value: Value, user: Operation, location: SourceLocation, positions: dict[Operation, int]
 ) -> bool:
     """Whether another statement stands between them: then this is a loop that was unrolled."""
     op = value.defining_op
@@ -276,8 +278,8 @@ def _apart(
         if between.location is None:
             continue
         for other in chain_of(between.location):
-            inside = (other.file, other.callers) == (place.file, place.callers)
-            if inside and other.name != place.name and other.line != place.line:
+            inside = (other.file, other.callers) == (location.file, location.callers)
+            if inside and other.name != location.name and other.line != location.line:
                 return True
     return False
 

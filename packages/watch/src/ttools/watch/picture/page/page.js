@@ -1,5 +1,5 @@
 // What is shown follows from what is chosen: one state, redrawn when it changes.
-const state = { launch: 0, program: 0, iteration: 0, place: null, tensor: 0, kind: "load", slice: 0, colouring: "program" };
+const state = { launch: 0, program: 0, iteration: 0, assignment: null, tensor: 0, kind: "load", slice: 0, colouring: "program" };
 let data = null;
 let layout = null;
 const launchNow = () => data.launches[state.launch];
@@ -11,9 +11,9 @@ const followedNow = () => {
 const coordinates = ([x, y], n) => `(${n % x}, ${Math.floor(n / x) % y}, ${Math.floor(n / (x * y))})`;
 function enterLaunch() {
   const launch = launchNow();
-  Object.assign(state, { program: 0, iteration: 0, place: null, tensor: 0, slice: 0 });
+  Object.assign(state, { program: 0, iteration: 0, assignment: null, tensor: 0, slice: 0 });
   const first = followedNow()[0] ?? 0;
-  state.place = (launch.values[first] ?? []).find((value) => value.cells)?.place ?? null;
+  state.assignment = (launch.values[first] ?? []).find((value) => value.cells)?.assignment ?? null;
   $("notes").replaceChildren(...launch.notes.map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
@@ -65,9 +65,9 @@ function redraw() {
   $("iteration").value = state.iteration;
   $("iteration-label").hidden = iterations.length < 2;
   $("iteration-text").textContent = (iterations[state.iteration] ?? []).join(", ");
-  const choose = (place) => { state.place = place; redraw(); };
-  const held = drawSource(launch, program, iterations[state.iteration] ?? [], choose, state.place);
-  drawValue(launch.places[state.place], held.get(state.place));
+  const choose = (assignment) => { state.assignment = assignment; redraw(); };
+  const held = drawSource(launch, program, iterations[state.iteration] ?? [], choose, state.assignment);
+  drawValue(launch.assignments[state.assignment], held.get(state.assignment));
   layout = drawGrid(launch, followed, program);
   const map = launch.maps[state.tensor];
   if (map) {

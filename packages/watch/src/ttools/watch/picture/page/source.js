@@ -9,35 +9,35 @@ function iterationsOf(values) {
   }
   return found.filter((iterations) => !found.some((other) => other.length > iterations.length && isPrefix(iterations, other)));
 }
-// Of each place, what it held in an iteration: the latest value of that iteration, or before the loop.
+// Of each assignment, what it held in an iteration: the latest value of that iteration, or before the loop.
 function heldIn(values, iterations) {
   const held = new Map();
-  for (const value of values) if (isPrefix(value.iterations, iterations)) held.set(value.place, value);
+  for (const value of values) if (isPrefix(value.iterations, iterations)) held.set(value.assignment, value);
   return held;
 }
 function drawSource(launch, program, iterations, choose, chosenPlace) {
   const values = launch.values[program] ?? [];
   const held = heldIn(values, iterations);
-  const inner = new Set(values.filter((v) => v.iterations.length).map((v) => v.place));
+  const inner = new Set(values.filter((v) => v.iterations.length).map((v) => v.assignment));
   const byLine = new Map();
-  launch.places.forEach((place, number) => {
-    const key = `${place.file}:${place.line}`;
+  launch.assignments.forEach((assignment, number) => {
+    const key = `${assignment.file}:${assignment.line}`;
     byLine.set(key, [...(byLine.get(key) ?? []), number]);
   });
   const chip = (number) => {
-    const place = launch.places[number];
+    const assignment = launch.assignments[number];
     const value = held.get(number);
     const button = document.createElement("button");
     button.className = "chip";
-    button.dataset.name = place.name;
-    button.dataset.line = place.line;
+    button.dataset.name = assignment.name;
+    button.dataset.line = assignment.line;
     button.setAttribute("aria-pressed", String(number === chosenPlace));
     const name = document.createElement("b");
-    name.textContent = place.name;
+    name.textContent = assignment.name;
     const text = document.createElement("span");
-    const calls = place.where.includes("<") ? ` (${place.where})` : "";
-    text.textContent = value ? ` ${place.type}${calls}  ${value.text}` :
-      ` ${place.type}${calls}  ${inner.has(number) ? "not in this iteration" : "not in this program"}`;
+    const calls = assignment.where.includes("<") ? ` (${assignment.where})` : "";
+    text.textContent = value ? ` ${assignment.type}${calls}  ${value.text}` :
+      ` ${assignment.type}${calls}  ${inner.has(number) ? "not in this iteration" : "not in this program"}`;
     if (!value) text.className = "absent";
     button.append(name, text);
     button.addEventListener("click", () => choose(number));
@@ -60,18 +60,18 @@ function drawSource(launch, program, iterations, choose, chosenPlace) {
       code.textContent = text;
       line.append(number, code);
       block.append(line);
-      const places = byLine.get(`${fn.file}:${fn.first + n}`) ?? [];
-      if (places.length) {
+      const assignments = byLine.get(`${fn.file}:${fn.first + n}`) ?? [];
+      if (assignments.length) {
         const chips = document.createElement("div");
         chips.className = "chips";
-        chips.append(...places.map(chip));
+        chips.append(...assignments.map(chip));
         block.append(chips);
-        places.forEach((place) => shown.add(place));
+        assignments.forEach((assignment) => shown.add(assignment));
       }
     });
     return block;
   });
-  const rest = launch.places.map((_, n) => n).filter((n) => !shown.has(n));
+  const rest = launch.assignments.map((_, n) => n).filter((n) => !shown.has(n));
   if (rest.length) {
     const block = document.createElement("section");
     block.className = "function";
@@ -83,16 +83,16 @@ function drawSource(launch, program, iterations, choose, chosenPlace) {
 }
 const special = { nan: "#d50000", inf: "#ff9100", masked: "transparent" };
 let pointedAt = null;
-function drawValue(place, value) {
+function drawValue(assignment, value) {
   const [cells, bins] = [$("value-cells"), $("value-bins")];
   for (const id of ["value-readout", "bins-readout"]) $(id).textContent = "";
   cells.hidden = bins.hidden = true;
   pointedAt = null;
-  if (!place) {
+  if (!assignment) {
     $("value-title").textContent = "Choose a value in the source.";
     return;
   }
-  $("value-title").textContent = `${place.name} ${place.type} ${value ? value.text : "is not assigned here"}`;
+  $("value-title").textContent = `${assignment.name} ${assignment.type} ${value ? value.text : "is not assigned here"}`;
   if (!value?.cells) return;
   const size = Math.max(2, Math.min(18, Math.floor(330 / value.columns)));
   const height = Math.max(2, Math.min(18, Math.floor(330 / value.rows)));
