@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttools.core.errors import UnsupportedError
@@ -27,17 +27,15 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
+from ttools.interpreter.llvm.builder import Builder, byte_size
 from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
-    ANY_DIVISOR,
-    ZERO,
     Affine,
-    Axis,
     Chunk,
     Coords,
     Vector,
+    origin,
     uniform,
 )
 from ttools.interpreter.tiles.literals import fold
@@ -122,8 +120,8 @@ class Emitter(SlotAccess):
         self.parameters: dict[Value, int] = {}
         #: What is emitted right after some operations.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
-        #: Enclosing loops, outermost first: type, counter, first value, step.
-        self.iterations: list[tuple[str, SSAValue, SSAValue, SSAValue]] = []
+        #: Enclosing loops, outermost first: counter, first value, step.
+        self.iterations: list[tuple[SSAValue, SSAValue, SSAValue]] = []
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
         #: concerns different lanes.
         self.evaluation = 0
@@ -171,11 +169,11 @@ class Emitter(SlotAccess):
 
     def new_slot(self, shape: tuple[int, ...], element: Type, *, widened: bool = False) -> Slot:
         slot = Slot(ARENA, 0, shape, element, widened)
-        return Slot(ARENA, self.allocate(slot.nbytes), shape, element, widened)
+        return replace(slot, offset=self.allocate(slot.nbytes))
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
         """Writes a chunk to the elements at `at` of a slot."""
-        self.write_elements(slot, at, self.vector(chunk), chunk.width)
+        self.write_elements(slot, at, self.vector(chunk))
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> SSAValue:
@@ -187,10 +185,9 @@ class Emitter(SlotAccess):
         if chunk.exact is not None:
             ssa = chunk.exact()
         else:
-            type = register_type(chunk.element)
             ssa = self.b.splat(chunk.base, chunk.width)
             if any(chunk.lanes):
-                steps = self.b.constant_vector([integer(n, type) for n in chunk.lanes], type)
+                steps = self.b.constant_vector([integer(n, chunk.base.type) for n in chunk.lanes])
                 if ssa == "splat (i32 0)" or chunk.base == "0":
                     ssa = steps
                 else:
@@ -299,7 +296,7 @@ class Emitter(SlotAccess):
         """Applies an elementwise operation to chunks; once only when all are uniform."""
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
-        folded = fold(op, chunks)
+        folded = fold(self.b, op, chunks)
         if folded is not None:
             return [folded]
         elements = [element_type(r.type) for r in op.results]
@@ -310,13 +307,12 @@ class Emitter(SlotAccess):
             return [uniform(t, r, width) for t, r in zip(elements, results, strict=True)]
         vectors = [self.vector(c) for c in chunks]
         results = elementwise.lower(self.b, op, width, vectors)
-        return [Vector(t, width, r) for t, r in zip(elements, results, strict=True)]
+        return [Vector(t, r) for t, r in zip(elements, results, strict=True)]
 
     def add_uniform(self, chunk: Chunk, delta: SSAValue) -> Chunk:
         """Adds a scalar of the element's register type to every lane."""
-        type = register_type(chunk.element)
         if isinstance(chunk, Affine):
-            base = self.iadd(type, chunk.base, delta)
+            base = self.iadd(chunk.base, delta)
             exact = None
             if chunk.exact is not None:
                 inner = chunk.exact
@@ -333,7 +329,7 @@ class Emitter(SlotAccess):
                 exact,
             )
         ssa = self.b.binary("add", chunk.ssa, self.b.splat(delta, chunk.width))
-        return Vector(chunk.element, chunk.width, ssa)
+        return Vector(chunk.element, ssa)
 
     def known_divisor(self, base: SSAValue, chunk: Affine, addend: SSAValue) -> int:
         return max(self.divisor(base), min(chunk.divisor, self.divisor(addend)))
@@ -379,7 +375,7 @@ class Emitter(SlotAccess):
         def stored_at(at: Coords) -> SSAValue:
             with self.fresh_memo():
                 chunk = chunk_at(at)
-                return slot.to_stored(self.b, self.vector(chunk), chunk.width)
+                return slot.to_stored(self.b, self.vector(chunk))
 
         lanes = self.options.lanes
         fill_transposed(self, slot, axis, lanes, stored_at, lambda at: self.slot_address(slot, at))
@@ -388,13 +384,10 @@ class Emitter(SlotAccess):
         if source == target:
             return
         if source.widened == target.widened and source.element == target.element:
-            origin = (Axis(ZERO, (0,), ANY_DIVISOR),) * len(source.shape)
-            s, t = self.slot_address(source, origin), self.slot_address(target, origin)
-            self.b.intrinsic(
-                "llvm.memcpy.p0.p0.i64",
-                "void",
-                [("ptr", t), ("ptr", s), ("i64", integer(source.nbytes, "i64")), ("i1", FALSE)],
-            )
+            first = origin(len(source.shape))
+            s, t = self.slot_address(source, first), self.slot_address(target, first)
+            size = integer(source.nbytes, "i64")
+            self.b.intrinsic("llvm.memcpy.p0.p0.i64", "void", t, s, size, FALSE)
             return
         self.fill(target, lambda at: self.read_slot(source, at))
 

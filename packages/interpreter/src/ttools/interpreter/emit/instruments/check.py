@@ -67,7 +67,7 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
             attributes=tuple((k, str(op.attributes[k])) for k in shown if k in op.attributes),
         )
     )
-    bits = lane_bits(b, e.vector(chunk), width)
+    bits = lane_bits(b, e.vector(chunk))
     some = b.compare("icmp ne", bits, 0)
     yes, no = b.label("check"), b.label("checked")
     b.cond_branch(some, yes, no)
@@ -76,10 +76,10 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
 
     def tell() -> SSAValue:
         for offset in range(0, PAYLOAD_ADDRESSES, 8):
-            to.store(b, offset, "i64", bits if offset == 0 else integer(0, "i64"))
+            to.store(b, offset, bits if offset == 0 else integer(0, "i64"))
         report(e, prober, number, to, bits, first, at, variables)
         return NOTHING
 
-    out_of_line(e, tell, "")
+    out_of_line(e, tell)
     b.branch(no)
     b.start(no)

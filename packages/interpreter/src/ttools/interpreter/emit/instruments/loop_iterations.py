@@ -40,7 +40,7 @@ def end_iteration(e: Emitter, loop: Operation) -> None:
 
 
 def _pass(e: Emitter, fill: int) -> None:
-    call(e.b, "pass_iteration", "void", [("i32", integer(fill, "i32"))])
+    call(e.b, "pass_iteration", integer(fill, "i32"))
 
 
 def _are_told(e: Emitter, loop: Operation) -> bool:

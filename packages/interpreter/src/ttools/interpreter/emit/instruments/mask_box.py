@@ -107,8 +107,8 @@ class MaskBox:
     def _bound(self, axis: int, gap: Form, step: SSAValue, predicate: str) -> None:
         e = self.linear.e
         which, more = (_RISING if step == "1" else _FALLING)[predicate]
-        place = e.isub("i64", 0, gap.base) if step == "1" else gap.base
-        place = e.iadd("i64", place, more)
+        place = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
+        place = e.iadd(place, more)
         if which == "end":
             known = self.ends.get(axis, integer(self.shape[axis], "i64"))
             self.ends[axis] = self.linear.least(place, known)

@@ -6,7 +6,6 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
 from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
@@ -21,26 +20,18 @@ def call(e: Emitter, op: Operation) -> None:
     b = e.b
     frame = e.allocate(callee.arena_bytes)
     arena = b.offset(ARENA, frame)
-    arguments = [("ptr", LAUNCH), ("i64", PROGRAM), *(("i32", n) for n in PROGRAM_IDS)]
-    arguments.append(("ptr", arena))
+    arguments = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena]
     if e.prober is not None:
-        arguments.append(("ptr", PROBE))
+        arguments.append(PROBE)
     for value in op.operands:
-        if value.is_tensor:
-            arguments.append(("ptr", _address(e, plain_slot(e, value))))
-        else:
-            arguments.append((register_type(value.type), e.scalar(value)))
-    for result in op.results:
-        if result.is_tensor:
-            arguments.append(("ptr", _address(e, e.slot(result))))
-    answer = b.call(callee.return_type, f"@{callee.symbol}", arguments)
+        tensor = value.is_tensor
+        arguments.append(_address(e, plain_slot(e, value)) if tensor else e.scalar(value))
+    arguments += [_address(e, e.slot(result)) for result in op.results if result.is_tensor]
+    answer = b.call(callee.return_type, f"@{callee.symbol}", *arguments)
     status = b.field(answer, 0)
     leave_unless_zero(e, status)
-    position = 1
-    for result in op.results:
-        if not result.is_tensor:
-            e.set_scalar(result, b.field(answer, position))
-            position += 1
+    for n, result in enumerate(v for v in op.results if not v.is_tensor):
+        e.set_scalar(result, b.field(answer, n + 1))
 
 
 def _address(e: Emitter, slot: Slot) -> SSAValue:

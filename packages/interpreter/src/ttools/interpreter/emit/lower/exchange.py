@@ -9,7 +9,6 @@ from functools import lru_cache
 
 from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
 from ttools.interpreter.ir import Operation
-from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Chunk, Coords, Vector
 
@@ -28,8 +27,7 @@ def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
         partners = _partners(tuple(a.lanes for a in at), axis)
         own = e.evaluate(source, at) if partners is not None else None
         if isinstance(own, Vector) and partners is not None:
-            type = register_type(own.element)
-            return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
+            return Vector(own.element, e.b.shuffle(own.ssa, partners))
     flipped = e.b.binary("xor", at[axis].base, 1) if moving else None
     return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
 

@@ -96,5 +96,5 @@ def assert_(e: Emitter, op: Operation) -> None:
 def _linear(e: Emitter, at: Coords, shape: tuple[int, ...]) -> SSAValue:
     index = integer(0, "i32")
     for axis, extent in zip(at, shape, strict=True):
-        index = e.iadd("i32", e.imul("i32", index, extent), axis.base)
-    return e.convert_int(index, "i32", "i64")
+        index = e.iadd(e.imul(index, extent), axis.base)
+    return e.convert_int(index, "i64")
