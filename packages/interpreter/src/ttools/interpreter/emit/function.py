@@ -55,7 +55,7 @@ FUSED: dict[str, FusedRule] = {}
 #: How to execute an operation at its place.
 ROOTS: dict[str, RootRule] = {}
 #: What the plan sees in an operation and those before it, which has rules of its own.
-EXCHANGE, NETWORK = "ttools.exchange", "ttools.network"
+LANE_SWAP, FUSION_GROUP = "ttools.lane_swap", "ttools.fusion_group"
 #: How many operations are evaluated inside each other, by some stack frames of Python each.
 _MOST_NESTED = 24
 
@@ -250,7 +250,7 @@ class Emitter(SlotAccess):
             return []
         if value in self.deltas:
             return [self.deltas[value][0]]
-        if op is None or op in self.plan.exchanges or not _keeps_coordinates(op):
+        if op is None or op in self.plan.lane_swaps or not _keeps_coordinates(op):
             return []
         return [v for v in op.operands if v.is_tensor]
 
@@ -285,7 +285,7 @@ class Emitter(SlotAccess):
             return self.add_uniform(self.evaluate(initial, at), delta)
         op = value.defining_op
         assert op is not None, value
-        rule = FUSED.get(EXCHANGE if op in self.plan.exchanges else op.name)
+        rule = FUSED.get(LANE_SWAP if op in self.plan.lane_swaps else op.name)
         if rule is not None:
             return rule(self, op, value.index, at)
         if elementwise.is_elementwise(op.name):
@@ -411,7 +411,7 @@ class Emitter(SlotAccess):
         try:
             if op in self.plan.skipped:
                 return
-            rule = ROOTS.get(NETWORK if op in self.plan.networks else op.name)
+            rule = ROOTS.get(FUSION_GROUP if op in self.plan.fusion_groups else op.name)
             if rule is not None:
                 rule(self, op)
             elif op.results and all(v.is_tensor for v in op.results):

@@ -21,7 +21,7 @@ from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
 from ttools.interpreter.emit.function import Callee, Emitter
-from ttools.interpreter.emit.instruments.loop_iterations import mark_exchanges
+from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
 from ttools.interpreter.emit.instruments.probe import (
     WATCH,
     Prober,
@@ -229,7 +229,7 @@ def _function(
             arguments = region.entry.arguments
             pointers = [n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)]
             prober.bind(b, pointers, parameter_count + facts.translated)
-        mark_exchanges(e, function)
+        mark_cross_thread(e, function)
         region_blocks(e, region.blocks)
         body = body_text(lines)
     # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call

@@ -73,7 +73,7 @@ class Linear:
             first = self._form(initial, depth + 1)
             return first and self._in_type(value, self._plus(first, self._moved(value, delta)))
         op = value.defining_op
-        return None if op is None or op in self.e.plan.exchanges else self._computed(op, depth)
+        return None if op is None or op in self.e.plan.lane_swaps else self._computed(op, depth)
 
     def _computed(self, op: Operation, depth: int) -> Form | None:
         """The form of an operation's result, as far as it is one of indices."""

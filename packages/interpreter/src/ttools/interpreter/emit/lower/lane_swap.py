@@ -1,26 +1,26 @@
 """Emits neighbours along an axis of extent 2: shuffles, or reads at the opposite coordinate.
 
-What swaps them is recognised in `exchange`.
+What swaps them is recognised in `analysis.exchange`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
+from ttools.interpreter.emit.function import LANE_SWAP, Emitter, fused
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Chunk, Coords, Vector
 
 
-@fused(EXCHANGE)
-def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
+@fused(LANE_SWAP)
+def lower_lane_swap(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
     """The neighbours of a chunk along an axis of extent 2.
 
     Neighbours in the same chunk are a shuffle of it, which mostly is at hand: what swaps elements
     compares them, too.
     """
-    source, axis = e.plan.exchanges[op]
+    source, axis = e.plan.lane_swaps[op]
     # One bit is the base's or the lanes', never both: where lanes differ, the base is zero.
     moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
     if not moving:
