@@ -12,7 +12,7 @@ from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
     """Calls the runtime; the program returns at once if the answer says so."""
     b = e.b
-    function = launch_field(b, "callback", "ptr")
+    function = launch_field(b, "callback")
     numbers = integer(int(kind), "i32"), integer(site, "i32")
     leave_unless_zero(e, b.call("i32", function, LAUNCH, PROGRAM, *numbers, payload))
 

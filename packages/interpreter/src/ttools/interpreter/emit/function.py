@@ -27,7 +27,7 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import Builder, byte_size
+from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
@@ -335,12 +335,9 @@ class Emitter(SlotAccess):
         return max(self.divisor(base), min(chunk.divisor, self.divisor(addend)))
 
     # ---- tiles
-    def traversal(self, shape: tuple[int, ...], element: Type | None = None) -> Traversal:
-        """How a tile of `shape` is walked: byte-sized tiles in longer chunks."""
-        lanes = self.options.lanes
-        if element is not None and not isinstance(element, TensorType):
-            lanes = lanes * (2 if byte_size(element) == 1 else 1)
-        return traversal(shape, lanes)
+    def traversal(self, shape: tuple[int, ...]) -> Traversal:
+        """How a tile of `shape` is walked."""
+        return traversal(shape, self.options.lanes)
 
     def memory_traversal(self, pointer: Value) -> Traversal:
         """How a tile of pointers is walked: along the axis that is contiguous in memory."""

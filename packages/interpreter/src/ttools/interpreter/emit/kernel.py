@@ -292,16 +292,16 @@ def _driver(
         b.start(Label("entry"))
         if probe is not None and monitor is not None:
             probe.begin(monitor_of(b, monitor))
-        params = launch_field(b, "parameters", "ptr")
+        params = launch_field(b, "parameters")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
-        grid = [launch_field(b, f"grid_{axis}", "i32") for axis in "xy"]
+        grid = [launch_field(b, f"grid_{axis}") for axis in "xy"]
         gx, gy = (b.cast("zext", g, "i64") for g in grid)
-        count, batch = launch_field(b, "count", "i64"), launch_field(b, "batch", "i64")
-        order = launch_field(b, "order", "ptr")
+        count, batch = launch_field(b, "count"), launch_field(b, "batch")
+        order = launch_field(b, "order")
         natural = b.compare("icmp eq", order, SSAValue("null", "ptr"))
         b.branch(Label("take"))
         b.start(Label("take"))
-        stopped = launch_field(b, "abort", "i32")
+        stopped = launch_field(b, "abort")
         abort = b.compare("icmp ne", stopped, 0)
         b.cond_branch(abort, Label("out"), Label("next"))
         b.start(Label("next"))

@@ -89,18 +89,15 @@ def guarded(
     b = e.b
     yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
     b.cond_branch(b.overloaded("expect", pointer.guard, TRUE), yes, no)
-    b.start(yes)
-    with e.cold():
-        first = fast()
-    first_block = b.block
-    b.branch(done)
-    b.start(no)
-    with e.cold():
-        second = slow()
-    second_block = b.block
-    b.branch(done)
+    edges = []
+    for label, emit in ((yes, fast), (no, slow)):
+        b.start(label)
+        with e.cold():
+            value = emit()
+        edges.append((value, b.block))
+        b.branch(done)
     b.start(done)
-    return b.joined((first, first_block), (second, second_block))
+    return b.joined(*edges)
 
 
 def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
@@ -318,9 +315,9 @@ def _if_all(
     Only below AVX-512: there AMD's masked stores take tens of cycles, and what is shorter than 32
     bits is masked by a branch for each lane. Nearly all chunks of most kernels are whole.
     """
-    b = e.b
     if e.options.lanes >= 16 or not mask.startswith("%"):
         return part()
+    b = e.b
     all_lanes = b.all_lanes(mask)
     yes, no, done = b.label("whole"), b.label("part"), b.label("moved")
     b.cond_branch(all_lanes, yes, no)

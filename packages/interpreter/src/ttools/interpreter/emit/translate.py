@@ -60,7 +60,7 @@ def translated(
         return chunk
     b, width = e.b, chunk.width
     b.define("ttools.translate", _LOOKUP)
-    parameters = launch_field(b, "parameters", "ptr")
+    parameters = launch_field(b, "parameters")
     cell = b.offset(parameters, 8 * e.parameter_count)
     table = b.load("ptr", cell, 8)
     addresses = e.vector(chunk)
@@ -81,14 +81,9 @@ def translated(
 
 def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None:
     b = e.b
-    failed, fine = b.label("foreign"), b.label("known")
-    b.cond_branch(bad, failed, fine)
-    b.start(failed)
-    offset = e.allocate(8)
-    payload = b.offset(ARENA, offset)
-    b.store(address, payload, 8)
-    access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
-    site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
-    call_back(e, CallbackKind.BAD_ADDRESS, site, payload)
-    b.branch(fine)
-    b.start(fine)
+    with b.only_if(bad, "foreign", "known"):
+        payload = b.offset(ARENA, e.allocate(8))
+        b.store(address, payload, 8)
+        access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
+        site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
+        call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

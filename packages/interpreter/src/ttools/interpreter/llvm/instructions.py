@@ -5,7 +5,8 @@ An instruction's text is taken apart nowhere: what it makes has its type from he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from ttools.interpreter.llvm.lines import BlockStart, Instruction, Line, Phi, Return
@@ -77,6 +78,16 @@ class Instructions:
 
     def cond_branch(self, cond: SSAValue, then: Label, otherwise: Label) -> None:
         self.do("br i1 ", cond, ", label %", then, ", label %", otherwise)
+
+    @contextmanager
+    def only_if(self, condition: SSAValue, then: str, done: str) -> Iterator[None]:
+        """What is emitted meanwhile runs where a condition holds; hints name the blocks."""
+        yes, no = self.label(then), self.label(done)
+        self.cond_branch(condition, yes, no)
+        self.start(yes)
+        yield
+        self.branch(no)
+        self.start(no)
 
     def give_back(self, value: SSAValue | None = None) -> None:
         """Returns from the function."""

@@ -60,31 +60,18 @@ def make_plan(
     function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
 ) -> Plan:
     """Schedules one `tt.func`."""
-    planner = _Planner(
-        function,
-        facts,
-        provenance,
-        fused=options.schedule == "fused",
-        guarded=options.instruments.guards,
-        lanes=options.lanes,
-    )
+    planner = _Planner(function, facts, options, provenance)
     planner.run()
     return planner.plan
 
 
 class _Planner:
     def __init__(
-        self,
-        function: Operation,
-        facts: Facts,
-        provenance: Provenance,
-        *,
-        fused: bool,
-        guarded: bool,
-        lanes: int,
+        self, function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
     ) -> None:
         self.function, self.facts, self.provenance = function, facts, provenance
-        self.fused, self.guarded, self.lanes = fused, guarded, lanes
+        self.fused = options.schedule == "fused"
+        self.guarded, self.lanes = options.instruments.guards, options.lanes
         self.plan, self.regularity = Plan(), Regularity()
         self._cost: dict[Value, int] = {}
         self._views: dict[Value, int] = {}

@@ -6,7 +6,7 @@ Divisibility is what proves that a chunk's base and lane offsets cannot carry in
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue, integer
@@ -59,6 +59,13 @@ class Integers:
         if b == "1" or a == "0":
             return a
         return self._folded("mul", operator.mul, operator.mul, a, b)
+
+    def linear_index(self, digits: Iterable[tuple[SSAValue, int]]) -> SSAValue:
+        """The i32 whose digits are given, the highest first, each with its number of values."""
+        index = integer(0, "i32")
+        for digit, extent in digits:
+            index = self.iadd(self.imul(index, extent), digit)
+        return index
 
     def _folded(
         self,

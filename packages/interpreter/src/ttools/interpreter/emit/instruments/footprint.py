@@ -97,18 +97,10 @@ def record_lanes(
 ) -> None:
     """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
     b = e.b
-    some = b.compare("icmp ne", bits, 0)
-    yes, done = b.label("lanes"), b.label("noted")
-    b.cond_branch(some, yes, done)
-    b.start(yes)
-    call(b, "footprint_lanes", number, addresses(), bits, _first_position(e, site, at))
-    b.branch(done)
-    b.start(done)
+    with b.only_if(b.compare("icmp ne", bits, 0), "lanes", "noted"):
+        call(b, "footprint_lanes", number, addresses(), bits, _first_position(e, site, at))
 
 
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
     """Where in the walk of the tile the base coordinates are."""
-    index = integer(0, "i32")
-    for axis in site.walk:
-        index = e.iadd(e.imul(index, site.shape[axis]), at[axis].base)
-    return index
+    return e.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)

@@ -75,7 +75,7 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     moving = [axis for axis, extent in enumerate(shape) if extent > 1]
     if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):
         return None
-    axes = [_axis(e, hull, axis, shape[axis]) for axis in moving]
+    axes = [_axis(e, hull, axis) for axis in moving]
     tests = [_at_least(e, axis.step, integer(size, "i64")) for axis in axes]
     if len(axes) == 2:
         outer = [
@@ -89,17 +89,13 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     return found
 
 
-def _axis(e: Emitter, hull: Hull, axis: int, extent: int) -> _Axis:
+def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
     step = hull.form.steps[axis]
     if step.startswith("%"):
         step = _greater(e, step, e.isub(integer(0, "i64"), step))
     else:
         step = integer(abs(int(step)), "i64")
-    first, end = (
-        hull.box.firsts.get(axis, integer(0, "i64")),
-        hull.box.ends.get(axis, integer(extent, "i64")),
-    )
-    last = e.iadd(e.isub(end, first), -1)
+    last = e.iadd(e.isub(hull.box.end(axis), hull.box.first(axis)), -1)
     # Where a mask leaves nothing, the ends may lie anywhere.
     last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
     return _Axis(step, e.imul(step, last))

@@ -135,7 +135,7 @@ def load(b: Builder, base: SSAValue, offset: int, type: str) -> SSAValue:
 
 def monitor_of(b: Builder, parameter_count: int) -> SSAValue:
     """The launch's monitor, which is passed behind the parameters."""
-    return load(b, launch_field(b, "parameters", "ptr"), 8 * parameter_count, "ptr")
+    return load(b, launch_field(b, "parameters"), 8 * parameter_count, "ptr")
 
 
 def is_watched(b: Builder, program: SSAValue) -> SSAValue:

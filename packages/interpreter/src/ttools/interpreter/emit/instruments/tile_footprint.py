@@ -90,8 +90,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
     lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
     for n in reversed(site.walk):
         extent, step = site.shape[n], hull.form.steps[n]
-        first, end = hull.box.firsts.get(n, zero), hull.box.ends.get(n, integer(extent, "i64"))
-        axis = _Axis(step, lanes, extent, first, end)
+        axis = _Axis(step, lanes, extent, hull.box.first(n), hull.box.end(n))
         lanes *= extent
         if extent == 1:
             continue  # a mask that leaves nothing of it leaves nothing at all

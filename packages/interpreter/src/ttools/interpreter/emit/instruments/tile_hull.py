@@ -54,12 +54,11 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     if mask is not None:
         box.restrict(mask)
     start, span = form.base, integer(0, "i64")
-    for axis, (step, extent) in enumerate(zip(form.steps, shape, strict=True)):
+    for axis, step in enumerate(form.steps):
         if step == "0":
             continue
-        end = box.ends.get(axis, integer(extent, "i64"))
-        low = e.imul(step, box.firsts.get(axis, integer(0, "i64")))
-        high = e.imul(step, e.iadd(end, -1))
+        low = e.imul(step, box.first(axis))
+        high = e.imul(step, e.iadd(box.end(axis), -1))
         if step.startswith("%"):
             low, high = linear.least(low, high), linear.greatest(low, high)
         elif int(step) < 0:

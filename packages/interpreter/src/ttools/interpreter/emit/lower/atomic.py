@@ -211,7 +211,6 @@ def _each_lane(
     one: _OneLane,
 ) -> None:
     """Runs an atomic on every element whose mask is set, keeping the old values."""
-    b = e.b
     pointer = op.operands[0]
     element = element_type(op.result.type)
     slot = e.slot(op.result) if op.result.is_tensor else None
@@ -241,11 +240,7 @@ def _each_lane(
             else:
                 e.set_scalar(op.result, old)
 
-    shape = shape_of(pointer.type)
-    if shape:
-        for_each_chunk(b, traversal(shape, 1), body)
-    else:
-        body(())
+    for_each_chunk(e.b, traversal(shape_of(pointer.type), 1), body)
 
 
 def _conditional(

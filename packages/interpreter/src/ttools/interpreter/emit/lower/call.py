@@ -5,9 +5,9 @@ from __future__ import annotations
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.ir import Operation, Value
+from ttools.interpreter.emit.plain_slot import plain_slot
+from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
-from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
 
 
@@ -36,17 +36,3 @@ def call(e: Emitter, op: Operation) -> None:
 
 def _address(e: Emitter, slot: Slot) -> SSAValue:
     return e.b.offset(slot.base, slot.offset)
-
-
-def plain_slot(e: Emitter, value: Value) -> Slot:
-    """A slot that holds the value in memory representation."""
-    if not value.is_tensor:
-        slot = e.new_slot((1,), value.type)
-        e.write_slot(slot, origin(1), uniform(value.type, e.scalar(value), 1))
-        return slot
-    slot = e.slot(value)
-    if not slot.widened:
-        return slot
-    plain = e.new_slot(slot.shape, slot.element)
-    e.copy_slot(slot, plain)
-    return plain

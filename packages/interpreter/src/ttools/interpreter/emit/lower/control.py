@@ -7,8 +7,8 @@ grow by uniform increments carry one scalar instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import CallbackKind, Site
@@ -188,17 +188,10 @@ def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
         leave_when_aborted(e)
 
 
-@contextmanager
-def _now_and_then(b: Builder, iterations: SSAValue) -> Iterator[None]:
+def _now_and_then(b: Builder, iterations: SSAValue) -> AbstractContextManager[None]:
     """What is emitted meanwhile is run in every 64th iteration of a loop."""
-    low = b.binary("and", iterations, 63)
-    due = b.compare("icmp eq", low, 0)
-    yes, no = b.label("due"), b.label("not_due")
-    b.cond_branch(due, yes, no)
-    b.start(yes)
-    yield
-    b.branch(no)
-    b.start(no)
+    due = b.compare("icmp eq", b.binary("and", iterations, 63), 0)
+    return b.only_if(due, "due", "not_due")
 
 
 @root("scf.if")

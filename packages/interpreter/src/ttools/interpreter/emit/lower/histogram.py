@@ -26,15 +26,11 @@ def histogram(e: Emitter, op: Operation) -> None:
             inside = b.compare("icmp ult", value, bins)
             if mask is not None:
                 inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
-        then, done = b.label("count"), b.label("counted")
-        b.cond_branch(inside, then, done)
-        b.start(then)
-        wide = e.convert_int(value, "i64", signed=False)
-        base = b.offset(ARENA, slot.offset)
-        p = b.element(slot.stored_type, base, wide)
-        old = b.load(slot.stored_type, p)
-        b.store(b.binary("add", old, 1), p)
-        b.branch(done)
-        b.start(done)
+        with b.only_if(inside, "count", "counted"):
+            wide = e.convert_int(value, "i64", signed=False)
+            base = b.offset(ARENA, slot.offset)
+            p = b.element(slot.stored_type, base, wide)
+            old = b.load(slot.stored_type, p)
+            b.store(b.binary("add", old, 1), p)
 
     for_each_chunk(e.b, traversal(shape_of(source.type), 1), count)

@@ -27,17 +27,13 @@ from ttools.interpreter.tiles.integers import wrap_signed
 Closure = Callable[[], SSAValue]
 
 
-def _is_index(chunk: Chunk) -> bool:
-    return isinstance(chunk, Affine) and isinstance(chunk.element, IntegerType | PointerType)
-
-
 def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
     if a is None or b is None:
         return a or b
     return e.b.binary("and", a, b)
 
 
-def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affine:
+def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
     """A ± b as one affine form; exact in modular arithmetic."""
     sign = 1 if name == "add" else -1
     base = (e.iadd if name == "add" else e.isub)(a.base, b.base)
@@ -62,7 +58,7 @@ def _fallback(e: Emitter, op: Operation, at: Coords) -> Chunk:
 def add(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     a, b = (e.operand(v, at) for v in op.operands)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.element != IntegerType(1):
-        return combine(e, op, "add" if op.name == "arith.addi" else "sub", a, b)
+        return combine(e, "add" if op.name == "arith.addi" else "sub", a, b)
     return _fallback(e, op, at)
 
 
@@ -243,7 +239,7 @@ def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         offset = extended(e, offset, IntegerType(64))
         scaled = _scaled(e, offset, size)
         if isinstance(pointer, Affine):
-            return combine(e, op, "add", pointer, scaled)
+            return combine(e, "add", pointer, scaled)
         bytes_ = e.vector(scaled)
     else:
         # Sign-extended, as `tt.addptr` does.

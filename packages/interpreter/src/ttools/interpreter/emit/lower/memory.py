@@ -19,7 +19,7 @@ from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
-from ttools.interpreter.llvm.value import NOTHING, Label, SSAValue, with_element
+from ttools.interpreter.llvm.value import NOTHING, SSAValue, with_element
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
@@ -177,10 +177,7 @@ def _for_each_chunk_of(e: Emitter, op: Operation, emit: _StoreStep) -> None:
             chunk, data = e.operand(pointer, at), e.operand(value, at)
             emit(e, op, at, chunk, data, mask)
 
-    if shape_of(pointer.type):
-        for_each_chunk(e.b, e.memory_traversal(pointer), body)
-    else:
-        body(())
+    for_each_chunk(e.b, e.memory_traversal(pointer), body)
 
 
 def _store(
@@ -236,16 +233,8 @@ def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) ->
 def _store_scalar(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | None) -> None:
     b = e.b
     address = e.vector(pointer)
-    done = Label("")
-    if mask is not None:
-        then, done = b.label("store"), b.label("stored")
-        b.cond_branch(mask, then, done)
-        b.start(then)
-    p = b.cast("inttoptr", address, "ptr")
-    b.store(raw, p, SIZES[raw.type])
-    if mask is not None:
-        b.branch(done)
-        b.start(done)
+    with nullcontext() if mask is None else b.only_if(mask, "store", "stored"):
+        b.store(raw, b.cast("inttoptr", address, "ptr"), SIZES[raw.type])
 
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")

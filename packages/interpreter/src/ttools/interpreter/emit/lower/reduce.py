@@ -15,7 +15,6 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.lower.regions import accumulator_type, apply_region
 from ttools.interpreter.ir import (
-    FloatType,
     IntegerType,
     Operation,
     Type,
@@ -34,48 +33,36 @@ _PARTIALS = 4
 
 def identity(op: Operation, element: Type) -> SSAValue | None:
     """The literal that a one-operation combine leaves unchanged, or None if it has none."""
-    text = _identity(op, element)
-    return None if text is None else SSAValue(text, register_type(element))
-
-
-def _identity(op: Operation, element: Type) -> str | None:
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
-    (name, operands) = (block.operations[0].name, block.operations[0].operands)
-    if {id(v) for v in operands} != {id(v) for v in block.arguments}:
+    combine, type = block.operations[0], register_type(element)
+    if {id(v) for v in combine.operands} != {id(v) for v in block.arguments}:
         return None
-    if isinstance(element, FloatType):
-        table = _FLOAT_IDENTITIES.get(register_type(element), {})
-        return table.get(name)
-    if isinstance(element, IntegerType) and element.width > 1:
-        bits = element.width
-        return {
-            "arith.addi": "0",
-            "arith.ori": "0",
-            "arith.xori": "0",
-            "arith.maxui": "0",
-            "arith.andi": "-1",
-            "arith.minui": "-1",
-            "arith.muli": "1",
-            "arith.maxsi": str(-(1 << (bits - 1))),
-            "arith.minsi": str((1 << (bits - 1)) - 1),
-        }.get(name)
-    return None
+    text = None
+    if type in ("float", "double"):
+        text = _FLOAT_IDENTITIES.get(combine.name)
+    elif isinstance(element, IntegerType) and element.width > 1:
+        most = (1 << (element.width - 1)) - 1
+        extremes = {"arith.maxsi": str(-most - 1), "arith.minsi": str(most)}
+        text = (_INTEGER_IDENTITIES | extremes).get(combine.name)
+    return None if text is None else SSAValue(text, type)
 
 
-# -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
+#: -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
 _FLOAT_IDENTITIES = {
-    "float": {
-        "arith.addf": "-0.0",
-        "arith.mulf": "1.0",
-        "arith.maxnumf": "0x7FF8000000000000",
-        "arith.minnumf": "0x7FF8000000000000",
-        "arith.maximumf": "0xFFF0000000000000",
-        "arith.minimumf": "0x7FF0000000000000",
-    },
+    "arith.addf": "-0.0",
+    "arith.mulf": "1.0",
+    "arith.maxnumf": "0x7FF8000000000000",
+    "arith.minnumf": "0x7FF8000000000000",
+    "arith.maximumf": "0xFFF0000000000000",
+    "arith.minimumf": "0x7FF0000000000000",
 }
-_FLOAT_IDENTITIES["double"] = _FLOAT_IDENTITIES["float"]
+_INTEGER_IDENTITIES = {
+    **dict.fromkeys(("arith.addi", "arith.ori", "arith.xori", "arith.maxui"), "0"),
+    **dict.fromkeys(("arith.andi", "arith.minui"), "-1"),
+    "arith.muli": "1",
+}
 
 
 @root("tt.reduce")
