@@ -269,22 +269,22 @@ def test_any_sort_is_torchs(n: int, rows: int, descending: bool, seed: int) -> N
 def test_most_steps_are_not_stored() -> None:
     x = torch.randn(1024)
     plan = plan_of(sort_rows, x, torch.empty_like(x), ROWS=1, N=1024, DESCENDING=False)
-    members = [v for network in plan.networks.values() for v in network.members]
+    members = [v for group in plan.fusion_groups.values() for v in group.members]
     assert len(members) >= 50  # of 55
-    assert sum(plan.is_stored(v) for v in members) == len(plan.networks)
-    assert all(len(network.axes) <= 2 for network in plan.networks.values())
+    assert sum(plan.is_stored(v) for v in members) == len(plan.fusion_groups)
+    assert all(len(group.axes) <= 2 for group in plan.fusion_groups.values())
 
 
 def test_wide_elements_make_smaller_blocks() -> None:
     x = torch.randint(0, 9, (1024,))
     plan = plan_of(sort_rows, x, torch.empty_like(x), ROWS=1, N=1024, DESCENDING=False)
-    assert {len(network.axes) for network in plan.networks.values()} == {1}
+    assert {len(group.axes) for group in plan.fusion_groups.values()} == {1}
 
 
-def test_a_store_between_steps_ends_a_network() -> None:
+def test_a_store_between_steps_ends_a_group() -> None:
     x = torch.zeros(128, dtype=torch.int32)
     plan = plan_of(steps_seen_between, x, torch.empty_like(x), torch.empty_like(x), N=128)
-    assert len(plan.networks) == 2
-    for network in plan.networks.values():
-        kept = [v for v in network.members if plan.is_stored(v)]
-        assert network.members[-1] in kept
+    assert len(plan.fusion_groups) == 2
+    for group in plan.fusion_groups.values():
+        kept = [v for v in group.members if plan.is_stored(v)]
+        assert group.members[-1] in kept

@@ -17,7 +17,7 @@ from ttools.interpreter import ir
 from ttools.interpreter.elementwise import lower, narrow_from_f32, widen_to_f32
 from ttools.interpreter.llvm.builder import Builder, memory_type, register_type
 from ttools.interpreter.llvm.lines import body_text
-from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import SSAValue, vector_type
 from ttools.interpreter.native.jit import host_target
 
 #: Element types by their MLIR names, and the NumPy type of their memory.
@@ -64,30 +64,25 @@ def _load(builder: Builder, kind: str, width: int, index: int) -> SSAValue:
     element = parse_type(kind)
     mem, reg = memory_type(element), register_type(element)
     value = builder.load(vector_type(mem, width), _address(builder, mem, index), 1)
-    m, r = vector_type(mem, width), vector_type(reg, width)
     if kind == "i1":
-        return builder.cast("trunc", value, r)
+        return builder.cast("trunc", value, reg)
     if kind == "bf16":
-        wide = builder.cast("zext", value, vector_type("i32", width))
-        sixteen = builder.splat(integer(16, "i32"), width)
-        wide = builder.binary("shl", wide, sixteen)
-        return builder.bitcast(wide, vector_type("i32", width), r)
-    return builder.bitcast(value, m, r)
+        wide = builder.binary("shl", builder.cast("zext", value, "i32"), 16)
+        return builder.cast("bitcast", wide, reg)
+    return builder.bitcast(value, vector_type(reg, width))
 
 
-def _store(builder: Builder, kind: str, width: int, index: int, value: SSAValue) -> None:
+def _store(builder: Builder, kind: str, index: int, value: SSAValue) -> None:
+    """Register form to memory form."""
     element = parse_type(kind)
-    mem, reg = memory_type(element), register_type(element)
-    m, r = vector_type(mem, width), vector_type(reg, width)
+    mem = memory_type(element)
     if kind == "i1":
-        value = builder.cast("zext", value, m)
+        value = builder.cast("zext", value, mem)
     elif kind == "bf16":
-        wide = builder.bitcast(value, r, vector_type("i32", width))
-        sixteen = builder.splat(integer(16, "i32"), width)
-        wide = builder.binary("lshr", wide, sixteen)
-        value = builder.cast("trunc", wide, m)
-    else:
-        value = builder.bitcast(value, r, m)
+        wide = builder.binary("lshr", builder.cast("bitcast", value, "i32"), 16)
+        value = builder.cast("trunc", wide, mem)
+    elif mem != register_type(element):
+        value = builder.cast("bitcast", value, mem)
     builder.store(value, _address(builder, mem, index), 1)
 
 
@@ -123,7 +118,7 @@ def build_ir(*cases: Case) -> str:
         outputs = lower(builder, op, case.width, values)
         assert len(outputs) == len(case.results)
         for i, kind in enumerate(case.results):
-            _store(builder, kind, case.width, len(case.operands) + i, outputs[i])
+            _store(builder, kind, len(case.operands) + i, outputs[i])
         builders.append((builder, len(case.operands) + len(case.results), case.width))
     return _module(builders)
 
@@ -131,16 +126,16 @@ def build_ir(*cases: Case) -> str:
 def build_widen(kind: str, width: int) -> str:
     """`run` as `widen_to_f32`."""
     builder = Builder()
-    value = widen_to_f32(builder, _load(builder, kind, width, 0), parse_type(kind), width)
-    _store(builder, "f32", width, 1, value)
+    value = widen_to_f32(builder, _load(builder, kind, width, 0), parse_type(kind))
+    _store(builder, "f32", 1, value)
     return _module([(builder, 2, width)])
 
 
 def build_narrow(kind: str, width: int) -> str:
     """`run` as `narrow_from_f32`."""
     builder = Builder()
-    value = narrow_from_f32(builder, _load(builder, "f32", width, 0), parse_type(kind), width)
-    _store(builder, kind, width, 1, value)
+    value = narrow_from_f32(builder, _load(builder, "f32", width, 0), parse_type(kind))
+    _store(builder, kind, 1, value)
     return _module([(builder, 2, width)])
 
 

@@ -57,21 +57,20 @@ def _stored_bytes(text: str) -> list[int]:
 def _one_lane(wide: str, stored: str, width: int, lane: int, *, fenced: bool, select: bool) -> str:
     """A function that stores one lane of a truncated vector, under a mask or by a `select`."""
     b = Builder()
-    mask = b.constant_vector([TRUE if n == lane else FALSE for n in range(width)], "i1")
+    mask = b.constant_vector([TRUE if n == lane else FALSE for n in range(width)])
     vec = f"<{width} x {stored}>"
     x, p = SSAValue("%x", f"<{width} x {wide}>"), SSAValue("%p", "ptr")
-    value = b.cast("trunc", x, vec)
+    value = b.cast("trunc", x, stored)
     if select:
         old = b.load(vec, p, 1)
         value = b.select(mask, value, old)
     if fenced:
-        value = b.fenced(value, stored, width)
+        value = b.fenced(value)
     if select:
         b.store(value, p, 1)
     else:
         name = f"llvm.masked.store.v{width}{stored}.p0"
-        arguments = [(vec, value), ("ptr align 1", p), (f"<{width} x i1>", mask)]
-        b.intrinsic(name, "void", arguments)
+        b.intrinsic(name, "void", value, ("ptr align 1", p), mask)
     body = f"{body_text(b.lines)}\n  ret void"
     head = f"define void @f(ptr %p, <{width} x {wide}> %x) {{"
     return "\n".join([*b.declarations.values(), head, body, "}"])

@@ -11,8 +11,7 @@ _X = SSAValue("%x", "i32")
 
 def test_edges_of_a_phi_are_added_while_its_block_is_built() -> None:
     b = Builder()
-    phi = b.open_phi("i32", "i")
-    phi.add(integer(0, "i32"), Label("entry"))
+    phi = b.open_phi("i", integer(0, "i32"), Label("entry"))
     following = b.binary("add", phi.value, 1)
     phi.add(following, Label("again"))
     assert body_text(b.lines) == (

@@ -15,6 +15,12 @@ _FORMATS: dict[Any, str] = {
     ctypes.c_int64: "q",
     ctypes.c_uint64: "Q",
 }
+#: What LLVM calls them; what has no sign is an address.
+_LLVM_TYPES: dict[Any, str] = {
+    ctypes.c_int32: "i32",
+    ctypes.c_int64: "i64",
+    ctypes.c_uint64: "ptr",
+}
 
 
 class Launch(ctypes.Structure):
@@ -25,10 +31,7 @@ class Launch(ctypes.Structure):
     """
 
     _fields_ = [
-        (
-            "next",
-            ctypes.c_int64,
-        ),  # the position of the next program to begin
+        ("next", ctypes.c_int64),  # the position of the next program to begin
         ("count", ctypes.c_int64),  # of programs
         ("order", ctypes.c_uint64),  # address of their ids in that order; 0 if it is their own
         ("grid_x", ctypes.c_int32),
@@ -51,6 +54,12 @@ def offset(field: str) -> int:
     """Where a field lies in the structure, in bytes."""
     found: int = getattr(Launch, field).offset
     return found
+
+
+def size_and_type(field: str) -> tuple[int, str]:
+    """The bytes of a field, and its type in LLVM."""
+    kind = next(kind for name, kind, *_ in Launch._fields_ if name == field)
+    return ctypes.sizeof(kind), _LLVM_TYPES[kind]
 
 
 #: Bytes that a kernel may look at.

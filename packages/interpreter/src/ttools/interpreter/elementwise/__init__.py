@@ -20,7 +20,7 @@ from ttools.interpreter.elementwise.libdevice import LIBDEVICE
 from ttools.interpreter.elementwise.mathematics import MATHEMATICS
 from ttools.interpreter.elementwise.ptx import lower_inline_assembly, pack_of
 from ttools.interpreter.elementwise.vector import Call, Lanes, Lowering, Vector
-from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 
 __all__ = [
@@ -105,11 +105,7 @@ def lower(
                 "convert 8-bit floats to float16 or wider before computing with them",
             )
     lanes = Lanes(builder, width)
-    vectors = tuple(
-        Vector(lanes, text, register_type(ir.element_type(value.type)))
-        for text, value in zip(operands, op.operands, strict=True)
-    )
-    results = lowering(Call(lanes, op, vectors))
+    results = lowering(Call(lanes, op, tuple(map(lanes.value, operands))))
     if isinstance(results, Vector):
         return [results.text]
     return [vector.text for vector in results]

@@ -20,10 +20,6 @@ from ttools.interpreter.ir import FloatType, Type
 _BF16 = FloatType("bf16")
 
 
-def _is_bf16(type: Type) -> bool:
-    return type == _BF16
-
-
 def _opcode(name: str) -> Lowering:
     return lambda call: call.operands[0].cast(name, call.result)
 
@@ -46,7 +42,7 @@ def _to_double_odd(value: Vector, opcode: str) -> Vector:
 def _integer_to_float(opcode: str) -> Lowering:
     def lower(call: Call) -> Vector:
         (value,) = call.operands
-        if _is_bf16(call.target):
+        if call.target == _BF16:
             if BITS[value.scalar] <= 16:
                 return round_bf16(value.cast(opcode, "float"))
             return round_bf16(round_f64_to_odd(_to_double_odd(value, opcode)))
@@ -119,9 +115,9 @@ def _lower_float_cast(call: Call) -> Vector:
 # ---- bits
 def bitcast(value: Vector, source: Type, target: Type) -> Vector:
     """The same bits as another type of the same size."""
-    if _is_bf16(source) and not _is_bf16(target):
+    if source == _BF16 != target:
         value = (value.as_int() >> 16).cast("trunc", "i16")
-    if _is_bf16(target) and not _is_bf16(source):
+    if target == _BF16 != source:
         return (value.as_int().cast("zext", "i32") << 16).as_float()
     return value
 

@@ -14,21 +14,15 @@ _CMPF = (
 )
 
 
-def _compare(call: Call, predicates: tuple[str, ...]) -> Vector:
-    predicate = call.op.attributes["predicate"]
-    if isinstance(predicate, int):
-        predicate = predicates[predicate]
-    left, right = call.operands
-    return left.compare(str(predicate), right)
+def _comparison(predicates: tuple[str, ...]) -> Lowering:
+    def lower(call: Call) -> Vector:
+        predicate = call.op.attributes["predicate"]
+        if isinstance(predicate, int):
+            predicate = predicates[predicate]
+        left, right = call.operands
+        return left.compare(str(predicate), right)
 
-
-def _lower_cmpi(call: Call) -> Vector:
-    return _compare(call, _CMPI)
-
-
-def _lower_cmpf(call: Call) -> Vector:
-    # bf16 is held as an exact float and compares as one.
-    return _compare(call, _CMPF)
+    return lower
 
 
 def _lower_select(call: Call) -> Vector:
@@ -37,7 +31,7 @@ def _lower_select(call: Call) -> Vector:
 
 
 COMPARISON: dict[str, Lowering] = {
-    "arith.cmpi": _lower_cmpi,
-    "arith.cmpf": _lower_cmpf,
+    "arith.cmpi": _comparison(_CMPI),
+    "arith.cmpf": _comparison(_CMPF),  # bf16 is held as an exact float and compares as one
     "arith.select": _lower_select,
 }

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ttools.core.errors import UnsupportedError
-from ttools.interpreter.elementwise.vector import Lanes, Vector
+from ttools.interpreter.elementwise.vector import Vector, vector_of
 from ttools.interpreter.ir import FloatType, Type
-from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 
 Rounding = Literal["rtne", "rtz"]
@@ -233,26 +233,23 @@ def convert(value: Vector, source: Type, target: Type, rounding: Rounding = "rtn
     return narrow(round_f64_to_odd(value), target, rounding)
 
 
-def widen_to_f32(builder: Builder, value: SSAValue, type: Type, width: int) -> SSAValue:
-    """`width` values of any float type as f32.
+def widen_to_f32(builder: Builder, value: SSAValue, type: Type) -> SSAValue:
+    """Lanes of any float type as f32.
 
     Args:
         builder: receives the instructions.
-        value: SSA name or literal of `vector_type(register_type(type), width)`.
+        value: as `type` is in registers.
         type: any float type; f64 is rounded to nearest, all others are exact.
-        width: lanes.
     """
-    lanes = Lanes(builder, width)
-    return widen(Vector(lanes, value, register_type(type)), type).text
+    return widen(vector_of(builder, value), type).text
 
 
-def narrow_from_f32(builder: Builder, value: SSAValue, type: Type, width: int) -> SSAValue:
-    """`width` f32 values rounded to any float type, to nearest even; fp8 saturates.
+def narrow_from_f32(builder: Builder, value: SSAValue, type: Type) -> SSAValue:
+    """Lanes of f32 rounded to any float type, to nearest even; fp8 saturates.
 
     Args:
         builder: receives the instructions.
-        value: SSA name or literal of `vector_type("float", width)`.
+        value: the lanes.
         type: any float type.
-        width: lanes.
     """
-    return narrow(Vector(Lanes(builder, width), value, "float"), type).text
+    return narrow(vector_of(builder, value), type).text

@@ -121,7 +121,7 @@ def _divide_wide(a: Vector, b: Vector, signed: bool) -> Vector:
     quick = (whole + 1.5 * 2.0**52).as_int() - _MAGIC
     builder.branch(done)
     builder.start(done)
-    return lanes.value(builder.phi(a.type, (native.text, wide), (quick.text, small)))
+    return lanes.value(builder.phi((native.text, wide), (quick.text, small)))
 
 
 def _small_to_double(value: Vector) -> Vector:
@@ -228,8 +228,7 @@ def count_zeros(name: str, value: Vector) -> Vector:
     lanes = value.lanes
     full = f"llvm.{name}.{lanes.suffix(value.scalar)}"
     lanes.builder.declare(full, f"{value.type} ({value.type}, i1 immarg)")
-    passed = [(value.type, value.text), ("i1", FALSE)]
-    return lanes.value(lanes.builder.call(value.type, f"@{full}", passed))
+    return lanes.value(lanes.builder.call(value.type, f"@{full}", value.text, FALSE))
 
 
 def _count_zeros(name: str) -> Lowering:

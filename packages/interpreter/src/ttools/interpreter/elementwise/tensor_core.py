@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ttools.interpreter.elementwise.formats import round_any_bf16
-from ttools.interpreter.elementwise.vector import Lanes, Vector
+from ttools.interpreter.elementwise.vector import Vector, vector_of
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
 
@@ -54,12 +54,12 @@ PARTS: dict[str, Callable[[Vector], Vector]] = {
 }
 
 
-def part_of_f32(builder: Builder, value: SSAValue, part: str, width: int) -> SSAValue:
+def part_of_f32(builder: Builder, value: SSAValue, part: str) -> SSAValue:
     """One of `PARTS` of an f32 in registers."""
-    return PARTS[part](Vector(Lanes(builder, width), value, "float")).text
+    return PARTS[part](vector_of(builder, value)).text
 
 
-def zero_for_nan(builder: Builder, value: SSAValue, width: int) -> SSAValue:
+def zero_for_nan(builder: Builder, value: SSAValue) -> SSAValue:
     """An f32 in registers, with 0 in place of NaN."""
-    vector = Vector(Lanes(builder, width), value, "float")
+    vector = vector_of(builder, value)
     return vector.is_nan().choose(vector.coerce(0.0), vector).text

@@ -79,8 +79,8 @@ def _look_up(name: str, body: str, index: Vector) -> Vector:
     full = f"llvm.masked.gather.{lanes.suffix('double')}.v{lanes.width}p0"
     out = lanes.type("double")
     builder.declare(full, f"{out} ({kind}, {lanes.type('i1')}, {out})")
-    passed = [(f"{kind} align 8", address), (lanes.type("i1"), every), (out, zeros(out))]
-    return lanes.value(builder.call(out, f"@{full}", passed))
+    pointers = (f"{kind} align 8", address)
+    return lanes.value(builder.call(out, f"@{full}", pointers, every, zeros(out)))
 
 
 def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
@@ -99,7 +99,7 @@ def _multiple_of_pi(x: Vector, entry: int) -> tuple[Vector, Vector]:
 
 
 def _merge(block: Label, other: Label, a: Vector, b: Vector) -> Vector:
-    return a.lanes.value(a.lanes.builder.phi(a.type, (a.text, block), (b.text, other)))
+    return a.lanes.value(a.lanes.builder.phi((a.text, block), (b.text, other)))
 
 
 def _reduce(x: Vector, *, halves: int, offset: float) -> tuple[Vector, Vector]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter import ir
-from ttools.interpreter.llvm.builder import Builder, float_literal, register_type
+from ttools.interpreter.llvm.builder import Builder, float_literal, mangled, register_type
 from ttools.interpreter.llvm.lines import Return
-from ttools.interpreter.llvm.value import SSAValue, element_of, vector_type
+from ttools.interpreter.llvm.value import SSAValue, element_of, lanes_of, vector_type
 
 #: LLVM type -> bits of one element.
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
@@ -34,7 +34,7 @@ class Lanes:
 
     def value(self, text: SSAValue) -> Vector:
         """Wraps an SSA value or literal."""
-        return Vector(self, text, element_of(text.type))
+        return Vector(self, text)
 
     def constant(self, value: float, scalar: str) -> Vector:
         """`value` in every lane; integers may be given signed or as unsigned bits."""
@@ -44,21 +44,15 @@ class Lanes:
             text = "true" if value else "false"
         else:
             text = str(int(value))
-        return Vector(self, self.builder.splat(SSAValue(text, scalar), self.width), scalar)
+        return Vector(self, self.builder.splat(SSAValue(text, scalar), self.width))
 
-    def intrinsic(self, name: str, *arguments: Vector, result: str | None = None) -> Vector:
-        """Calls `llvm.<name>` overloaded on the first argument's type (and the result's)."""
-        out = result or arguments[0].scalar
-        kinds = [arguments[0].scalar] if result is None else [result, arguments[0].scalar]
-        suffix = ".".join(self.suffix(kind) for kind in kinds)
-        passed = [(a.type, a.text) for a in arguments]
-        text = self.builder.intrinsic(f"llvm.{name}.{suffix}", self.type(out), passed)
-        return Vector(self, text, out)
+    def intrinsic(self, name: str, *arguments: Vector) -> Vector:
+        """Calls `llvm.<name>`, whose result has the first argument's type."""
+        return Vector(self, self.builder.overloaded(name, *[a.text for a in arguments]))
 
     def suffix(self, scalar: str) -> str:
         """How intrinsics and our functions name a vector type: `v16f32`, `f32`."""
-        element = FLOATS.get(scalar, scalar)
-        return element if self.width == 1 else f"v{self.width}{element}"
+        return mangled(self.type(scalar))
 
     def function(
         self,
@@ -86,8 +80,8 @@ class Lanes:
 
     def call(self, result: str, function: str, *arguments: Vector) -> Vector:
         """Calls a function that returns a vector of `result`."""
-        passed = [(a.type, a.text) for a in arguments]
-        return Vector(self, self.builder.call(self.type(result), function, passed), result)
+        passed = [a.text for a in arguments]
+        return Vector(self, self.builder.call(self.type(result), function, *passed))
 
     def fma(self, a: Vector, b: Vector | float, c: Vector | float) -> Vector:
         """`a * b + c` rounded once."""
@@ -107,11 +101,14 @@ class Vector:
 
     lanes: Lanes
     text: SSAValue
-    scalar: str
 
     @property
     def type(self) -> str:
         return self.text.type
+
+    @property
+    def scalar(self) -> str:
+        return element_of(self.text.type)
 
     @property
     def is_float(self) -> bool:
@@ -123,8 +120,7 @@ class Vector:
 
     def binary(self, opcode: str, other: Vector | float) -> Vector:
         right = self.coerce(other)
-        text = self.lanes.builder.binary(opcode, self.text, right.text)
-        return Vector(self.lanes, text, self.scalar)
+        return Vector(self.lanes, self.lanes.builder.binary(opcode, self.text, right.text))
 
     def __add__(self, other: Vector | float) -> Vector:
         return self.binary("fadd" if self.is_float else "add", other)
@@ -147,7 +143,7 @@ class Vector:
     def __neg__(self) -> Vector:
         if self.is_float:
             negated = self.lanes.builder.emit(self.type, f"fneg {self.type} ", self.text)
-            return Vector(self.lanes, negated, self.scalar)
+            return Vector(self.lanes, negated)
         return self.coerce(0) - self
 
     def __and__(self, other: Vector | int) -> Vector:
@@ -175,34 +171,26 @@ class Vector:
     def compare(self, predicate: str, other: Vector | float) -> Vector:
         """`icmp` or `fcmp` with LLVM's own predicate (`slt`, `olt`)."""
         right = self.coerce(other)
-        opcode = "fcmp" if self.is_float else "icmp"
-        op = f"{opcode} {predicate}"
-        text = self.lanes.builder.compare(op, self.text, right.text)
-        return Vector(self.lanes, text, "i1")
+        op = f"{'fcmp' if self.is_float else 'icmp'} {predicate}"
+        return Vector(self.lanes, self.lanes.builder.compare(op, self.text, right.text))
 
     def is_nan(self) -> Vector:
         return self.compare("uno", self)
 
     def any_lane(self) -> SSAValue:
         """Of a mask: an i1 that says whether any lane is set."""
-        if self.lanes.width == 1:
-            return self.text
-        name = f"llvm.vector.reduce.or.{self.lanes.suffix('i1')}"
-        return self.lanes.builder.intrinsic(name, "i1", [(self.type, self.text)])
+        return self.lanes.builder.any_lane(self.text)
 
     def choose(self, then: Vector, otherwise: Vector | float) -> Vector:
         """Of a mask: `then` where it is set, `otherwise` elsewhere."""
         other = then.coerce(otherwise)
-        text = self.lanes.builder.select(self.text, then.text, other.text)
-        return Vector(self.lanes, text, then.scalar)
+        return Vector(self.lanes, self.lanes.builder.select(self.text, then.text, other.text))
 
     def cast(self, opcode: str, scalar: str) -> Vector:
         """`zext`, `fptosi`, … to a vector of `scalar`; the same type stays as it is."""
         if scalar == self.scalar:
             return self
-        target = self.lanes.type(scalar)
-        text = self.lanes.builder.cast(opcode, self.text, target)
-        return Vector(self.lanes, text, scalar)
+        return Vector(self.lanes, self.lanes.builder.cast(opcode, self.text, scalar))
 
     def as_int(self) -> Vector:
         """The bits as an integer of the same size."""
@@ -222,6 +210,11 @@ class Vector:
     def maximum(self, other: Vector | float, *, signed: bool = True) -> Vector:
         """The larger of two integers."""
         return self.lanes.intrinsic("smax" if signed else "umax", self, self.coerce(other))
+
+
+def vector_of(builder: Builder, value: SSAValue) -> Vector:
+    """An SSA value or literal with as many lanes as its type has."""
+    return Vector(Lanes(builder, lanes_of(value.type)), value)
 
 
 @dataclass(frozen=True, slots=True)

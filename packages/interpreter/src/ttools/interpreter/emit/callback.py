@@ -12,11 +12,9 @@ from ttools.interpreter.llvm.value import LAUNCH, PROGRAM, SSAValue, integer
 def call_back(e: Emitter, kind: CallbackKind, site: int, payload: SSAValue) -> None:
     """Calls the runtime; the program returns at once if the answer says so."""
     b = e.b
-    function = launch_field(b, "callback", "ptr")
-    numbers = [("i32", integer(int(kind), "i32")), ("i32", integer(site, "i32"))]
-    arguments = [("ptr", LAUNCH), ("i64", PROGRAM), *numbers, ("ptr", payload)]
-    verdict = b.call("i32", function, arguments)
-    leave_unless_zero(e, verdict)
+    function = launch_field(b, "callback")
+    numbers = integer(int(kind), "i32"), integer(site, "i32")
+    leave_unless_zero(e, b.call("i32", function, LAUNCH, PROGRAM, *numbers, payload))
 
 
 def leave_when_aborted(e: Emitter) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ttools.core.errors import UnsupportedError
@@ -27,17 +27,15 @@ from ttools.interpreter.ir import (
     element_type,
     shape_of,
 )
-from ttools.interpreter.llvm.builder import Builder, byte_size, register_type
+from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import ARENA, FALSE, Label, SSAValue, integer
 from ttools.interpreter.schedule.plan import Plan
 from ttools.interpreter.tiles.chunk import (
-    ANY_DIVISOR,
-    ZERO,
     Affine,
-    Axis,
     Chunk,
     Coords,
     Vector,
+    origin,
     uniform,
 )
 from ttools.interpreter.tiles.literals import fold
@@ -57,7 +55,7 @@ FUSED: dict[str, FusedRule] = {}
 #: How to execute an operation at its place.
 ROOTS: dict[str, RootRule] = {}
 #: What the plan sees in an operation and those before it, which has rules of its own.
-EXCHANGE, NETWORK = "ttools.exchange", "ttools.network"
+LANE_SWAP, FUSION_GROUP = "ttools.lane_swap", "ttools.fusion_group"
 #: How many operations are evaluated inside each other, by some stack frames of Python each.
 _MOST_NESTED = 24
 
@@ -122,8 +120,8 @@ class Emitter(SlotAccess):
         self.parameters: dict[Value, int] = {}
         #: What is emitted right after some operations.
         self.afterwards: dict[Operation, Callable[[], None]] = {}
-        #: Enclosing loops, outermost first: type, counter, first value, step.
-        self.iterations: list[tuple[str, SSAValue, SSAValue, SSAValue]] = []
+        #: Enclosing loops, outermost first: counter, first value, step.
+        self.iterations: list[tuple[SSAValue, SSAValue, SSAValue]] = []
         #: Counts the places at which tiles are evaluated: what one of them emits for an operation
         #: concerns different lanes.
         self.evaluation = 0
@@ -171,11 +169,11 @@ class Emitter(SlotAccess):
 
     def new_slot(self, shape: tuple[int, ...], element: Type, *, widened: bool = False) -> Slot:
         slot = Slot(ARENA, 0, shape, element, widened)
-        return Slot(ARENA, self.allocate(slot.nbytes), shape, element, widened)
+        return replace(slot, offset=self.allocate(slot.nbytes))
 
     def write_slot(self, slot: Slot, at: Coords, chunk: Chunk) -> None:
         """Writes a chunk to the elements at `at` of a slot."""
-        self.write_elements(slot, at, self.vector(chunk), chunk.width)
+        self.write_elements(slot, at, self.vector(chunk))
 
     # ---- chunks
     def vector(self, chunk: Chunk) -> SSAValue:
@@ -187,10 +185,9 @@ class Emitter(SlotAccess):
         if chunk.exact is not None:
             ssa = chunk.exact()
         else:
-            type = register_type(chunk.element)
             ssa = self.b.splat(chunk.base, chunk.width)
             if any(chunk.lanes):
-                steps = self.b.constant_vector([integer(n, type) for n in chunk.lanes], type)
+                steps = self.b.constant_vector([integer(n, chunk.base.type) for n in chunk.lanes])
                 if ssa == "splat (i32 0)" or chunk.base == "0":
                     ssa = steps
                 else:
@@ -253,7 +250,7 @@ class Emitter(SlotAccess):
             return []
         if value in self.deltas:
             return [self.deltas[value][0]]
-        if op is None or op in self.plan.exchanges or not _keeps_coordinates(op):
+        if op is None or op in self.plan.lane_swaps or not _keeps_coordinates(op):
             return []
         return [v for v in op.operands if v.is_tensor]
 
@@ -288,7 +285,7 @@ class Emitter(SlotAccess):
             return self.add_uniform(self.evaluate(initial, at), delta)
         op = value.defining_op
         assert op is not None, value
-        rule = FUSED.get(EXCHANGE if op in self.plan.exchanges else op.name)
+        rule = FUSED.get(LANE_SWAP if op in self.plan.lane_swaps else op.name)
         if rule is not None:
             return rule(self, op, value.index, at)
         if elementwise.is_elementwise(op.name):
@@ -299,7 +296,7 @@ class Emitter(SlotAccess):
         """Applies an elementwise operation to chunks; once only when all are uniform."""
         width = at[0].width if at else 1
         chunks = [self.operand(v, at) for v in op.operands]
-        folded = fold(op, chunks)
+        folded = fold(self.b, op, chunks)
         if folded is not None:
             return [folded]
         elements = [element_type(r.type) for r in op.results]
@@ -310,13 +307,12 @@ class Emitter(SlotAccess):
             return [uniform(t, r, width) for t, r in zip(elements, results, strict=True)]
         vectors = [self.vector(c) for c in chunks]
         results = elementwise.lower(self.b, op, width, vectors)
-        return [Vector(t, width, r) for t, r in zip(elements, results, strict=True)]
+        return [Vector(t, r) for t, r in zip(elements, results, strict=True)]
 
     def add_uniform(self, chunk: Chunk, delta: SSAValue) -> Chunk:
         """Adds a scalar of the element's register type to every lane."""
-        type = register_type(chunk.element)
         if isinstance(chunk, Affine):
-            base = self.iadd(type, chunk.base, delta)
+            base = self.iadd(chunk.base, delta)
             exact = None
             if chunk.exact is not None:
                 inner = chunk.exact
@@ -333,18 +329,15 @@ class Emitter(SlotAccess):
                 exact,
             )
         ssa = self.b.binary("add", chunk.ssa, self.b.splat(delta, chunk.width))
-        return Vector(chunk.element, chunk.width, ssa)
+        return Vector(chunk.element, ssa)
 
     def known_divisor(self, base: SSAValue, chunk: Affine, addend: SSAValue) -> int:
         return max(self.divisor(base), min(chunk.divisor, self.divisor(addend)))
 
     # ---- tiles
-    def traversal(self, shape: tuple[int, ...], element: Type | None = None) -> Traversal:
-        """How a tile of `shape` is walked: byte-sized tiles in longer chunks."""
-        lanes = self.options.lanes
-        if element is not None and not isinstance(element, TensorType):
-            lanes = lanes * (2 if byte_size(element) == 1 else 1)
-        return traversal(shape, lanes)
+    def traversal(self, shape: tuple[int, ...]) -> Traversal:
+        """How a tile of `shape` is walked."""
+        return traversal(shape, self.options.lanes)
 
     def memory_traversal(self, pointer: Value) -> Traversal:
         """How a tile of pointers is walked: along the axis that is contiguous in memory."""
@@ -379,7 +372,7 @@ class Emitter(SlotAccess):
         def stored_at(at: Coords) -> SSAValue:
             with self.fresh_memo():
                 chunk = chunk_at(at)
-                return slot.to_stored(self.b, self.vector(chunk), chunk.width)
+                return slot.to_stored(self.b, self.vector(chunk))
 
         lanes = self.options.lanes
         fill_transposed(self, slot, axis, lanes, stored_at, lambda at: self.slot_address(slot, at))
@@ -388,13 +381,10 @@ class Emitter(SlotAccess):
         if source == target:
             return
         if source.widened == target.widened and source.element == target.element:
-            origin = (Axis(ZERO, (0,), ANY_DIVISOR),) * len(source.shape)
-            s, t = self.slot_address(source, origin), self.slot_address(target, origin)
-            self.b.intrinsic(
-                "llvm.memcpy.p0.p0.i64",
-                "void",
-                [("ptr", t), ("ptr", s), ("i64", integer(source.nbytes, "i64")), ("i1", FALSE)],
-            )
+            first = origin(len(source.shape))
+            s, t = self.slot_address(source, first), self.slot_address(target, first)
+            size = integer(source.nbytes, "i64")
+            self.b.intrinsic("llvm.memcpy.p0.p0.i64", "void", t, s, size, FALSE)
             return
         self.fill(target, lambda at: self.read_slot(source, at))
 
@@ -418,7 +408,7 @@ class Emitter(SlotAccess):
         try:
             if op in self.plan.skipped:
                 return
-            rule = ROOTS.get(NETWORK if op in self.plan.networks else op.name)
+            rule = ROOTS.get(FUSION_GROUP if op in self.plan.fusion_groups else op.name)
             if rule is not None:
                 rule(self, op)
             elif op.results and all(v.is_tensor for v in op.results):

@@ -21,7 +21,7 @@ from ttools.interpreter.analysis.contraction import contract
 from ttools.interpreter.analysis.effects import Provenance
 from ttools.interpreter.emit import rules  # noqa: F401 - registers them
 from ttools.interpreter.emit.function import Callee, Emitter
-from ttools.interpreter.emit.instruments.loop_iterations import mark_exchanges
+from ttools.interpreter.emit.instruments.loop_iterations import mark_cross_thread
 from ttools.interpreter.emit.instruments.probe import (
     WATCH,
     Prober,
@@ -33,8 +33,6 @@ from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.emit.located import LocatedBuilder, LocatedEmitter
 from ttools.interpreter.emit.lower.control import region_blocks
 from ttools.interpreter.ir import (
-    FloatType,
-    IntegerType,
     Module,
     Operation,
     PointerType,
@@ -47,6 +45,7 @@ from ttools.interpreter.llvm.lines import Instruction, body_text
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, Label, SSAValue, integer, zeros
 from ttools.interpreter.native.jit import QUICK, QUICKEST
 from ttools.interpreter.schedule.schedule import make_plan
+from ttools.interpreter.tiles.representation import from_memory
 from ttools.interpreter.tiles.slot import Slot
 
 #: Kernels of so many loops walk small tiles again and again, as sorts written by hand do: the
@@ -230,7 +229,7 @@ def _function(
             arguments = region.entry.arguments
             pointers = [n for n, v in enumerate(arguments) if isinstance(v.type, PointerType)]
             prober.bind(b, pointers, parameter_count + facts.translated)
-        mark_exchanges(e, function)
+        mark_cross_thread(e, function)
         region_blocks(e, region.blocks)
         body = body_text(lines)
     # Inlined, it would be optimised twice: as it is, and in the loop that runs programs. A call
@@ -293,28 +292,27 @@ def _driver(
         b.start(Label("entry"))
         if probe is not None and monitor is not None:
             probe.begin(monitor_of(b, monitor))
-        params = launch_field(b, "parameters", "ptr")
+        params = launch_field(b, "parameters")
         values = [_parameter(b, params, n, v.type) for n, v in enumerate(parameters)]
-        grid = [launch_field(b, f"grid_{axis}", "i32") for axis in "xy"]
+        grid = [launch_field(b, f"grid_{axis}") for axis in "xy"]
         gx, gy = (b.cast("zext", g, "i64") for g in grid)
-        count, batch = launch_field(b, "count", "i64"), launch_field(b, "batch", "i64")
-        order = launch_field(b, "order", "ptr")
+        count, batch = launch_field(b, "count"), launch_field(b, "batch")
+        order = launch_field(b, "order")
         natural = b.compare("icmp eq", order, SSAValue("null", "ptr"))
         b.branch(Label("take"))
         b.start(Label("take"))
-        stopped = launch_field(b, "abort", "i32")
+        stopped = launch_field(b, "abort")
         abort = b.compare("icmp ne", stopped, 0)
         b.cond_branch(abort, Label("out"), Label("next"))
         b.start(Label("next"))
-        first = b.change("add", LAUNCH, "i64", batch, "seq_cst")
+        first = b.change("add", LAUNCH, batch, "seq_cst")
         end = b.binary("add", first, batch)
-        last = b.intrinsic("llvm.umin.i64", "i64", [("i64", end), ("i64", count)])
+        last = b.overloaded("umin", end, count)
         some = b.compare("icmp ult", first, count)
         b.cond_branch(some, Label("program"), Label("out"))
         b.start(Label("program"))
-        phi = b.open_phi("i64", "at")
+        phi = b.open_phi("at", first, Label("next"))
         position, following = phi.value, b.fresh("i64", "at")
-        phi.add(first, Label("next"))
         phi.add(following, Label("finished"))
         b.cond_branch(natural, Label("identity"), Label("ordered"))
         b.start(Label("ordered"))
@@ -322,14 +320,13 @@ def _driver(
         listed = b.load("i64", cell, 8)
         b.branch(Label("identity"))
         b.start(Label("identity"))
-        program = b.phi("i64", (position, Label("program")), (listed, Label("ordered")))
+        program = b.phi((position, Label("program")), (listed, Label("ordered")))
         row = b.binary("udiv", program, gx)
         px = b.binary("urem", program, gx)
         pz = b.binary("udiv", row, gy)
         py = b.binary("urem", row, gy)
         x, y, z = (b.cast("trunc", p, "i32") for p in (px, py, pz))
-        arguments = [("ptr", LAUNCH), ("i64", program), *(("i32", n) for n in (x, y, z))]
-        arguments += [("ptr", ARENA), *((("ptr", PROBE),) if probe else ()), *values]
+        arguments = [LAUNCH, program, x, y, z, ARENA, *((PROBE,) if probe else ()), *values]
         if probe is not None:
             probe.begin_program(program)
         answer = _run_program(b, entry, unwatched, program, arguments)
@@ -355,34 +352,23 @@ def _run_program(
     entry: Callee,
     unwatched: Callee | None,
     program: SSAValue,
-    arguments: Sequence[tuple[str, SSAValue]],
+    arguments: Sequence[SSAValue],
 ) -> SSAValue:
     """Calls what runs a program; returns its answer."""
     if unwatched is None:
-        return b.call(entry.return_type, f"@{entry.symbol}", arguments)
+        return b.call(entry.return_type, f"@{entry.symbol}", *arguments)
     # Two calls, not one through a pointer.
     b.cond_branch(is_watched(b, program), Label("watched"), Label("unwatched"))
     b.start(Label("watched"))
-    recorded = b.call(entry.return_type, f"@{entry.symbol}", arguments)
+    recorded = b.call(entry.return_type, f"@{entry.symbol}", *arguments)
     b.branch(Label("ran"))
     b.start(Label("unwatched"))
-    unrecorded = b.call(entry.return_type, f"@{unwatched.symbol}", arguments)
+    unrecorded = b.call(entry.return_type, f"@{unwatched.symbol}", *arguments)
     b.branch(Label("ran"))
     b.start(Label("ran"))
-    return b.phi(entry.return_type, (recorded, Label("watched")), (unrecorded, Label("unwatched")))
+    return b.phi((recorded, Label("watched")), (unrecorded, Label("unwatched")))
 
 
-def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> tuple[str, SSAValue]:
-    """Reads parameter `n` from its 8-byte slot as a typed argument."""
-    address = b.offset(params, 8 * n)
-    register = register_type(type)
-    stored = memory_type(type)
-    raw = b.load(stored, address, 8)
-    if type == IntegerType(1):
-        raw = b.cast("trunc", raw, "i1")
-    elif type == FloatType("f16"):
-        raw = b.cast("bitcast", raw, "half")
-    elif type == FloatType("bf16"):
-        wide = b.cast("zext", raw, "i32")
-        raw = b.cast("bitcast", b.binary("shl", wide, 16), "float")
-    return register, raw
+def _parameter(b: Builder, params: SSAValue, n: int, type: Type) -> SSAValue:
+    """Reads parameter `n` from its 8-byte slot."""
+    return from_memory(b, b.load(memory_type(type), b.offset(params, 8 * n), 8), type)

@@ -11,15 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ttools.interpreter.emit.function import Emitter
-from ttools.interpreter.llvm.builder import SIZES, Builder, mangled
+from ttools.interpreter.llvm.builder import SIZES, Builder, aligned, mangled
 from ttools.interpreter.llvm.value import (
     ARENA,
+    FALSE,
     NOTHING,
     TRUE,
     SSAValue,
+    element_of,
     integer,
+    lanes_of,
     poison,
     vector_type,
+    with_element,
     zeros,
 )
 from ttools.interpreter.tiles.chunk import Affine, Chunk
@@ -37,29 +41,25 @@ def load_lanes(
         mask: the active lanes; all if None.
         other: what inactive lanes get, zero if None.
     """
-    width = pointer.width
     layout = _layout_of(e, pointer, stored, duplicates=mask is None)
     if layout is None or not isinstance(pointer, Affine):
-        return _load_gather(e, e.vector(pointer), stored, width, mask, other)
+        return _load_gather(e, e.vector(pointer), stored, mask, other)
     base = pointer.base
     if pointer.guard is None:
         return layout.load(e, base, mask, other)
     return guarded(
         e,
         pointer,
-        vector_type(stored, width),
         lambda: layout.load(e, base, mask, other),
-        lambda: _load_gather(e, e.vector(pointer), stored, width, mask, other),
+        lambda: _load_gather(e, e.vector(pointer), stored, mask, other),
     )
 
 
-def store_lanes(
-    e: Emitter, pointer: Chunk, raw: SSAValue, stored: str, mask: SSAValue | None
-) -> None:
-    """Stores a vector of the memory type `stored`; later lanes win where addresses collide."""
-    layout = _layout_of(e, pointer, stored, duplicates=False)
+def store_lanes(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | None) -> None:
+    """Stores a vector of a memory type; later lanes win where addresses collide."""
+    layout = _layout_of(e, pointer, element_of(raw.type), duplicates=False)
     if layout is None or not isinstance(pointer, Affine):
-        _scatter(e, e.vector(pointer), raw, stored, pointer.width, mask)
+        _scatter(e, e.vector(pointer), raw, mask)
     elif pointer.guard is None:
         layout.store(e, pointer.base, raw, mask)
     else:
@@ -74,40 +74,30 @@ def _store_guarded(
         return NOTHING
 
     def anywhere() -> SSAValue:
-        _scatter(e, e.vector(pointer), raw, layout.stored, pointer.width, mask)
+        _scatter(e, e.vector(pointer), raw, mask)
         return NOTHING
 
-    guarded(e, pointer, "", near, anywhere)
+    guarded(e, pointer, near, anywhere)
 
 
 def guarded(
-    e: Emitter,
-    pointer: Chunk,
-    type: str,
-    fast: Callable[[], SSAValue],
-    slow: Callable[[], SSAValue],
+    e: Emitter, pointer: Chunk, fast: Callable[[], SSAValue], slow: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emits `fast` under the pointer's guard and `slow` otherwise; a phi of `type` joins them."""
+    """Emits `fast` under the pointer's guard and `slow` otherwise; returns the value of either."""
     assert isinstance(pointer, Affine)
     assert pointer.guard is not None
     b = e.b
     yes, no, done = b.label("contiguous"), b.label("wrapped"), b.label("joined")
-    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", pointer.guard), ("i1", TRUE)])
-    b.cond_branch(hint, yes, no)
-    b.start(yes)
-    with e.cold():
-        first = fast()
-    first_block = b.block
-    b.branch(done)
-    b.start(no)
-    with e.cold():
-        second = slow()
-    second_block = b.block
-    b.branch(done)
+    b.cond_branch(b.overloaded("expect", pointer.guard, TRUE), yes, no)
+    edges = []
+    for label, emit in ((yes, fast), (no, slow)):
+        b.start(label)
+        with e.cold():
+            value = emit()
+        edges.append((value, b.block))
+        b.branch(done)
     b.start(done)
-    if not type:
-        return NOTHING
-    return b.phi(type, (first, first_block), (second, second_block))
+    return b.joined(*edges)
 
 
 def _layout_of(e: Emitter, pointer: Chunk, stored: str, *, duplicates: bool) -> _Layout | None:
@@ -152,33 +142,23 @@ class _Layout:
     def load(
         self, e: Emitter, base: SSAValue, mask: SSAValue | None, other: SSAValue | None
     ) -> SSAValue:
-        b, vec = e.b, vector_type(self.stored, self.width)
+        vec = vector_type(self.stored, self.width)
         if self.contiguous:
-            return _load_run(e, self._address(e, base, 0), self.stored, self.width, mask, other)
+            return _load_run(e, self._address(e, base, 0), vec, mask, other)
         vectors = [
-            _load_run(
-                e,
-                self._address(e, base, n),
-                self.stored,
-                self.width,
-                self._mask(e, held, mask),
-                None,
-            )
+            _load_run(e, self._address(e, base, n), vec, self._mask(e, held, mask), None)
             for n, held in enumerate(self._vectors())
         ]
         raw = self._collect(e, vectors)
-        if mask is None:
-            return raw
-        rest = other or zeros(vec)
-        return b.select(mask, raw, rest)
+        return raw if mask is None else e.b.select(mask, raw, other or zeros(vec))
 
     def store(self, e: Emitter, base: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
         for n, held in enumerate(self._vectors()):
             # Lane of the chunk for each place of this vector; what no lane holds is not stored.
             lanes = [0 if lane is None else lane for lane in held]
-            value = e.b.shuffle(raw, self.stored, self.width, lanes)
+            value = e.b.shuffle(raw, lanes)
             address = self._address(e, base, n)
-            _store_run(e, address, value, self.stored, self.width, self._mask(e, held, mask))
+            _store_run(e, address, value, self._mask(e, held, mask))
 
     def _vectors(self) -> list[list[int | None]]:
         """For each vector the lane that each of its places belongs to."""
@@ -197,16 +177,13 @@ class _Layout:
     ) -> SSAValue | None:
         """The places of a vector that are accessed; None if all are."""
         if mask is None:
-            bits = ["i1 true" if lane is not None else "i1 false" for lane in held]
             if None not in held:
                 return None
-            return SSAValue(f"<{', '.join(bits)}>", vector_type("i1", self.width))
+            return e.b.constant_vector([FALSE if lane is None else TRUE for lane in held])
         if list(held) == list(range(self.width)):
             return mask
-        vec = f"<{self.width} x i1>"
         chosen = [self.width if lane is None else lane for lane in held]
-        placed = e.b.shuffled(mask, zeros(vec), chosen, self.width)
-        return e.b.fenced_mask(placed, self.width)
+        return e.b.fenced_mask(e.b.shuffled(mask, zeros(mask.type), chosen, self.width))
 
     def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
         """The lanes out of up to four vectors: out of each pair, then out of the two results."""
@@ -224,8 +201,7 @@ class _Layout:
         return self._pick(e, halves, chosen)
 
     def _pick(self, e: Emitter, pair: Sequence[SSAValue], places: Sequence[int]) -> SSAValue:
-        vec = vector_type(self.stored, self.width)
-        other = pair[1] if len(pair) == 2 else poison(vec)
+        other = pair[1] if len(pair) == 2 else poison(pair[0].type)
         return e.b.shuffled(pair[0], other, places, self.width)
 
 
@@ -240,137 +216,109 @@ _PREFETCH_BYTES = 2048
 def _prefetch(e: Emitter, address: SSAValue, *, write: bool) -> None:
     """Hints at the line that a later program or iteration will want; never faults."""
     ahead = e.b.offset(address, _PREFETCH_BYTES, inbounds=False)
-    flags = [("i32", integer(n, "i32")) for n in (int(write), 3, 1)]
-    e.b.intrinsic("llvm.prefetch.p0", "void", [("ptr", ahead), *flags])
+    flags = [integer(n, "i32") for n in (int(write), 3, 1)]
+    e.b.intrinsic("llvm.prefetch.p0", "void", ahead, *flags)
 
 
 def _load_run(
-    e: Emitter,
-    address: SSAValue,
-    stored: str,
-    width: int,
-    mask: SSAValue | None,
-    other: SSAValue | None,
+    e: Emitter, address: SSAValue, vec: str, mask: SSAValue | None, other: SSAValue | None
 ) -> SSAValue:
-    b, vec = e.b, vector_type(stored, width)
+    b, size = e.b, SIZES[element_of(vec)]
     _prefetch(e, address, write=False)
 
     def whole() -> SSAValue:
-        return b.load(vec, address, SIZES[stored])
+        return b.load(vec, address, size)
 
     def part() -> SSAValue:
         assert mask is not None
         loaded = [
-            _masked_load(e, p, stored, lanes, _mask_of(b, mask, width, lanes), other, width)
-            for p, lanes in _registers(e, address, stored, width)
+            _masked_load(e, p, lanes, _mask_of(b, mask, lanes), other or zeros(vec))
+            for p, lanes in _registers(e, address, vec)
         ]
         if len(loaded) == 1:
             return loaded[0]
+        width = lanes_of(vec)
         return b.shuffled(loaded[0], loaded[1], range(width), width)
 
     if mask is None:
         return whole()
-    return _if_all(e, mask, width, vec, whole, part) if SIZES[stored] < 4 else part()
+    return _if_all(e, mask, whole, part) if size < 4 else part()
 
 
-def _store_run(
-    e: Emitter, address: SSAValue, raw: SSAValue, stored: str, width: int, mask: SSAValue | None
-) -> None:
+def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
     b = e.b
     _prefetch(e, address, write=True)
 
     def whole() -> SSAValue:
-        b.store_lanes(raw, stored, width, address)
+        b.store_lanes(raw, address)
         return NOTHING
 
     def part() -> SSAValue:
         assert mask is not None
-        fenced = b.fenced(raw, stored, width)
-        for p, lanes in _registers(e, address, stored, width):
-            count = len(lanes)
-            b.intrinsic(
-                f"llvm.masked.store.v{count}{mangled(stored)}.p0",
-                "void",
-                [
-                    (vector_type(stored, count), _lanes_of(b, fenced, stored, width, lanes)),
-                    (f"ptr align {SIZES[stored]}", p),
-                    (vector_type("i1", count), _mask_of(b, mask, width, lanes)),
-                ],
-            )
+        fenced = b.fenced(raw)
+        for p, lanes in _registers(e, address, raw.type):
+            held = _lanes_of(b, fenced, lanes)
+            name = f"llvm.masked.store.{mangled(held.type)}.p0"
+            b.intrinsic(name, "void", held, aligned(p, held.type), _mask_of(b, mask, lanes))
         return NOTHING
 
     if mask is None:
         whole()
     else:
-        _if_all(e, mask, width, "", whole, part)
+        _if_all(e, mask, whole, part)
 
 
-def _registers(
-    e: Emitter, address: SSAValue, stored: str, width: int
-) -> list[tuple[SSAValue, range]]:
+def _registers(e: Emitter, address: SSAValue, vec: str) -> list[tuple[SSAValue, range]]:
     """The address and the lanes of each register that a run of lanes fills: one or two.
 
     LLVM 22 aborts on some masked loads that it has to take apart itself: of what they access it
     then knows no size.
     """
-    count = min(width, 4 * e.options.lanes // SIZES[stored])
+    width, size = lanes_of(vec), SIZES[element_of(vec)]
+    count = min(width, 4 * e.options.lanes // size)
     found = [(address, range(count))]
     if count < width:
-        assert width == 2 * count, (stored, width)
-        behind = e.b.offset(address, count * SIZES[stored], inbounds=False)
+        assert width == 2 * count, vec
+        behind = e.b.offset(address, count * size, inbounds=False)
         found.append((behind, range(count, width)))
     return found
 
 
-def _lanes_of(b: Builder, vector: SSAValue, type: str, width: int, lanes: range) -> SSAValue:
+def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
     """Some neighbouring lanes of a vector, which may be a constant."""
-    if len(lanes) == width or vector == "zeroinitializer":
-        return vector
-    return b.shuffle(vector, type, width, lanes)
+    if vector == "zeroinitializer":
+        return zeros(vector_type(element_of(vector.type), len(lanes)))
+    return b.shuffle(vector, lanes)
 
 
-def _mask_of(b: Builder, mask: SSAValue, width: int, lanes: range) -> SSAValue:
+def _mask_of(b: Builder, mask: SSAValue, lanes: range) -> SSAValue:
     """The mask of some neighbouring lanes."""
-    if len(lanes) == width:
+    if len(lanes) == lanes_of(mask.type):
         return mask
-    return b.fenced_mask(_lanes_of(b, mask, "i1", width, lanes), len(lanes))
+    return b.fenced_mask(_lanes_of(b, mask, lanes))
 
 
 def _masked_load(
-    e: Emitter,
-    p: SSAValue,
-    stored: str,
-    lanes: range,
-    mask: SSAValue,
-    other: SSAValue | None,
-    width: int,
+    e: Emitter, p: SSAValue, lanes: range, mask: SSAValue, other: SSAValue
 ) -> SSAValue:
     """Loads the lanes of one register, whose mask is given; `other` is that of all lanes."""
-    vec = vector_type(stored, len(lanes))
-    rest = _lanes_of(e.b, other or zeros(vector_type(stored, width)), stored, width, lanes)
-    arguments = [
-        (f"ptr align {SIZES[stored]}", p), (vector_type("i1", len(lanes)), mask), (vec, rest),
-    ]  # fmt: skip
-    return e.b.intrinsic(f"llvm.masked.load.v{len(lanes)}{mangled(stored)}.p0", vec, arguments)
+    rest = _lanes_of(e.b, other, lanes)
+    name = f"llvm.masked.load.{mangled(rest.type)}.p0"
+    return e.b.intrinsic(name, rest.type, aligned(p, rest.type), mask, rest)
 
 
 def _if_all(
-    e: Emitter,
-    mask: SSAValue,
-    width: int,
-    type: str,
-    whole: Callable[[], SSAValue],
-    part: Callable[[], SSAValue],
+    e: Emitter, mask: SSAValue, whole: Callable[[], SSAValue], part: Callable[[], SSAValue]
 ) -> SSAValue:
-    """Emits `whole` where all lanes are active and `part` otherwise; a phi of `type` joins them.
+    """Emits `whole` where all lanes are active and `part` otherwise; returns either's value.
 
     Only below AVX-512: there AMD's masked stores take tens of cycles, and what is shorter than 32
     bits is masked by a branch for each lane. Nearly all chunks of most kernels are whole.
     """
-    b = e.b
     if e.options.lanes >= 16 or not mask.startswith("%"):
         return part()
-    all_lanes = b.all_lanes(mask, width)
+    b = e.b
+    all_lanes = b.all_lanes(mask)
     yes, no, done = b.label("whole"), b.label("part"), b.label("moved")
     b.cond_branch(all_lanes, yes, no)
     b.start(yes)
@@ -380,7 +328,7 @@ def _if_all(
     second = part()
     b.branch(done)
     b.start(done)
-    return b.phi(type, (first, yes), (second, no)) if type else NOTHING
+    return b.joined((first, yes), (second, no))
 
 
 # ---- lanes anywhere
@@ -390,65 +338,44 @@ def _load_gather(
     e: Emitter,
     addresses: SSAValue,
     stored: str,
-    width: int,
     mask: SSAValue | None,
     other: SSAValue | None,
 ) -> SSAValue:
-    b, vec = e.b, vector_type(stored, width)
+    b, vec = e.b, with_element(addresses.type, stored)
     if SIZES[stored] >= 4:
-        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
-        return b.intrinsic(
-            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
-            vec,
-            [
-                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat(TRUE, width)),
-                (vec, other or zeros(vec)),
-            ],
-        )
+        return b.gather(b.cast("inttoptr", addresses, "ptr"), stored, mask, other)
     # No hardware gather below 32 bits: plain loads, with masked-off lanes sent to a safe place.
     if mask is not None:
-        addresses = _redirect(e, addresses, mask, width)
+        addresses = _redirect(e, addresses, mask)
     raw = poison(vec)
-    for lane in range(width):
+    for lane in range(lanes_of(vec)):
         address = b.extract(addresses, lane)
         p = b.cast("inttoptr", address, "ptr")
         item = b.load(stored, p, SIZES[stored])
         raw = b.insert(raw, item, lane)
-    if mask is None:
-        return raw
-    return b.select(mask, raw, other or zeros(vec))
+    return raw if mask is None else b.select(mask, raw, other or zeros(vec))
 
 
-def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue, width: int) -> SSAValue:
+def _redirect(e: Emitter, addresses: SSAValue, mask: SSAValue) -> SSAValue:
     """Addresses of masked-off lanes replaced by that of a sink in the arena."""
     b = e.b
-    offset = e.sink()
-    p = b.offset(ARENA, offset)
-    sink = b.splat(b.cast("ptrtoint", p, "i64"), width)
+    p = b.offset(ARENA, e.sink())
+    sink = b.splat(b.cast("ptrtoint", p, "i64"), lanes_of(mask.type))
     return b.select(mask, addresses, sink)
 
 
-def _scatter(
-    e: Emitter, addresses: SSAValue, raw: SSAValue, stored: str, width: int, mask: SSAValue | None
-) -> None:
-    b, vec = e.b, vector_type(stored, width)
-    if SIZES[stored] >= 4:
-        pointers = b.cast("inttoptr", addresses, f"<{width} x ptr>")
-        b.intrinsic(
-            f"llvm.masked.scatter.v{width}{mangled(stored)}.v{width}p0",
-            "void",
-            [
-                (vec, raw),
-                (f"<{width} x ptr> align {SIZES[stored]}", pointers),
-                (f"<{width} x i1>", mask or b.splat(TRUE, width)),
-            ],
-        )
+def _scatter(e: Emitter, addresses: SSAValue, raw: SSAValue, mask: SSAValue | None) -> None:
+    b, width, size = e.b, lanes_of(raw.type), SIZES[element_of(raw.type)]
+    if size >= 4:
+        pointers = b.cast("inttoptr", addresses, "ptr")
+        name = f"llvm.masked.scatter.{mangled(raw.type)}.{mangled(pointers.type)}"
+        to = aligned(pointers, raw.type)
+        b.intrinsic(name, "void", raw, to, mask or b.splat(TRUE, width))
         return
     if mask is not None:
-        addresses = _redirect(e, addresses, mask, width)
+        addresses = _redirect(e, addresses, mask)
     for lane in range(width):
         address = b.extract(addresses, lane)
         p = b.cast("inttoptr", address, "ptr")
         item = b.extract(raw, lane)
-        b.store(item, p, SIZES[stored])
+        b.store(item, p, size)

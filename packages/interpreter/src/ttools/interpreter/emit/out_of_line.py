@@ -19,16 +19,16 @@ from ttools.interpreter.llvm.value import NOTHING, SSAValue
 _SELDOM = 'cold noinline nounwind "prefer-vector-width"="512"'
 
 
-def out_of_line(e: Emitter, body: Callable[[], SSAValue], result: str) -> SSAValue:
+def out_of_line(e: Emitter, body: Callable[[], SSAValue]) -> SSAValue:
     """Emits code in a function of its own and calls it; in place where that cannot be.
 
     Args:
         e: stands in the cold block.
-        body: emits the code; what it computes must not be used elsewhere. Returns a value.
-        result: the value's LLVM type; "" for none.
+        body: emits the code; what it computes must not be used elsewhere. Returns a value, or
+            `NOTHING`.
 
     Returns:
-        The value, or `NOTHING`.
+        The same.
     """
     b = e.b
     first = b.label("cold")
@@ -42,14 +42,10 @@ def out_of_line(e: Emitter, body: Callable[[], SSAValue], result: str) -> SSAVal
         b.lines.extend(lines)
         b.block = last
         return value
-    lines.append(Return(None, (f"ret {result} ", value) if result else ("ret void",)))
+    lines.append(Return(None, ("ret void",) if value is NOTHING else (f"ret {value.type} ", value)))
     parameters = _free_values(lines)
-    symbol = _function(e, lines, parameters, result or "void")
-    passed = [(parameter.type, parameter) for parameter in parameters]
-    if result:
-        return b.call(result, f"@{symbol}", passed)
-    b.call_void(f"@{symbol}", passed)
-    return NOTHING
+    symbol = _function(e, lines, parameters, value.type)
+    return b.call(value.type, f"@{symbol}", *parameters)
 
 
 def _stays(lines: Sequence[Line]) -> bool:

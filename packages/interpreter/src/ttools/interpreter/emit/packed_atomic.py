@@ -13,38 +13,15 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.analysis.strides import static_strides
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.ir import FloatType, Operation, Type, element_type, shape_of
-from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type, register_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
 from ttools.interpreter.llvm.value import SSAValue, vector_type
 from ttools.interpreter.tiles.chunk import Affine, Chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
 
 PACK_BYTES = 16
 
-#: Emits what memory will hold: of what it held and the operand, as vectors of LLVM type `vec`.
-_Combine = Callable[[Emitter, str, SSAValue, SSAValue], SSAValue]
-
-
-def _instruction(name: str) -> _Combine:
-    return lambda e, vec, old, value: e.b.binary(name, old, value)
-
-
-def _intrinsic(name: str) -> _Combine:
-    def combine(e: Emitter, vec: str, old: SSAValue, value: SSAValue) -> SSAValue:
-        suffix = vec.strip("<>").replace(" x ", "")
-        return e.b.intrinsic(f"llvm.{name}.v{suffix}", vec, [(vec, old), (vec, value)])
-
-    return combine
-
-
-#: By the kind of LLVM's `atomicrmw`.
-_COMBINE: dict[str, _Combine] = {
-    **{kind: _instruction(kind) for kind in ("add", "and", "or", "xor", "fadd")},
-    "max": _intrinsic("smax"),
-    "min": _intrinsic("smin"),
-    "umax": _intrinsic("umax"),
-    "umin": _intrinsic("umin"),
-    "xchg": lambda _e, _vec, _old, value: value,
-}
+#: Intrinsics, by the kind of LLVM's `atomicrmw` that does the same.
+_INTRINSICS = {"max": "smax", "min": "smin", "umax": "umax", "umin": "umin"}
 
 
 def pack_width(op: Operation) -> int:
@@ -88,16 +65,16 @@ def together(
     vec = vector_type(stored, width)
 
     def change(seen: SSAValue) -> SSAValue:
-        held = b.bitcast(seen, "i128", vec)
-        old = from_memory(b, held, element, width)
-        new = to_memory(b, _combined(e, kind, old, value, element, width), element, width)
+        held = b.bitcast(seen, vec)
+        old = from_memory(b, held, element)
+        new = to_memory(b, _combined(b, kind, old, value, element), element)
         if active is not None:
             new = b.select(active, new, held)
-        return b.bitcast(new, vec, "i128")
+        return b.bitcast(new, "i128")
 
     address = b.cast("inttoptr", base, "ptr")
     replaced = swap_until_unchanged(b, address, "i128", PACK_BYTES, ordering, change)
-    return from_memory(b, b.bitcast(replaced, "i128", vec), element, width)
+    return from_memory(b, b.bitcast(replaced, vec), element)
 
 
 def swap_until_unchanged(
@@ -122,12 +99,9 @@ def swap_until_unchanged(
     before, again, done = b.block, b.label("again"), b.label("changed")
     b.branch(again)
     b.start(again)
-    phi = b.open_phi(bits, "seen")
+    phi = b.open_phi("seen", first, before)
     seen = phi.value
-    phi.add(first, before)
-    new = change(seen)
-    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.exchange(address, bits, seen, new, ordering, failure)
+    pair = b.exchange(address, seen, change(seen), ordering)
     now = b.field(pair, 0)
     swapped = b.field(pair, 1)
     phi.add(now, b.block)
@@ -136,12 +110,13 @@ def swap_until_unchanged(
     return seen
 
 
-def _combined(
-    e: Emitter, kind: str, old: SSAValue, value: SSAValue, element: Type, width: int
-) -> SSAValue:
-    narrow = isinstance(element, FloatType) and SIZES[memory_type(element)] == 2
-    if not narrow or kind == "xchg":
-        return _COMBINE[kind](e, vector_type(register_type(element), width), old, value)
-    old, value = (elementwise.widen_to_f32(e.b, v, element, width) for v in (old, value))
-    total = _COMBINE[kind](e, vector_type("float", width), old, value)
-    return elementwise.narrow_from_f32(e.b, total, element, width)
+def _combined(b: Builder, kind: str, old: SSAValue, value: SSAValue, element: Type) -> SSAValue:
+    """What memory will hold: of what it held, and the operand."""
+    if kind == "xchg":
+        return value
+    if isinstance(element, FloatType) and SIZES[memory_type(element)] == 2:
+        old, value = (elementwise.widen_to_f32(b, v, element) for v in (old, value))
+        return elementwise.narrow_from_f32(b, b.binary(kind, old, value), element)
+    if kind in _INTRINSICS:
+        return b.overloaded(_INTRINSICS[kind], old, value)
+    return b.binary(kind, old, value)

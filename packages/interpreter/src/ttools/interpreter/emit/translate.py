@@ -12,7 +12,6 @@ from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.launch_fields import launch_field
 from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import ARENA, FALSE, TRUE, SSAValue, integer, poison
 from ttools.interpreter.tiles.chunk import Chunk, Vector
 
@@ -61,41 +60,30 @@ def translated(
         return chunk
     b, width = e.b, chunk.width
     b.define("ttools.translate", _LOOKUP)
-    parameters = launch_field(b, "parameters", "ptr")
+    parameters = launch_field(b, "parameters")
     cell = b.offset(parameters, 8 * e.parameter_count)
     table = b.load("ptr", cell, 8)
     addresses = e.vector(chunk)
     result, bad = poison(f"<{width} x i64>"), FALSE
     first_bad = b.binary("add", integer(0, "i64"), 0)
     for lane in range(width):
-        address = _lane(b, addresses, "i64", width, lane)
-        active = TRUE if mask is None else _lane(b, mask, "i1", width, lane)
-        host = b.call("i64", "@ttools.translate", [("ptr", table), ("i64", address)])
+        address = b.shuffle(addresses, [lane])
+        active = TRUE if mask is None else b.shuffle(mask, [lane])
+        host = b.call("i64", "@ttools.translate", table, address)
         unknown = b.compare("icmp eq", host, 0)
         failing = b.binary("and", unknown, active)
         first_bad = b.select(failing, address, first_bad)
         bad = b.binary("or", bad, failing)
         result = host if width == 1 else b.insert(result, host, lane)
     _report(e, op, bad, first_bad)
-    return Vector(chunk.element, width, result)
-
-
-def _lane(b: Builder, vector: SSAValue, type: str, width: int, lane: int) -> SSAValue:
-    if width == 1:
-        return vector
-    return b.extract(vector, lane)
+    return Vector(chunk.element, result)
 
 
 def _report(e: Emitter, op: Operation, bad: SSAValue, address: SSAValue) -> None:
     b = e.b
-    failed, fine = b.label("foreign"), b.label("known")
-    b.cond_branch(bad, failed, fine)
-    b.start(failed)
-    offset = e.allocate(8)
-    payload = b.offset(ARENA, offset)
-    b.store(address, payload, 8)
-    access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
-    site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
-    call_back(e, CallbackKind.BAD_ADDRESS, site, payload)
-    b.branch(fine)
-    b.start(fine)
+    with b.only_if(bad, "foreign", "known"):
+        payload = b.offset(ARENA, e.allocate(8))
+        b.store(address, payload, 8)
+        access = {"tt.load": "load", "tt.store": "store"}.get(op.name, "atomic")
+        site = e.add_site(Site(CallbackKind.BAD_ADDRESS, op.location, access))
+        call_back(e, CallbackKind.BAD_ADDRESS, site, payload)

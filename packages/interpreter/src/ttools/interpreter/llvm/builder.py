@@ -10,12 +10,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
-from ttools.interpreter.llvm.instructions import Instructions
+from ttools.interpreter.llvm.instructions import Argument, Instructions, with_type
 from ttools.interpreter.llvm.lines import Line, Preheader, body_text
-from ttools.interpreter.llvm.value import NOTHING, Label, SSAValue, poison, vector_type, zeros
+from ttools.interpreter.llvm.value import (
+    TRUE,
+    Label,
+    SSAValue,
+    element_of,
+    lanes_of,
+    poison,
+    vector_type,
+    with_element,
+    zeros,
+)
 
 # How an element lives in registers.  bf16 is held as a float that is always exactly a bf16: each
 # operation rounds, so no operation has to widen.  fp8 is held as its bits.
@@ -125,20 +136,22 @@ class Builder(Instructions):
         """What to call a function that several operations may share, by what it does."""
         return name
 
-    def intrinsic(self, name: str, ret: str, args: Iterable[tuple[str, SSAValue]]) -> SSAValue:
+    def intrinsic(self, name: str, ret: str, *arguments: Argument) -> SSAValue:
         """Calls an intrinsic (or any external function) by full name, declaring it.
 
         Args:
             name: e.g. `llvm.fma.v16f32`.
-            ret: return type, `void` for none (the result is then "").
-            args: pairs (type, value).
+            ret: return type, `void` for none (the result is then `NOTHING`).
+            arguments: what is passed.
         """
-        args = list(args)
-        self.declarations[name] = f"declare {ret} @{name}({', '.join(t for t, _ in args)})"
-        if ret == "void":
-            self.call_void(f"@{name}", args)
-            return NOTHING
-        return self.call(ret, f"@{name}", args)
+        types = ", ".join([told for told, _ in map(with_type, arguments)])
+        self.declarations[name] = f"declare {ret} @{name}({types})"
+        return self.call(ret, f"@{name}", *arguments)
+
+    def overloaded(self, name: str, *operands: SSAValue) -> SSAValue:
+        """Calls `llvm.<name>`, whose first operand's type is that of the result and in its name."""
+        type = operands[0].type
+        return self.intrinsic(f"llvm.{name}.{mangled(type)}", type, *operands)
 
     # ---- vectors
     def splat(self, scalar: SSAValue, width: int) -> SSAValue:
@@ -151,40 +164,59 @@ class Builder(Instructions):
         one = self.insert(poison(vec), scalar, 0)
         return self.shuffled(one, poison(vec), None, width)
 
-    def any_lane(self, mask: SSAValue, width: int) -> SSAValue:
+    def any_lane(self, mask: SSAValue) -> SSAValue:
         """An i1: whether any lane of a mask is set."""
-        return self._lanes_joined("or", mask, width)
+        return self._lanes_joined("or", mask)
 
-    def all_lanes(self, mask: SSAValue, width: int) -> SSAValue:
+    def all_lanes(self, mask: SSAValue) -> SSAValue:
         """An i1: whether every lane of a mask is set."""
-        return self._lanes_joined("and", mask, width)
+        return self._lanes_joined("and", mask)
 
-    def _lanes_joined(self, kind: str, mask: SSAValue, width: int) -> SSAValue:
-        if width == 1:
+    def _lanes_joined(self, kind: str, mask: SSAValue) -> SSAValue:
+        if mask.type == "i1":
             return mask  # one lane is a scalar, which LLVM's reductions refuse
-        name = f"llvm.vector.reduce.{kind}.v{width}i1"
-        return self.intrinsic(name, "i1", [(vector_type("i1", width), mask)])
+        return self.intrinsic(f"llvm.vector.reduce.{kind}.{mangled(mask.type)}", "i1", mask)
 
-    def constant_vector(self, values: Iterable[SSAValue], type: str) -> SSAValue:
+    def constant_vector(self, values: Iterable[SSAValue]) -> SSAValue:
+        """A literal of literals; a single one stays as it is."""
         items = list(values)
         if len(items) == 1:
             return items[0]
-        listed = f"<{', '.join(f'{type} {v}' for v in items)}>"
-        return SSAValue(listed, vector_type(type, len(items)))
+        listed = ", ".join([f"{v.type} {v}" for v in items])
+        return SSAValue(f"<{listed}>", vector_type(items[0].type, len(items)))
 
-    def shuffle(self, vector: SSAValue, type: str, width: int, lanes: Iterable[int]) -> SSAValue:
+    def shuffle(self, vector: SSAValue, lanes: Iterable[int]) -> SSAValue:
         """`vector[lanes]`: a permutation, duplication or sub-vector of one vector."""
-        lanes = list(lanes)
+        lanes, width = list(lanes), lanes_of(vector.type)
         if lanes == list(range(width)):
             return vector
         if width == 1:
             return self.splat(vector, len(lanes))
-        vec = vector_type(type, width)
         if len(lanes) == 1:
             return self.extract(vector, lanes[0])
-        return self.shuffled(vector, poison(vec), lanes, len(lanes))
+        return self.shuffled(vector, poison(vector.type), lanes, len(lanes))
 
-    def fenced(self, value: SSAValue, stored: str, width: int) -> SSAValue:
+    def gather(
+        self,
+        pointers: SSAValue,
+        stored: str,
+        mask: SSAValue | None = None,
+        other: SSAValue | None = None,
+    ) -> SSAValue:
+        """Loads an element of a memory type for each lane.
+
+        Args:
+            pointers: more than one of them.
+            stored: the type.
+            mask: the active lanes; all if None.
+            other: what inactive lanes get, zero if None.
+        """
+        vec = with_element(pointers.type, stored)
+        name = f"llvm.masked.gather.{mangled(vec)}.{mangled(pointers.type)}"
+        chosen = mask or self.splat(TRUE, lanes_of(vec))
+        return self.intrinsic(name, vec, aligned(pointers, stored), chosen, other or zeros(vec))
+
+    def fenced(self, value: SSAValue) -> SSAValue:
         """The lanes of a vector to be stored, which LLVM's code generator does not look behind.
 
         What it truncates and stores under a mask becomes one instruction there; where the mask is a
@@ -192,37 +224,29 @@ class Builder(Instructions):
         (AVX-512, llvm/llvm-project#179489). It makes such masks itself, out of a `select` between
         the old and the new contents, and truncations, out of arithmetic on short integers.
         """
+        stored, width = element_of(value.type), lanes_of(value.type)
         if width == 1 or stored in ("float", "double", "i64"):
             return value  # nothing wider is truncated to these
         size = SIZES[stored]
         count = max(width, 4 // size)  # a fence takes floats, and those of f16 are slow
-        words = count * size // 4
-        lanes, fence = vector_type(stored, count), vector_type("float", words)
-        padded = self.shuffle(value, stored, width, [min(k, width - 1) for k in range(count)])
-        name = "llvm.arithmetic.fence." + (f"v{words}f32" if words > 1 else "f32")
-        held = self.intrinsic(name, fence, [(fence, self.bitcast(padded, lanes, fence))])
-        return self.shuffle(self.bitcast(held, fence, lanes), stored, count, range(width))
+        padded = self.shuffle(value, [min(k, width - 1) for k in range(count)])
+        floats = self.bitcast(padded, vector_type("float", count * size // 4))
+        held = self.overloaded("arithmetic.fence", floats)
+        return self.shuffle(self.bitcast(held, padded.type), range(width))
 
-    def fenced_mask(self, mask: SSAValue, width: int) -> SSAValue:
+    def fenced_mask(self, mask: SSAValue) -> SSAValue:
         """Lanes of a mask taken from a longer one, which LLVM does not look behind.
 
         Of a mask with lanes that are known to be off, LLVM 22 takes some for undefined where only
         others are used, and then accesses them (AVX2 and AVX-512, two registers of 64-bit lanes).
         """
-        _bools, words = vector_type("i1", width), vector_type("i32", width)
-        fence = vector_type("float", width)
-        signs = self.bitcast(self.cast("sext", mask, words), words, fence)
-        held = self.intrinsic(f"llvm.arithmetic.fence.v{width}f32", fence, [(fence, signs)])
-        return self.compare("icmp slt", self.bitcast(held, fence, words), zeros(words))
+        words = self.cast("sext", mask, "i32")
+        held = self.overloaded("arithmetic.fence", self.cast("bitcast", words, "float"))
+        return self.compare("icmp slt", self.cast("bitcast", held, "i32"), zeros(words.type))
 
-    def store_lanes(self, value: SSAValue, stored: str, width: int, address: SSAValue) -> None:
+    def store_lanes(self, value: SSAValue, address: SSAValue) -> None:
         """Stores all lanes of a vector of a memory type at neighbouring elements."""
-        vector_type(stored, width)
-        value = self.fenced(value, stored, width)
-        self.store(value, address, SIZES[stored])
-
-    def bitcast(self, value: SSAValue, source: str, target: str) -> SSAValue:
-        return value if source == target else self.cast("bitcast", value, target)
+        self.store(self.fenced(value), address, SIZES[element_of(value.type)])
 
     @contextmanager
     def function_body(self, *, given: bool = False) -> Iterator[list[Line]]:
@@ -253,6 +277,14 @@ class Builder(Instructions):
             self.lines, self._hint = saved
 
 
+def aligned(pointers: SSAValue, stored: str) -> Argument:
+    """Pointers to elements of a memory type, or vectors of it, as an argument."""
+    return f"{pointers.type} align {SIZES[element_of(stored)]}", pointers
+
+
+@lru_cache(maxsize=256)
 def mangled(type: str) -> str:
-    """A scalar type's name in an intrinsic's suffix."""
-    return {"half": "f16", "float": "f32", "double": "f64"}.get(type, type)
+    """A type's name in an intrinsic's suffix."""
+    element = element_of(type)
+    name = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(element, element)
+    return name if element == type else f"v{lanes_of(type)}{name}"

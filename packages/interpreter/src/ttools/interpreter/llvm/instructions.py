@@ -5,10 +5,13 @@ An instruction's text is taken apart nowhere: what it makes has its type from he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 from ttools.interpreter.llvm.lines import BlockStart, Instruction, Line, Phi, Return
 from ttools.interpreter.llvm.value import (
+    NOTHING,
     Label,
     SSAValue,
     element_of,
@@ -16,6 +19,9 @@ from ttools.interpreter.llvm.value import (
     integer,
     with_element,
 )
+
+#: What is passed to a function: a value, or one and all that is said of it in place of its type.
+Argument: TypeAlias = "SSAValue | tuple[str, SSAValue]"
 
 _new = str.__new__
 
@@ -73,45 +79,64 @@ class Instructions:
     def cond_branch(self, cond: SSAValue, then: Label, otherwise: Label) -> None:
         self.do("br i1 ", cond, ", label %", then, ", label %", otherwise)
 
+    @contextmanager
+    def only_if(self, condition: SSAValue, then: str, done: str) -> Iterator[None]:
+        """What is emitted meanwhile runs where a condition holds; hints name the blocks."""
+        yes, no = self.label(then), self.label(done)
+        self.cond_branch(condition, yes, no)
+        self.start(yes)
+        yield
+        self.branch(no)
+        self.start(no)
+
     def give_back(self, value: SSAValue | None = None) -> None:
         """Returns from the function."""
         parts = ("ret void",) if value is None else (f"ret {value.type} ", value)
         self.record(Return(None, parts))
 
-    def phi(self, type: str, *edges: tuple[SSAValue, Label]) -> SSAValue:
+    def phi(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
         """Joins values by the blocks that control comes from."""
-        phi = Phi(self.fresh(type))
+        phi = Phi(self.fresh(edges[0][0].type))
         for value, block in edges:
             phi.add(value, block)
         self.record(phi)
         return phi.value
 
-    def open_phi(self, type: str, hint: str) -> Phi:
-        """A phi whose edges are added later."""
-        phi = Phi(self.fresh(type, hint))
+    def joined(self, *edges: tuple[SSAValue, Label]) -> SSAValue:
+        """`phi`, or `NOTHING` where there is none on any edge."""
+        return NOTHING if edges[0][0] is NOTHING else self.phi(*edges)
+
+    def open_phi(self, hint: str, value: SSAValue, block: Label) -> Phi:
+        """A phi with its first edge; the others are added later."""
+        phi = Phi(self.fresh(value.type, hint))
+        phi.add(value, block)
         self.lines.append(phi)
         return phi
 
     # ---- arithmetic
     def binary(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
-        """`add`, `mul nuw nsw`, `fadd`, … of two values of a type."""
-        other = b if isinstance(b, str) else str(b)
-        return self.emit(a.type, f"{op} {a.type} ", a, ", ", other)
+        """`add`, `mul nuw nsw`, `fadd`, … of two values of a type; a number is in all lanes."""
+        return self.emit(a.type, f"{op} {a.type} ", a, ", ", _beside(a, b))
 
     def compare(self, op: str, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """`icmp slt`, `fcmp olt`, …: i1 lanes."""
-        other = b if isinstance(b, str) else str(b)
-        return self.emit(with_element(a.type, "i1"), f"{op} {a.type} ", a, ", ", other)
+        return self.emit(with_element(a.type, "i1"), f"{op} {a.type} ", a, ", ", _beside(a, b))
 
-    def cast(self, op: str, value: SSAValue, target: str) -> SSAValue:
-        """`zext`, `fptosi`, `inttoptr`, … to a type."""
+    def cast(self, op: str, value: SSAValue, element: str) -> SSAValue:
+        """`zext`, `fptosi`, `inttoptr`, … of each lane."""
+        target = with_element(value.type, element)
         return self.emit(target, f"{op} {value.type} ", value, f" to {target}")
+
+    def bitcast(self, value: SSAValue, type: str) -> SSAValue:
+        """The bits of a value as another type."""
+        if value.type == type:
+            return value
+        return self.emit(type, f"bitcast {value.type} ", value, f" to {type}")
 
     def select(self, mask: SSAValue, then: SSAValue, otherwise: SSAValue | int) -> SSAValue:
         """`then` where a mask is set, `otherwise` elsewhere."""
-        other = otherwise if isinstance(otherwise, str) else str(otherwise)
-        between = f", {then.type} "
-        return self.emit(then.type, f"select {mask.type} ", mask, between, then, between, other)
+        head, between = f"select {mask.type} ", f", {then.type} "
+        return self.emit(then.type, head, mask, between, then, between, _beside(then, otherwise))
 
     # ---- memory
     def load(
@@ -134,25 +159,20 @@ class Instructions:
         tail = () if align is None else (f", align {align}",)
         self.do(f"store {value.type} ", value, ", ptr ", pointer, *tail)
 
-    def change(
-        self, op: str, pointer: SSAValue, type: str, value: SSAValue, ordering: str
-    ) -> SSAValue:
+    def change(self, op: str, pointer: SSAValue, value: SSAValue, ordering: str) -> SSAValue:
         """An `atomicrmw`; returns what was there."""
-        return self.emit(type, f"atomicrmw {op} ptr ", pointer, f", {type} ", value, f" {ordering}")
+        head, between = f"atomicrmw {op} ptr ", f", {value.type} "
+        return self.emit(value.type, head, pointer, between, value, f" {ordering}")
 
     def exchange(
-        self,
-        pointer: SSAValue,
-        type: str,
-        expected: SSAValue,
-        new: SSAValue,
-        ordering: str,
-        failure: str,
+        self, pointer: SSAValue, expected: SSAValue, new: SSAValue, ordering: str
     ) -> SSAValue:
         """A `cmpxchg`; returns what was there, and whether that was expected."""
-        head, tail = "cmpxchg ptr ", f" {ordering} {failure}"
-        parts = (head, pointer, f", {type} ", expected, f", {type} ", new, tail)
-        return self.emit(f"{{ {type}, i1 }}", *parts)
+        # One that fails writes nothing, so that it releases nothing.
+        failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
+        between, tail = f", {new.type} ", f" {ordering} {failure}"
+        parts = ("cmpxchg ptr ", pointer, between, expected, between, new, tail)
+        return self.emit(f"{{ {new.type}, i1 }}", *parts)
 
     def offset(
         self, pointer: SSAValue, offset: SSAValue | int, *, inbounds: bool = True
@@ -201,27 +221,38 @@ class Instructions:
         return self.emit(structure.type, head, structure, between, value, f", {index}")
 
     # ---- calls
-    def call(self, type: str, function: str, arguments: Iterable[tuple[str, SSAValue]]) -> SSAValue:
+    def call(self, type: str, function: str, *arguments: Argument) -> SSAValue:
         """Calls a function, or what a pointer leads to; returns its value.
 
         Args:
-            type: of the value.
+            type: of the value; `void` for `NOTHING`.
             function: `@name`, or a pointer.
-            arguments: pairs (type, value).
+            arguments: what is passed.
         """
+        if type == "void":
+            self.do("call void ", function, *_passed(arguments))
+            return NOTHING
         return self.emit(type, f"call {type} ", function, *_passed(arguments))
 
-    def call_void(self, function: str, arguments: Iterable[tuple[str, SSAValue]]) -> None:
-        """See `call`; the function returns nothing."""
-        self.do("call void ", function, *_passed(arguments))
+
+def with_type(argument: Argument) -> tuple[str, SSAValue]:
+    """What is said of an argument, and its value."""
+    return (argument.type, argument) if isinstance(argument, SSAValue) else argument
 
 
-def _passed(arguments: Iterable[tuple[str, SSAValue]]) -> list[str]:
+def _beside(a: SSAValue, b: SSAValue | int) -> str:
+    """An operand of the type of another one, of which a number is in all lanes."""
+    if isinstance(b, str):
+        return b
+    return f"splat ({element_of(a.type)} {b})" if a.type.startswith("<") else str(b)
+
+
+def _passed(arguments: Iterable[Argument]) -> list[str]:
     """The arguments of a call."""
     parts: list[str] = []
     between = "("
-    for type, value in arguments:
-        parts += (f"{between}{type} ", value)
+    for told, value in map(with_type, arguments):
+        parts += (f"{between}{told} ", value)
         between = ", "
     parts.append(")" if parts else "()")
     return parts

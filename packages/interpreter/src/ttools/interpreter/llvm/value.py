@@ -69,11 +69,19 @@ def vector_type(scalar: str, width: int) -> str:
     return scalar if width == 1 else f"<{width} x {scalar}>"
 
 
+@lru_cache(maxsize=1024)
+def lanes_of(type: str) -> int:
+    """How many lanes a type has; 1 for a scalar."""
+    return int(type[1 : type.index(" ")]) if type.startswith("<") else 1
+
+
+@lru_cache(maxsize=1024)
 def element_of(type: str) -> str:
     """The type of a lane of a vector; another type is its own."""
     return type.rpartition(" ")[2][:-1] if type.startswith("<") else type
 
 
+@lru_cache(maxsize=1024)
 def with_element(type: str, element: str) -> str:
     """A vector type of as many lanes of another type; that type itself for a scalar."""
     return f"{type[: type.index(' x ')]} x {element}>" if type.startswith("<") else element

@@ -11,7 +11,7 @@ from ttools.interpreter.ir import Operation, Value
 
 
 @dataclass
-class Network:
+class FusionGroup:
     """Tiles of one shape that are computed together, where the last of them is defined.
 
     Attributes:
@@ -36,16 +36,16 @@ class Plan:
         exchanges: operations that swap neighbours along an axis of extent 2, with the tile and
             the axis.
         skipped: what is not computed where it is defined: reductions that only
-            served exchanges, what led from them there, and members of a network but the last.
-        networks: tiles that are computed together, by the operation that defines the last.
+            served lane swaps, what led from them there, and members of a group but the last.
+        fusion_groups: tiles that are computed together, by the operation that defines the last.
     """
 
     stored: dict[Value, bool] = field(default_factory=dict)
     increments: dict[Value, tuple[Value, ...]] = field(default_factory=dict)
     shares: dict[Value, Value] = field(default_factory=dict)
-    exchanges: dict[Operation, tuple[Value, int]] = field(default_factory=dict)
+    lane_swaps: dict[Operation, tuple[Value, int]] = field(default_factory=dict)
     skipped: set[Operation] = field(default_factory=set)
-    networks: dict[Operation, Network] = field(default_factory=dict)
+    fusion_groups: dict[Operation, FusionGroup] = field(default_factory=dict)
 
     def store(self, value: Value, *, widened: bool = False) -> None:
         if value.is_tensor:

@@ -41,7 +41,7 @@ from ttools.interpreter.schedule.branches import (
     waits_for_yield,
     yielded_twice,
 )
-from ttools.interpreter.schedule.networks import plan_networks
+from ttools.interpreter.schedule.fusion_groups import plan_fusion_groups
 from ttools.interpreter.schedule.plan import Plan
 
 #: Worth storing when used by more than one operation.
@@ -60,31 +60,18 @@ def make_plan(
     function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
 ) -> Plan:
     """Schedules one `tt.func`."""
-    planner = _Planner(
-        function,
-        facts,
-        provenance,
-        fused=options.schedule == "fused",
-        guarded=options.instruments.guards,
-        lanes=options.lanes,
-    )
+    planner = _Planner(function, facts, options, provenance)
     planner.run()
     return planner.plan
 
 
 class _Planner:
     def __init__(
-        self,
-        function: Operation,
-        facts: Facts,
-        provenance: Provenance,
-        *,
-        fused: bool,
-        guarded: bool,
-        lanes: int,
+        self, function: Operation, facts: Facts, options: EmitOptions, provenance: Provenance
     ) -> None:
         self.function, self.facts, self.provenance = function, facts, provenance
-        self.fused, self.guarded, self.lanes = fused, guarded, lanes
+        self.fused = options.schedule == "fused"
+        self.guarded, self.lanes = options.instruments.guards, options.lanes
         self.plan, self.regularity = Plan(), Regularity()
         self._cost: dict[Value, int] = {}
         self._views: dict[Value, int] = {}
@@ -92,7 +79,7 @@ class _Planner:
     def run(self) -> None:
         ops = [op for op in self.function.walk() if not inside_combine(op)]
         if self.fused:
-            self._find_exchanges(ops)
+            self._find_lane_swaps(ops)
         for op in ops:
             if op not in self.plan.skipped:
                 self._store_forced(op)
@@ -116,7 +103,7 @@ class _Planner:
                     self._share_carried(op)
                 elif op.name == "scf.if":
                     share_results(op, self.plan.stored, self.plan.shares)
-            plan_networks(self.plan, ops, chosen, self.lanes)
+            plan_fusion_groups(self.plan, ops, chosen, self.lanes)
 
     def _keep_loads_in_place(self, ops: Sequence[Operation]) -> None:
         """Stores loads that would otherwise run later than the program says, or repeatedly.
@@ -140,7 +127,7 @@ class _Planner:
             for user in users
             if user.parent is load.parent
             and user.name in ("tt.store", "tt.reduce")
-            and user not in self.plan.exchanges
+            and user not in self.plan.lane_swaps
             and user not in self.plan.skipped
         ]
         for user in users:
@@ -169,11 +156,11 @@ class _Planner:
                         pending.append(result)
         return found
 
-    def _find_exchanges(self, ops: Sequence[Operation]) -> None:
+    def _find_lane_swaps(self, ops: Sequence[Operation]) -> None:
         for op in ops:
             found = exchanged(op) or exchanged_as_bits(op)
             if found is not None:
-                self.plan.exchanges[op] = found
+                self.plan.lane_swaps[op] = found
             if op.name == "tt.reduce" and is_only_exchanged(op):
                 expands = [user for user, _ in op.results[0].uses]
                 self.plan.skipped |= {op, *expands}
@@ -289,7 +276,7 @@ class _Planner:
                 self._views[inner] = 0
             else:
                 below = max((self._views[v] for v in op.operands), default=0)
-                renames = op.has(VIEW, FROM_COORDINATES, GATHERS) or op in self.plan.exchanges
+                renames = op.has(VIEW, FROM_COORDINATES, GATHERS) or op in self.plan.lane_swaps
                 self._views[inner] = below + renames
         return self._views[value]
 
@@ -306,8 +293,8 @@ class _Planner:
         """Cycles, roughly, to compute 16 lanes of `value` where it is used."""
         if self.plan.is_stored(value) or not value.is_tensor:
             return 1 if value.is_tensor else 0
-        if value.defining_op in self.plan.exchanges:
-            return self.cost(self.plan.exchanges[value.defining_op][0]) + 2
+        if value.defining_op in self.plan.lane_swaps:
+            return self.cost(self.plan.lane_swaps[value.defining_op][0]) + 2
         known = self._cost.get(value)
         if known is not None:
             return known
@@ -363,7 +350,7 @@ class _Planner:
                 if user is target:
                     if not same_element or not _writes_after_reading(user, position):
                         return False
-                elif top is target or user in self.plan.exchanges:
+                elif top is target or user in self.plan.lane_swaps:
                     return False
                 else:
                     stays = same_element and not user.has(VIEW, GATHERS)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ttools.interpreter.ir import Type
-from ttools.interpreter.llvm.value import SSAValue, integer
+from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 
 #: Where a tile, and a loop over it, begins.
 ZERO = integer(0, "i32")
@@ -59,8 +59,11 @@ class Vector:
     """A chunk held as an LLVM vector (a scalar when width is 1)."""
 
     element: Type
-    width: int
     ssa: SSAValue
+
+    @property
+    def width(self) -> int:
+        return lanes_of(self.ssa.type)
 
 
 @dataclass(slots=True, eq=False)

@@ -5,6 +5,9 @@ Divisibility is what proves that a chunk's base and lane offsets cannot carry in
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterable
+
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue, integer
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR
@@ -34,53 +37,56 @@ class Integers:
             return self.divisors.get(ssa, 1)
         return divisor_of_literal(int(ssa)) if ssa.lstrip("-").isdigit() else 1
 
-    def iadd(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
+    def iadd(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer addition with literals folded and divisors tracked."""
-        a = a if isinstance(a, SSAValue) else integer(a, type)
-        b = b if isinstance(b, SSAValue) else integer(b, type)
+        b = b if isinstance(b, SSAValue) else integer(b, a.type)
         if a == "0":
             return b
         if b == "0":
             return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return integer(wrap_signed(int(a) + int(b), int(type[1:])), type)
-        ssa = self.b.binary("add", a, b)
-        self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
-        return ssa
+        return self._folded("add", operator.add, min, a, b)
 
-    def isub(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
+    def isub(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer subtraction with literals folded and divisors tracked."""
-        a = a if isinstance(a, SSAValue) else integer(a, type)
-        b = b if isinstance(b, SSAValue) else integer(b, type)
-        if b == "0":
-            return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return integer(wrap_signed(int(a) - int(b), int(type[1:])), type)
-        ssa = self.b.binary("sub", a, b)
-        self.divisors[ssa] = min(self.divisor(a), self.divisor(b))
-        return ssa
+        b = b if isinstance(b, SSAValue) else integer(b, a.type)
+        return a if b == "0" else self._folded("sub", operator.sub, min, a, b)
 
-    def imul(self, type: str, a: SSAValue | int, b: SSAValue | int) -> SSAValue:
+    def imul(self, a: SSAValue, b: SSAValue | int) -> SSAValue:
         """Integer multiplication with literals folded and divisors tracked."""
-        a = a if isinstance(a, SSAValue) else integer(a, type)
-        b = b if isinstance(b, SSAValue) else integer(b, type)
+        b = b if isinstance(b, SSAValue) else integer(b, a.type)
         if a == "1" or b == "0":
             return b
         if b == "1" or a == "0":
             return a
-        if not a.startswith("%") and not b.startswith("%"):
-            return integer(wrap_signed(int(a) * int(b), int(type[1:])), type)
-        ssa = self.b.binary("mul", a, b)
-        self.divisors[ssa] = min(ANY_DIVISOR, self.divisor(a) * self.divisor(b))
+        return self._folded("mul", operator.mul, operator.mul, a, b)
+
+    def linear_index(self, digits: Iterable[tuple[SSAValue, int]]) -> SSAValue:
+        """The i32 whose digits are given, the highest first, each with its number of values."""
+        index = integer(0, "i32")
+        for digit, extent in digits:
+            index = self.iadd(self.imul(index, extent), digit)
+        return index
+
+    def _folded(
+        self,
+        op: str,
+        of_literals: Callable[[int, int], int],
+        of_divisors: Callable[[int, int], int],
+        a: SSAValue,
+        b: SSAValue,
+    ) -> SSAValue:
+        """An operation, unless it is one of literals."""
+        if a.is_literal and b.is_literal:
+            return integer(wrap_signed(of_literals(int(a), int(b)), int(a.type[1:])), a.type)
+        ssa = self.b.binary(op, a, b)
+        self.divisors[ssa] = min(ANY_DIVISOR, of_divisors(self.divisor(a), self.divisor(b)))
         return ssa
 
-    def convert_int(
-        self, value: SSAValue, source: str, target: str, *, signed: bool = True
-    ) -> SSAValue:
+    def convert_int(self, value: SSAValue, target: str, *, signed: bool = True) -> SSAValue:
         """Sign- or zero-extends or truncates a scalar, keeping its divisor."""
-        if source == target:
+        if value.type == target:
             return value
-        bits, wanted = int(source[1:]), int(target[1:])
+        bits, wanted = int(value.type[1:]), int(target[1:])
         if not value.startswith("%") and value.lstrip("-").isdigit():
             known = int(value)
             if not signed and wanted > bits:
@@ -88,5 +94,5 @@ class Integers:
             return integer(wrap_signed(known, wanted), target)
         op = "trunc" if wanted < bits else "sext" if signed else "zext"
         ssa = self.b.cast(op, value, target)
-        self.divisors[ssa] = min(self.divisor(value), ANY_DIVISOR)
+        self.divisors[ssa] = self.divisor(value)
         return ssa

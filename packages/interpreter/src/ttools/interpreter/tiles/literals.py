@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from operator import and_, eq, ne, or_, xor
 
 from ttools.interpreter.ir import IntegerType, Operation, element_type
-from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer
+from ttools.interpreter.llvm.builder import Builder, register_type
+from ttools.interpreter.llvm.value import FALSE, TRUE, integer
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Vector, uniform
 
 # As MLIR prints them, and as their numbers.
 _COMPARISONS: dict[object, Callable[[int, int], bool]] = {"eq": eq, "ne": ne, 0: eq, 1: ne}
 
 
-def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
+def fold(b: Builder, op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     """The result of an operation on literal integers; None if it is something else."""
     bitwise = _bitwise(op)
     if bitwise is None and op.name != "arith.cmpi":
@@ -42,8 +42,7 @@ def fold(op: Operation, chunks: Sequence[Chunk]) -> Chunk | None:
     answers = [TRUE if test(x, y) else FALSE for x, y in pairs]
     if len(set(answers)) == 1:
         return uniform(element, answers[0], len(answers))
-    listed = f"<{', '.join(f'i1 {answer}' for answer in answers)}>"
-    return Vector(element, len(answers), SSAValue(listed, f"<{len(answers)} x i1>"))
+    return Vector(element, b.constant_vector(answers))
 
 
 def _bitwise(op: Operation) -> Callable[[int, int], int] | None:

@@ -27,23 +27,20 @@ class Loop:
         b: Builder,
         stop: int,
         step: int,
-        carried: Sequence[tuple[str, SSAValue]] = (),
+        carried: Sequence[SSAValue] = (),
         *,
         start: int = 0,
     ) -> None:
         self.b, self.stop, self.step = b, stop, step
-        self._entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
+        entry, self._header, self._exit = b.block, b.label("loop"), b.label("end")
         self._preheader = Preheader()
         b.lines.append(self._preheader)
         b.preheaders.append(self._preheader)
         b.loops += 1
         b.branch(self._header)
         b.start(self._header)
-        self._counter = b.open_phi("i32", "i")
-        self._counter.add(integer(start, "i32"), self._entry)
-        self._phis = [b.open_phi(type, "c") for type, _ in carried]
-        for phi, (_, initial) in zip(self._phis, carried, strict=True):
-            phi.add(initial, self._entry)
+        self._counter = b.open_phi("i", integer(start, "i32"), entry)
+        self._phis = [b.open_phi("c", initial, entry) for initial in carried]
         self.index = self._counter.value
         self.carried = [phi.value for phi in self._phis]
         self.results: list[SSAValue] = []
@@ -63,12 +60,10 @@ class Loop:
 class OptionalLoop:
     """A `Loop` if it has more than one iteration, else its body alone."""
 
-    def __init__(
-        self, b: Builder, stop: int, step: int, carried: Sequence[tuple[str, SSAValue]] = ()
-    ) -> None:
+    def __init__(self, b: Builder, stop: int, step: int, carried: Sequence[SSAValue] = ()) -> None:
         self._loop = Loop(b, stop, step, carried) if stop > step else None
         self.index = self._loop.index if self._loop else ZERO
-        self.carried = self._loop.carried if self._loop else [value for _, value in carried]
+        self.carried = self._loop.carried if self._loop else list(carried)
         self.results: list[SSAValue] = []
 
     def close(self, results: Sequence[SSAValue] = ()) -> None:
@@ -88,10 +83,7 @@ class Traversal:
 
     @property
     def width(self) -> int:
-        width = 1
-        for n in self.lanes_along:
-            width *= n
-        return width
+        return prod(self.lanes_along)
 
     def lane_stride(self, axis: int) -> int:
         """Lanes between neighbours along `axis`."""

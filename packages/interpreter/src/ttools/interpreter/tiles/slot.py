@@ -52,15 +52,13 @@ class Slot:
     def nbytes(self) -> int:
         return prod(self.shape) * self.stored_bytes
 
-    def to_stored(self, b: Builder, value: SSAValue, width: int) -> SSAValue:
+    def to_stored(self, b: Builder, value: SSAValue) -> SSAValue:
         """Converts register values to what this slot holds."""
-        convert = widen if self.widened else to_memory
-        return convert(b, value, self.element, width)
+        return (widen if self.widened else to_memory)(b, value, self.element)
 
-    def from_stored(self, b: Builder, raw: SSAValue, width: int) -> SSAValue:
+    def from_stored(self, b: Builder, raw: SSAValue) -> SSAValue:
         """Converts what this slot holds to register values."""
-        convert = narrow if self.widened else from_memory
-        return convert(b, raw, self.element, width)
+        return (narrow if self.widened else from_memory)(b, raw, self.element)
 
     def lane_offsets(self, at: Coords) -> tuple[int, ...]:
         """Element offsets of each lane from lane 0."""

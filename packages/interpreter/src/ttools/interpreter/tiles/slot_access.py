@@ -20,7 +20,7 @@ class SlotAccess(Integers):
         index = ZERO
         constant = slot.offset
         for axis, stride in zip(at, slot.strides, strict=True):
-            index = self.iadd("i32", index, self.imul("i32", axis.base, stride))
+            index = self.iadd(index, self.imul(axis.base, stride))
             constant += axis.lanes[0] * stride * slot.stored_bytes
         return self._element_address(slot, index, constant)
 
@@ -37,49 +37,41 @@ class SlotAccess(Integers):
         """Reads the elements at `at`: a vector load, a scalar, or a gather within the tile."""
         width = at[0].width if at else 1
         offsets = slot.lane_offsets(at)
-        stored, b = slot.stored_type, self.b
         address = self.slot_address(slot, at)
         if not any(offsets):
-            raw = b.load(stored, address, slot.stored_bytes)
-            return uniform(slot.element, slot.from_stored(b, raw, 1), width)
-        vec = vector_type(stored, width)
+            raw = self.b.load(slot.stored_type, address, slot.stored_bytes)
+            return uniform(slot.element, slot.from_stored(self.b, raw), width)
+        raw = self._read_lanes(slot, address, offsets)
+        return Vector(slot.element, slot.from_stored(self.b, raw))
+
+    def _read_lanes(self, slot: Slot, address: SSAValue, offsets: tuple[int, ...]) -> SSAValue:
+        b, stored, width = self.b, slot.stored_type, len(offsets)
         if offsets == tuple(range(width)):
-            raw = b.load(vec, address, slot.stored_bytes)
-            return Vector(slot.element, width, slot.from_stored(b, raw, width))
+            return b.load(vector_type(stored, width), address, slot.stored_bytes)
         first = min(offsets)
         span = max(offsets) - first + 1
         if span <= width and span & (span - 1) == 0:
-            return self._read_shuffled(slot, address, offsets, first, span)
-        raw = poison(vec)
+            # Lanes that repeat or permute a short run: one vector load and a shuffle.
+            start = b.element(stored, address, first)
+            run = b.load(vector_type(stored, span), start, slot.stored_bytes)
+            return b.shuffle(run, [n - first for n in offsets])
+        raw = poison(vector_type(stored, width))
         loaded: dict[int, SSAValue] = {}
         for lane, offset in enumerate(offsets):
             if offset not in loaded:
                 p = b.element(stored, address, offset)
                 loaded[offset] = b.load(stored, p, slot.stored_bytes)
             raw = b.insert(raw, loaded[offset], lane)
-        return Vector(slot.element, width, slot.from_stored(b, raw, width))
+        return raw
 
-    def _read_shuffled(
-        self, slot: Slot, address: SSAValue, offsets: tuple[int, ...], first: int, span: int
-    ) -> Chunk:
-        """Lanes that repeat or permute a short run: one vector load and a shuffle."""
-        b, stored, width = self.b, slot.stored_type, len(offsets)
-        p = b.element(stored, address, first)
-        vec = vector_type(stored, span)
-        run = b.load(vec, p, slot.stored_bytes)
-        raw = b.shuffle(run, stored, span, [n - first for n in offsets])
-        return Vector(slot.element, width, slot.from_stored(b, raw, width))
-
-    def write_elements(self, slot: Slot, at: Coords, value: SSAValue, width: int) -> None:
+    def write_elements(self, slot: Slot, at: Coords, value: SSAValue) -> None:
         """Writes register values to the elements at `at` of a slot."""
         offsets = slot.lane_offsets(at)
-        stored, b = slot.stored_type, self.b
-        value = slot.to_stored(b, value, width)
+        value = slot.to_stored(self.b, value)
         address = self.slot_address(slot, at)
-        if offsets == tuple(range(width)):
-            b.store_lanes(value, stored, width, address)
+        if offsets == tuple(range(len(offsets))):
+            self.b.store_lanes(value, address)
             return
         for lane, offset in enumerate(offsets):
-            p = b.element(stored, address, offset)
-            item = b.extract(value, lane)
-            b.store(item, p, slot.stored_bytes)
+            p = self.b.element(slot.stored_type, address, offset)
+            self.b.store(self.b.extract(value, lane), p, slot.stored_bytes)

@@ -61,23 +61,23 @@ def fill_transposed(
             if k == fast:
                 axes.append(Axis(base, along, divisor))
             elif k == slow:
-                at = ints.iadd("i32", base, position)
+                at = ints.iadd(base, position)
                 axes.append(Axis(at, still, 1 if position else divisor))
             else:
                 axes.append(Axis(base, still, ANY_DIVISOR if base == "0" else 1))
         return tuple(axes)
 
     rows = [stored_at(coords(axis, last, j)) for j in range(size)]
-    columns = transposed(b, rows, slot.stored_type)
+    columns = transposed(b, rows)
     for i, column in enumerate(columns):
         at = coords(last, axis, i)
         p = address_of(at)
-        b.store_lanes(column, slot.stored_type, size, p)
+        b.store_lanes(column, p)
     for loop in reversed(loops):
         loop.close()
 
 
-def transposed(b: Builder, rows: Sequence[SSAValue], type: str) -> list[SSAValue]:
+def transposed(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
     """Transposes n vectors of n lanes in log2(n) rounds of two-input shuffles."""
     n = len(rows)
     current = list(rows)

@@ -31,7 +31,7 @@ from ttools.interpreter.elementwise.ptx.registers import (
 )
 from ttools.interpreter.elementwise.ptx.selection import SELECTION, SPECIAL, WITHOUT_RESULT
 from ttools.interpreter.elementwise.ptx.syntax import Instruction, PtxSyntaxError, parse
-from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Vector
+from ttools.interpreter.elementwise.vector import BITS, Call, Lanes, Vector, vector_of
 from ttools.interpreter.llvm.builder import register_type
 
 _FORMS: dict[str, Form] = {**INTEGER_FORMS, **FLOAT_FORMS}
@@ -115,11 +115,9 @@ def _whole_instances(call: Call, pack: int) -> tuple[list[Vector], int]:
     if isinstance(type, ir.TensorType) and type.numel > width:
         # Other elements than these belong to the instance.
         raise ConstraintError(f"{pack} elements packed, where {width} are computed at once")
-    lanes = Lanes(call.lanes.builder, pack)
+    builder = call.lanes.builder
     chosen = [lane % width for lane in range(pack)]
-    return [
-        lanes.value(lanes.builder.shuffle(v.text, v.scalar, width, chosen)) for v in call.operands
-    ], pack
+    return [vector_of(builder, builder.shuffle(v.text, chosen)) for v in call.operands], pack
 
 
 def _filled(operand: ir.Value, value: Vector, pack: int) -> list[Vector]:
@@ -172,9 +170,7 @@ def _results(call: Call, written: list[Vector], pack: int, width: int) -> tuple[
             raise ConstraintError(f"{pack} elements of {type} in a register")
         value = empty(registers, type, pack, Lanes(call.lanes.builder, width))
         if width > call.lanes.width:
-            text = value.lanes.builder.shuffle(
-                value.text, value.scalar, width, range(call.lanes.width)
-            )
-            value = call.lanes.value(text)
+            kept = range(call.lanes.width)
+            value = call.lanes.value(call.lanes.builder.shuffle(value.text, kept))
         results.append(value.as_float(register_type(type)))
     return tuple(results)

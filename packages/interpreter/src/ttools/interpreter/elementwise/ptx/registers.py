@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from ttools.interpreter.elementwise.casts import bitcast
 from ttools.interpreter.elementwise.ptx.types import reshape
-from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
+from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector, vector_of
 from ttools.interpreter.ir import FloatType, IntegerType, PointerType, Type
-from ttools.interpreter.llvm.value import poison
+from ttools.interpreter.llvm.value import poison, vector_type
 
 _SIZES = {"b": 1, "c": 8, "h": 16, "r": 32, "f": 32, "l": 64, "d": 64}
 _BF16 = FloatType("bf16")
@@ -81,8 +81,8 @@ def fill(value: Vector, type: Type, pack: int) -> list[Vector]:
     registers = []
     for start in range(0, pack, share):
         chosen = [lane for lane in range(width) if start <= lane % pack < start + share]
-        text = value.lanes.builder.shuffle(bits.text, bits.scalar, width, chosen)
-        part = Lanes(value.lanes.builder, len(chosen)).value(text)
+        builder = value.lanes.builder
+        part = vector_of(builder, builder.shuffle(bits.text, chosen))
         registers.append(reshape(part, f"i{share * element_bits(type)}"))
     return registers
 
@@ -96,9 +96,7 @@ def empty(registers: list[Vector], type: Type, pack: int, lanes: Lanes) -> Vecto
         (lane % pack // share) * parts[0].lanes.width + lane // pack * share + lane % share
         for lane in range(lanes.width)
     ]
-    both = _concatenated(parts)
-    text = lanes.builder.shuffle(both.text, scalar, both.lanes.width, order)
-    value = lanes.value(text)
+    value = lanes.value(lanes.builder.shuffle(_concatenated(parts).text, order))
     if type == _BF16:
         return bitcast(value, IntegerType(16), _BF16)
     return value
@@ -117,9 +115,7 @@ def _concatenated(parts: list[Vector]) -> Vector:
 
 def _pair(a: Vector, b: Vector) -> Vector:
     builder, width = a.lanes.builder, a.lanes.width
-    lanes = Lanes(builder, 2 * width)
     if width == 1:
-        both = lanes.type(a.scalar)
-        half = builder.insert(poison(both), a.text, 0)
-        return lanes.value(builder.insert(half, b.text, 1))
-    return lanes.value(builder.shuffled(a.text, b.text, range(2 * width), 2 * width))
+        half = builder.insert(poison(vector_type(a.scalar, 2)), a.text, 0)
+        return vector_of(builder, builder.insert(half, b.text, 1))
+    return vector_of(builder, builder.shuffled(a.text, b.text, range(2 * width), 2 * width))

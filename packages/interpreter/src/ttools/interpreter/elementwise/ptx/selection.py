@@ -113,7 +113,7 @@ def _set_predicate(machine: Machine, instruction: Instruction) -> None:
 
 def _every_second(lanes: Lanes, mask: Vector, start: int) -> Vector:
     chosen = range(start, mask.lanes.width, 2)
-    return lanes.value(lanes.builder.shuffle(mask.text, "i1", mask.lanes.width, chosen))
+    return lanes.value(lanes.builder.shuffle(mask.text, chosen))
 
 
 def _set(machine: Machine, instruction: Instruction) -> None:
@@ -196,7 +196,7 @@ def _nanoseconds(lanes: Lanes) -> Vector:
         "  %sum = add i64 %whole, %rest\n"
         "  ret i64 %sum\n}",
     )
-    now = builder.call("i64", name, [])
+    now = builder.call("i64", name)
     return lanes.value(builder.splat(now, lanes.width))
 
 

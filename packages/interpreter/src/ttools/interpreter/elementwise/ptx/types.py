@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ttools.interpreter.elementwise.casts import bitcast
 from ttools.interpreter.elementwise.formats import round_any_bf16
-from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector
+from ttools.interpreter.elementwise.vector import BITS, Lanes, Vector, vector_of
 from ttools.interpreter.ir import FloatType, IntegerType
+from ttools.interpreter.llvm.value import vector_type
 
 _BF16, _I16 = FloatType("bf16"), IntegerType(16)
 
@@ -76,11 +77,8 @@ TYPES: dict[str, PtxType] = {type.name: type for type in (*_integers(), *_floats
 def reshape(value: Vector, scalar: str) -> Vector:
     """The bits of every register as parts of type `scalar`: more, or fewer, lanes."""
     width = value.lanes.width * BITS[value.scalar] // BITS[scalar]
-    lanes = Lanes(value.lanes.builder, width)
-    source, target = value.type, lanes.type(scalar)
-    if source == target:
-        return value
-    return lanes.value(lanes.builder.cast("bitcast", value.text, target))
+    builder = value.lanes.builder
+    return vector_of(builder, builder.bitcast(value.text, vector_type(scalar, width)))
 
 
 def from_bits(bits: Vector, type: PtxType) -> Vector:
@@ -97,8 +95,7 @@ def to_bits(value: Vector, type: PtxType, lanes: Lanes) -> Vector:
     bits = bitcast(round_any_bf16(value), _BF16, _I16) if type.is_bf16 else value.as_int()
     if type.parts == 1:
         return bits
-    name = f"i{type.total}"
-    return lanes.value(lanes.builder.cast("bitcast", bits.text, lanes.type(name)))
+    return lanes.value(lanes.builder.bitcast(bits.text, lanes.type(f"i{type.total}")))
 
 
 def literal_bits(text: str, type: PtxType) -> int | None:

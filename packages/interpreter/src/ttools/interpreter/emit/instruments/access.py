@@ -58,7 +58,6 @@ from ttools.interpreter.llvm.value import (
     Label,
     SSAValue,
     integer,
-    vector_type,
 )
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 
@@ -76,7 +75,6 @@ def observed(
     mask: Chunk | None,
     at: Coords,
     perform: Perform,
-    result: str,
     flags: int = 0,
 ) -> SSAValue:
     """Emits `perform`, instrumented if the function is.
@@ -88,7 +86,6 @@ def observed(
         mask: the active lanes; all if None.
         at: where in the tile the lanes are.
         perform: see `Perform`.
-        result: LLVM type of what `perform` returns, "" for nothing.
         flags: of the site.
     """
     prober = e.prober
@@ -100,7 +97,7 @@ def observed(
         mask = None
     access = _Access(e, prober, op, kind, chunk, mask, at, flags)
     if prober.instruments.guards:
-        return access.guarded(perform, result)
+        return access.guarded(perform)
     access.leave_footprint(chunk)
     return perform(chunk, mask)
 
@@ -127,13 +124,13 @@ def compared(
     access = _Access(e, e.prober, op, "store", chunk, mask, at, access_flags(op))
 
     def perform(chunk: Chunk, mask: Chunk | None) -> SSAValue:
-        bits = lane_bits(e.b, differs(chunk, mask), access.width)
+        bits = lane_bits(e.b, differs(chunk, mask))
         record_lanes(
             e, access.site, integer(access.number, "i32"), bits, at, access.store_addresses
         )
         return NOTHING
 
-    access.guarded(perform, "")
+    access.guarded(perform)
 
 
 @dataclass
@@ -188,7 +185,7 @@ class _Access:
             known[key] = number, self.e.allocate(size)
         return known[key]
 
-    def guarded(self, perform: Perform, result: str) -> SSAValue:
+    def guarded(self, perform: Perform) -> SSAValue:
         e, b = self.e, self.e.b
         yes, no, done = b.label("inside"), b.label("judge"), b.label("accessed")
         whole = self._tile_inside()
@@ -214,13 +211,11 @@ class _Access:
         b.branch(done)
         b.start(no)
         to = self._destination()
-        second = out_of_line(e, lambda: self._judged(perform, to), result)
+        second = out_of_line(e, lambda: self._judged(perform, to))
         second_block = b.block
         b.branch(done)
         b.start(done)
-        if not result:
-            return NOTHING
-        return b.phi(result, (first, first_block), (second, second_block))
+        return b.joined((first, first_block), (second, second_block))
 
     def _judged(self, perform: Perform, to: Destination) -> SSAValue:
         """Emits the access of those lanes that the runtime lets through."""
@@ -231,9 +226,9 @@ class _Access:
             record_lanes(e, self.site, to.site, bits, self.at, addresses)
         chunk = self.chunk
         if isinstance(chunk, Affine) and chunk.guard is not None:
-            chunk = Vector(chunk.element, chunk.width, e.vector(chunk))
+            chunk = Vector(chunk.element, e.vector(chunk))
         lanes = bit_lanes(b, bits, self.width)
-        allowed: Chunk = Vector(IntegerType(1), self.width, lanes)
+        allowed: Chunk = Vector(IntegerType(1), lanes)
         if self.width == 1:
             allowed = uniform(IntegerType(1), lanes, 1)
         return perform(chunk, allowed)
@@ -248,7 +243,7 @@ class _Access:
             chunk = self.chunk
             if isinstance(chunk, Affine) and chunk.guard is not None:
                 chunk = replace(chunk, guard=None, exact=None, ssa=None)
-            bits = lane_bits(b, differs(chunk, self.mask), self.width)
+            bits = lane_bits(b, differs(chunk, self.mask))
             some = b.compare("icmp ne", bits, 0)
             bad, good = b.label("overwritten"), b.label("kept")
             b.cond_branch(some, bad, good)
@@ -259,11 +254,11 @@ class _Access:
                 self._store_addresses(to)
                 zero = integer(0, "i64")
                 for place, value in ((0, zero), (8, zero), (16, zero), (24, bits), (32, bits)):
-                    to.store(b, place, "i64", value)
+                    to.store(b, place, value)
                 self._report(to, bits)
                 return NOTHING
 
-            out_of_line(self.e, tell, "")
+            out_of_line(self.e, tell)
             b.branch(good)
             b.start(good)
         b.branch(done)
@@ -277,8 +272,7 @@ class _Access:
 
     def _branch(self, likely: SSAValue, yes: Label, no: Label) -> None:
         b = self.e.b
-        hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", likely), ("i1", TRUE)])
-        b.cond_branch(hint, yes, no)
+        b.cond_branch(b.overloaded("expect", likely, TRUE), yes, no)
 
     # ---- the common case
     def _tile_inside(self) -> WholeTile | None:
@@ -317,14 +311,14 @@ class _Access:
         if isinstance(chunk, Affine) and not any(n % self.site.size for n in chunk.lanes):
             first, last = min(chunk.lanes), max(chunk.lanes)
             start = b.binary("add", chunk.base, first) if first else chunk.base
-            return self._fits(start, low, bytes_, 1, (last - first) // self.site.size + 1)
-        fits = self._fits(e.vector(chunk), low, bytes_, width, 1)
+            return self._fits(start, low, bytes_, (last - first) // self.site.size + 1)
+        fits = self._fits(e.vector(chunk), low, bytes_, 1)
         if width == 1:
             return fits
         if self.mask is not None:
             off = b.binary("xor", e.vector(self.mask), b.splat(TRUE, width))
             fits = b.binary("or", fits, off)
-        return b.all_lanes(fits, width)
+        return b.all_lanes(fits)
 
     def _bounds(self) -> tuple[SSAValue, SSAValue]:
         """Address and bytes of what may be accessed without a closer look.
@@ -339,13 +333,11 @@ class _Access:
         base = load(self.e.b, PROBE, record + CACHE_BASE, "i64")
         return base, load(self.e.b, PROBE, record + CACHE_BYTES, "i64")
 
-    def _fits(
-        self, start: SSAValue, low: SSAValue, bytes_: SSAValue, width: int, elements: int
-    ) -> SSAValue:
+    def _fits(self, start: SSAValue, low: SSAValue, bytes_: SSAValue, elements: int) -> SSAValue:
         """Whether start ≥ low, aligned, and so many elements from there end inside."""
         size = self.site.size
         room = self._room(bytes_, size.bit_length() - 1, elements)
-        return begins_inside(self.e.b, start, low, room, size, width)
+        return begins_inside(self.e.b, start, low, room, size)
 
     def _room(self, bytes_: SSAValue, shift: int, elements: int) -> SSAValue:
         """Where so many elements may begin, in elements from the lowest."""
@@ -363,8 +355,7 @@ class _Access:
         b = self.e.b
         room = b.binary("lshr", bytes_, shift) if shift else bytes_
         if elements > 1:
-            less = [("i64", room), ("i64", integer(elements - 1, "i64"))]
-            room = b.intrinsic("llvm.usub.sat.i64", "i64", less)
+            room = b.overloaded("usub.sat", room, integer(elements - 1, "i64"))
         return room
 
     # ---- the closer look
@@ -372,8 +363,7 @@ class _Access:
         """The bits of the lanes that may access memory; reports the others."""
         b = self.e.b
         self._store_addresses(to)
-        arguments = [("i32", to.site), ("ptr", to.payload), ("i64", self._active_bits())]
-        bits = call(b, "judge", "i64", arguments)
+        bits = call(b, "judge", to.site, to.payload, self._active_bits(), returns="i64")
         failed = load(b, to.payload, 0, "i64")
         for n in (1, 2):
             failed = b.binary("or", failed, load(b, to.payload, 8 * n, "i64"))
@@ -391,10 +381,9 @@ class _Access:
         return self._store_addresses(self._destination())
 
     def _store_addresses(self, to: Destination) -> SSAValue:
-        type, addresses = vector_type("i64", self.width), self.e.vector(self.chunk)
-        return to.store(self.e.b, PAYLOAD_ADDRESSES, type, addresses)
+        return to.store(self.e.b, PAYLOAD_ADDRESSES, self.e.vector(self.chunk))
 
     def _active_bits(self) -> SSAValue:
         if self.mask is None:
             return integer((1 << self.width) - 1, "i64")
-        return lane_bits(self.e.b, self.e.vector(self.mask), self.width)
+        return lane_bits(self.e.b, self.e.vector(self.mask))

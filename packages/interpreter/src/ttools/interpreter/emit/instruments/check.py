@@ -21,17 +21,11 @@ from ttools.interpreter.tiles.loops import for_each_chunk
 
 @root("ttools.check")
 def check(e: Emitter, op: Operation) -> None:
-    condition = op.operands[0]
-    shape = shape_of(condition.type)
-
     def body(at: Coords) -> None:
         with e.fresh_memo():
             _check_chunk(e, op, at)
 
-    if shape:
-        for_each_chunk(e.b, e.traversal(shape), body)
-    else:
-        body(())
+    for_each_chunk(e.b, e.traversal(shape_of(op.operands[0].type)), body)
 
 
 def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
@@ -67,19 +61,14 @@ def _check_chunk(e: Emitter, op: Operation, at: Coords) -> None:
             attributes=tuple((k, str(op.attributes[k])) for k in shown if k in op.attributes),
         )
     )
-    bits = lane_bits(b, e.vector(chunk), width)
-    some = b.compare("icmp ne", bits, 0)
-    yes, no = b.label("check"), b.label("checked")
-    b.cond_branch(some, yes, no)
-    b.start(yes)
-    to = Destination.of(b, number, payload)
+    bits = lane_bits(b, e.vector(chunk))
 
     def tell() -> SSAValue:
         for offset in range(0, PAYLOAD_ADDRESSES, 8):
-            to.store(b, offset, "i64", bits if offset == 0 else integer(0, "i64"))
+            to.store(b, offset, bits if offset == 0 else integer(0, "i64"))
         report(e, prober, number, to, bits, first, at, variables)
         return NOTHING
 
-    out_of_line(e, tell, "")
-    b.branch(no)
-    b.start(no)
+    with b.only_if(b.compare("icmp ne", bits, 0), "check", "checked"):
+        to = Destination.of(b, number, payload)
+        out_of_line(e, tell)

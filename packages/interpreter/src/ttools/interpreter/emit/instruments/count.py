@@ -44,7 +44,7 @@ def count(e: Emitter, op: Operation) -> None:
         product = b.binary("mul", lanes, product)
     counters = load(b, b.load("ptr", PROBE, 8), MONITOR["COUNTERS"], "ptr")
     cell = b.offset(counters, number * COUNTER_BYTES)
-    b.change("add", cell, "i64", product, "monotonic")
+    b.change("add", cell, product, "monotonic")
 
 
 def _lanes(e: Emitter, condition: Value) -> SSAValue:
@@ -59,8 +59,7 @@ def _lanes(e: Emitter, condition: Value) -> SSAValue:
     def body(at: Coords) -> None:
         with e.fresh_memo():
             chunk = e.operand(condition, at)
-            bits = lane_bits(b, e.vector(chunk), chunk.width)
-            some = b.intrinsic("llvm.ctpop.i64", "i64", [("i64", bits)])
+            some = b.overloaded("ctpop", lane_bits(b, e.vector(chunk)))
             before = b.load("i64", cell, 8)
             b.store(b.binary("add", before, some), cell, 8)
 

@@ -17,7 +17,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import Prober, call
 from ttools.interpreter.ir import Operation, PointerType, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
-from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import ARENA, SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import Affine, Coords, origin
 from ttools.interpreter.tiles.representation import to_memory
 
@@ -81,7 +81,7 @@ class Destination:
         address = b.offset(ARENA, payload)
         return cls(b.binary("or", integer(number, "i32"), 0), address)
 
-    def store(self, b: Builder, offset: int, type: str, value: SSAValue) -> SSAValue:
+    def store(self, b: Builder, offset: int, value: SSAValue) -> SSAValue:
         """Stores a value in the payload; returns where."""
         cell = b.offset(self.payload, offset)
         b.store(value, cell, 8)
@@ -121,11 +121,10 @@ def report(
     with e.cold():
         offset = first
         for axis in at:
-            wide = b.cast("zext", axis.base, "i64")
-            to.store(b, offset, "i64", wide)
+            to.store(b, offset, b.cast("zext", axis.base, "i64"))
             offset += 8
         for iteration in iterations(e):
-            to.store(b, offset, "i64", iteration)
+            to.store(b, offset, iteration)
             offset += 8
         shown = []
         for variable in variables:
@@ -143,7 +142,7 @@ def report(
         prober.sites.append(site)
         to = replace(to, site=integer(number, "i32"))
     prober.sites[number] = site
-    call(b, "report", "void", [("i32", to.site), ("ptr", to.payload)])
+    call(b, "report", to.site, to.payload)
     b.branch(no)
     b.start(no)
 
@@ -151,22 +150,19 @@ def report(
 def iterations(e: Emitter) -> Iterator[SSAValue]:
     """How often each enclosing loop has gone round before."""
     b = e.b
-    for type, counter, lower, step in e.iterations:
+    for counter, lower, step in e.iterations:
         way = b.binary("sub", counter, lower)
         iteration = b.binary("sdiv", way, step) if step != "1" else way
-        yield e.convert_int(iteration, type, "i64")
+        yield e.convert_int(iteration, "i64")
 
 
 def _store_variable(e: Emitter, variable: Variable, to: Destination, offset: int) -> Shown:
     element = element_type(variable.value.type)
     chunk = e.operand(variable.value, variable.at)
-    width, ssa = chunk.width, ""
-    if isinstance(chunk, Affine) and chunk.is_uniform:
-        width, ssa = 1, chunk.base
-    else:
-        ssa = e.vector(chunk)
-    raw = to_memory(e.b, ssa, element, width)
-    to.store(e.b, offset, vector_type(memory_type(element), width), raw)
+    alike = isinstance(chunk, Affine) and chunk.is_uniform
+    ssa = chunk.base if isinstance(chunk, Affine) and alike else e.vector(chunk)
+    to.store(e.b, offset, to_memory(e.b, ssa, element))
+    width = lanes_of(ssa.type)
     return Shown(variable.name, str(element), offset, width, is_unsigned(variable.value))
 
 

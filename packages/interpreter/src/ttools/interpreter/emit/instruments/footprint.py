@@ -72,7 +72,7 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Co
     first = _first_position(e, site, at)
     if site.shape:
         origin = load(b, PROBE, record + OPEN_ORIGIN, "i64")
-        before = e.imul("i64", e.convert_int(first, "i32", "i64"), site.size)
+        before = e.imul(e.convert_int(first, "i64"), site.size)
         apart = b.binary("sub", base, before)
         own = b.binary("and", apart, site.size * prod(site.shape) - 1)
         goes_on = b.binary("and", goes_on, b.compare("icmp eq", own, origin))
@@ -82,13 +82,7 @@ def _record_run(e: Emitter, site: ProbeSite, number: int, base: SSAValue, at: Co
     b.store(b.binary("add", base, total), cell, 8)
     b.branch(done)
     b.start(other)
-    arguments = [
-        ("i32", integer(number, "i32")),
-        ("i64", base),
-        ("i64", integer(total, "i64")),
-        ("i32", first),
-    ]
-    call(b, "footprint", "void", arguments)
+    call(b, "footprint", integer(number, "i32"), base, integer(total, "i64"), first)
     b.branch(done)
     b.start(done)
 
@@ -103,19 +97,10 @@ def record_lanes(
 ) -> None:
     """Records lanes one by one; adjacent ones still make one run. The number is an i32."""
     b = e.b
-    some = b.compare("icmp ne", bits, 0)
-    yes, done = b.label("lanes"), b.label("noted")
-    b.cond_branch(some, yes, done)
-    b.start(yes)
-    arguments = [("i32", number), ("ptr", addresses()), ("i64", bits)]
-    call(b, "footprint_lanes", "void", [*arguments, ("i32", _first_position(e, site, at))])
-    b.branch(done)
-    b.start(done)
+    with b.only_if(b.compare("icmp ne", bits, 0), "lanes", "noted"):
+        call(b, "footprint_lanes", number, addresses(), bits, _first_position(e, site, at))
 
 
 def _first_position(e: Emitter, site: ProbeSite, at: Coords) -> SSAValue:
     """Where in the walk of the tile the base coordinates are."""
-    index = integer(0, "i32")
-    for axis in site.walk:
-        index = e.iadd("i32", e.imul("i32", index, site.shape[axis]), at[axis].base)
-    return index
+    return e.linear_index((at[axis].base, site.shape[axis]) for axis in site.walk)

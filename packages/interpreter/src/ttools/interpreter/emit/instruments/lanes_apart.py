@@ -41,10 +41,9 @@ def unless_apart(e: Emitter, op: Operation, look: Callable[[], None]) -> None:
         return NOTHING
 
     beside, done = b.label("beside"), b.label("apart")
-    hint = b.intrinsic("llvm.expect.i1", "i1", [("i1", apart), ("i1", TRUE)])
-    b.cond_branch(hint, done, beside)
+    b.cond_branch(b.overloaded("expect", apart, TRUE), done, beside)
     b.start(beside)
-    out_of_line(e, body, "")
+    out_of_line(e, body)
     b.branch(done)
     b.start(done)
 
@@ -76,12 +75,11 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     moving = [axis for axis, extent in enumerate(shape) if extent > 1]
     if len(moving) > 2 or any(hull.form.steps[axis] == "0" for axis in moving):
         return None
-    axes = [_axis(e, hull, axis, shape[axis]) for axis in moving]
+    axes = [_axis(e, hull, axis) for axis in moving]
     tests = [_at_least(e, axis.step, integer(size, "i64")) for axis in axes]
     if len(axes) == 2:
         outer = [
-            _at_least(e, rows.step, e.iadd("i64", run.span, size))
-            for run, rows in (axes, axes[::-1])
+            _at_least(e, rows.step, e.iadd(run.span, size)) for run, rows in (axes, axes[::-1])
         ]
         ways = [e.b.binary("and", one, two) for one, two in zip(tests, outer, strict=True)]
         tests = [e.b.binary("or", ways[0], ways[1])]
@@ -91,24 +89,20 @@ def _apart(e: Emitter, hull: Hull, shape: tuple[int, ...], size: int) -> SSAValu
     return found
 
 
-def _axis(e: Emitter, hull: Hull, axis: int, extent: int) -> _Axis:
+def _axis(e: Emitter, hull: Hull, axis: int) -> _Axis:
     step = hull.form.steps[axis]
     if step.startswith("%"):
-        step = _greater(e, step, e.isub("i64", 0, step))
+        step = _greater(e, step, e.isub(integer(0, "i64"), step))
     else:
         step = integer(abs(int(step)), "i64")
-    first, end = (
-        hull.box.firsts.get(axis, integer(0, "i64")),
-        hull.box.ends.get(axis, integer(extent, "i64")),
-    )
-    last = e.iadd("i64", e.isub("i64", end, first), -1)
+    last = e.iadd(e.isub(hull.box.end(axis), hull.box.first(axis)), -1)
     # Where a mask leaves nothing, the ends may lie anywhere.
     last = _greater(e, last, integer(0, "i64")) if last.startswith("%") else last
-    return _Axis(step, e.imul("i64", step, last))
+    return _Axis(step, e.imul(step, last))
 
 
 def _greater(e: Emitter, a: SSAValue, b: SSAValue) -> SSAValue:
-    return e.b.intrinsic("llvm.smax.i64", "i64", [("i64", a), ("i64", b)])
+    return e.b.overloaded("smax", a, b)
 
 
 def _at_least(e: Emitter, number: SSAValue, least: SSAValue) -> SSAValue:

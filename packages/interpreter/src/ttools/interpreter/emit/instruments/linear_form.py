@@ -73,7 +73,7 @@ class Linear:
             first = self._form(initial, depth + 1)
             return first and self._in_type(value, self._plus(first, self._moved(value, delta)))
         op = value.defining_op
-        return None if op is None or op in self.e.plan.exchanges else self._computed(op, depth)
+        return None if op is None or op in self.e.plan.lane_swaps else self._computed(op, depth)
 
     def _computed(self, op: Operation, depth: int) -> Form | None:
         """The form of an operation's result, as far as it is one of indices."""
@@ -115,8 +115,7 @@ class Linear:
             return None
         if isinstance(type, IntegerType) and type.width == 1:
             return None
-        bits = f"i{type.width}" if isinstance(type, IntegerType) else "i64"
-        base = self.e.convert_int(self.e.scalar(source), bits, "i64")
+        base = self.e.convert_int(self.e.scalar(source), "i64")
         return Form(base, (_ZERO,) * len(shape_of(op.result.type)))
 
     def _constant(self, op: Operation, depth: int) -> Form | None:
@@ -132,9 +131,7 @@ class Linear:
         return Form(integer(start, "i64"), (integer(1, "i64"),))
 
     def _moved(self, value: Value, delta: SSAValue) -> Form:
-        type = element_type(value.type)
-        bits = f"i{type.width}" if isinstance(type, IntegerType) else "i64"
-        return Form(self.e.convert_int(delta, bits, "i64"), (_ZERO,) * len(shape_of(value.type)))
+        return Form(self.e.convert_int(delta, "i64"), (_ZERO,) * len(shape_of(value.type)))
 
     # ---- shapes
     def _expand(self, op: Operation, depth: int) -> Form | None:
@@ -173,8 +170,8 @@ class Linear:
 
     def _plus(self, a: Form, b: Form, *, sign: int = 1) -> Form:
         add = self.e.iadd if sign > 0 else self.e.isub
-        steps = (add("i64", x, y) for x, y in zip(a.steps, b.steps, strict=True))
-        return Form(add("i64", a.base, b.base), tuple(steps))
+        steps = (add(x, y) for x, y in zip(a.steps, b.steps, strict=True))
+        return Form(add(a.base, b.base), tuple(steps))
 
     def _product(self, op: Operation, depth: int) -> Form | None:
         forms = self._operands(op, depth)
@@ -198,8 +195,8 @@ class Linear:
         return self._in_type(op.result, self._times(forms[0], integer(1 << by, "i64")))
 
     def _times(self, form: Form, factor: SSAValue) -> Form:
-        steps = (self.e.imul("i64", step, factor) for step in form.steps)
-        return Form(self.e.imul("i64", form.base, factor), tuple(steps))
+        steps = (self.e.imul(step, factor) for step in form.steps)
+        return Form(self.e.imul(form.base, factor), tuple(steps))
 
     def _pointer(self, op: Operation, depth: int) -> Form | None:
         forms, element = self._operands(op, depth), element_type(op.result.type)
@@ -220,9 +217,9 @@ class Linear:
         for step, extent in zip(form.steps, shape, strict=True):
             if step == "0" or extent == 1:
                 continue
-            way = self.e.imul("i64", step, extent - 1)
-            low = self.e.iadd("i64", low, self.least(way, _ZERO))
-            high = self.e.iadd("i64", high, self.greatest(way, _ZERO))
+            way = self.e.imul(step, extent - 1)
+            low = self.e.iadd(low, self.least(way, _ZERO))
+            high = self.e.iadd(high, self.greatest(way, _ZERO))
         return low, high
 
     def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -235,7 +232,7 @@ class Linear:
 
     def _chosen(self, name: str, a: SSAValue, b: SSAValue) -> SSAValue:
         if a.startswith("%") or b.startswith("%"):
-            return self.e.b.intrinsic(f"llvm.{name}.i64", "i64", [("i64", a), ("i64", b)])
+            return self.e.b.overloaded(name, a, b)
         return integer((min if name == "smin" else max)(int(a), int(b)), "i64")
 
     def difference(self, a: Form, b: Form) -> Form:

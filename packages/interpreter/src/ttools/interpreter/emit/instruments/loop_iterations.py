@@ -16,15 +16,15 @@ from ttools.interpreter.emit.instruments.synchronisation import access_flags
 from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import integer
 
-#: Iterations between two exchanges, less one, of those that the log can count.
+#: Iterations between two cross-thread operations, less one, of those that the log can count.
 _STRETCH = 0xFFFF
 
 
-def mark_exchanges(e: Emitter, function: Operation) -> None:
-    """Has every exchange of a function separate what comes before it, if iterations count.
+def mark_cross_thread(e: Emitter, function: Operation) -> None:
+    """Has every cross-thread operation separate what comes before it, if iterations count.
 
-    An exchange is passed where it stands in the kernel. A load is made there or later, so that more
-    of them may seem to lie before it than do.
+    One is passed where it stands in the kernel. A load is made there or later, so that more of them
+    may seem to lie before it than do.
     """
     walked = list(function.walk())
     if any(op.has(LOOP) and _are_told(e, op) for op in walked):
@@ -40,7 +40,7 @@ def end_iteration(e: Emitter, loop: Operation) -> None:
 
 
 def _pass(e: Emitter, fill: int) -> None:
-    call(e.b, "pass_iteration", "void", [("i32", integer(fill, "i32"))])
+    call(e.b, "pass_iteration", integer(fill, "i32"))
 
 
 def _are_told(e: Emitter, loop: Operation) -> bool:
@@ -53,11 +53,11 @@ def _are_told(e: Emitter, loop: Operation) -> bool:
 def _reloads(prober: Prober, loop: Operation) -> bool:
     """Whether a load may meet a later store of the iteration before, and nothing holds threads up.
 
-    That is, whatever exchanges values in the loop lies between the two.
+    That is, whatever is cross-thread in the loop lies between the two.
     """
     walked = list(loop.walk())
-    exchanges = [n for n, op in enumerate(walked) if op.has(CROSS_THREAD)]
-    first, last = (exchanges[0], exchanges[-1]) if exchanges else (len(walked), -1)
+    crossing = [n for n, op in enumerate(walked) if op.has(CROSS_THREAD)]
+    first, last = (crossing[0], crossing[-1]) if crossing else (len(walked), -1)
     loaded: list[Operation] = []
     found = False
     for n, op in enumerate(walked):

@@ -45,13 +45,19 @@ class MaskBox:
         """Takes a mask into account."""
         self._visit(mask, tuple(range(len(self.shape))), 0)
 
+    def first(self, axis: int) -> SSAValue:
+        """The lowest coordinate along an axis."""
+        return self.firsts.get(axis, integer(0, "i64"))
+
+    def end(self, axis: int) -> SSAValue:
+        """The coordinate past the highest along an axis."""
+        return self.ends.get(axis, integer(self.shape[axis], "i64"))
+
     def idle(self) -> SSAValue | None:
         """An i1: no lane is active; None if that is not known of any."""
         b, found = self.linear.e.b, None
         for axis in sorted({*self.firsts, *self.ends}):
-            first = self.firsts.get(axis, integer(0, "i64"))
-            end = self.ends.get(axis, integer(self.shape[axis], "i64"))
-            none = b.compare("icmp sge", first, end)
+            none = b.compare("icmp sge", self.first(axis), self.end(axis))
             found = none if found is None else b.binary("or", found, none)
         for condition in self.conditions:
             none = b.binary("xor", condition, TRUE)
@@ -107,15 +113,12 @@ class MaskBox:
     def _bound(self, axis: int, gap: Form, step: SSAValue, predicate: str) -> None:
         e = self.linear.e
         which, more = (_RISING if step == "1" else _FALLING)[predicate]
-        place = e.isub("i64", 0, gap.base) if step == "1" else gap.base
-        place = e.iadd("i64", place, more)
+        place = e.isub(integer(0, "i64"), gap.base) if step == "1" else gap.base
+        place = e.iadd(place, more)
         if which == "end":
-            known = self.ends.get(axis, integer(self.shape[axis], "i64"))
-            self.ends[axis] = self.linear.least(place, known)
+            self.ends[axis] = self.linear.least(place, self.end(axis))
         else:
-            self.firsts[axis] = self.linear.greatest(
-                place, self.firsts.get(axis, integer(0, "i64"))
-            )
+            self.firsts[axis] = self.linear.greatest(place, self.first(axis))
 
 
 def _is_true(constant: Operation) -> bool:

@@ -29,10 +29,10 @@ from ttools.interpreter.llvm.value import (
     ARENA,
     FALSE,
     LAUNCH,
-    NOTHING,
     PROBE,
     SSAValue,
     integer,
+    lanes_of,
     vector_type,
 )
 
@@ -135,7 +135,7 @@ def load(b: Builder, base: SSAValue, offset: int, type: str) -> SSAValue:
 
 def monitor_of(b: Builder, parameter_count: int) -> SSAValue:
     """The launch's monitor, which is passed behind the parameters."""
-    return load(b, launch_field(b, "parameters", "ptr"), 8 * parameter_count, "ptr")
+    return load(b, launch_field(b, "parameters"), 8 * parameter_count, "ptr")
 
 
 def is_watched(b: Builder, program: SSAValue) -> SSAValue:
@@ -145,34 +145,26 @@ def is_watched(b: Builder, program: SSAValue) -> SSAValue:
     return b.compare("icmp ne", b.load("i8", cell), 0)
 
 
-def call(
-    b: Builder, name: str, returns: str, arguments: Sequence[tuple[str, SSAValue]] = ()
-) -> SSAValue:
+def call(b: Builder, name: str, *arguments: SSAValue, returns: str = "void") -> SSAValue:
     """Calls a function of the runtime for this thread's probe.
 
     Args:
         name: of `probe_layout.FUNCTIONS`.
+        arguments: those after the probe.
         returns: its LLVM return type.
-        arguments: type and value of those after the probe.
     """
     function = load(b, b.load("ptr", PROBE, 8), MONITOR[name.upper()], "ptr")
-    passed = [("ptr", PROBE), *arguments]
-    if returns == "void":
-        b.call_void(function, passed)
-        return NOTHING
-    return b.call(returns, function, passed)
+    return b.call(returns, function, PROBE, *arguments)
 
 
-def lane_bits(b: Builder, lanes: SSAValue, width: int) -> SSAValue:
+def lane_bits(b: Builder, lanes: SSAValue) -> SSAValue:
     """i1 lanes as the low bits of an i64."""
-    narrow = b.bitcast(lanes, vector_type("i1", width), f"i{width}")
-    return b.cast("zext", narrow, "i64")
+    return b.cast("zext", b.bitcast(lanes, f"i{lanes_of(lanes.type)}"), "i64")
 
 
 def bit_lanes(b: Builder, bits: SSAValue, width: int) -> SSAValue:
     """The low bits of an i64 as i1 lanes."""
-    narrow = b.cast("trunc", bits, f"i{width}")
-    return b.bitcast(narrow, f"i{width}", vector_type("i1", width))
+    return b.bitcast(b.cast("trunc", bits, f"i{width}"), vector_type("i1", width))
 
 
 class ThreadProbe:
@@ -194,27 +186,26 @@ class ThreadProbe:
         head = "getelementptr inbounds i8, ptr "
         b.record(Instruction(PROBE, (head, ARENA, f", i64 {self._offset}")))
         b.store(monitor, PROBE, 8)
-        self._store("LOGGED", "i64", integer(0, "i64"))
+        self._store("LOGGED", integer(0, "i64"))
         records = b.offset(PROBE, PROBE_OPEN)
         size = integer(self._sites * OPEN_BYTES, "i64")
-        arguments = [("ptr", records), ("i8", integer(0, "i8")), ("i64", size), ("i1", FALSE)]
-        b.intrinsic("llvm.memset.p0.i64", "void", arguments)
+        b.intrinsic("llvm.memset.p0.i64", "void", records, integer(0, "i8"), size, FALSE)
 
     def begin_program(self, program: SSAValue) -> None:
-        self._store("PROGRAM", "i64", program)
-        self._store("LAUNCH", "ptr", LAUNCH)
+        self._store("PROGRAM", program)
+        self._store("LAUNCH", LAUNCH)
         if self._logs:
-            self._store("EPOCH", "i64", integer(0, "i64"))  # and the barriers beside it
+            self._store("EPOCH", integer(0, "i64"))  # and the barriers beside it
 
     def end_program(self) -> None:
         if self._logs:
-            call(self._b, "close", "void")
+            call(self._b, "close")
 
     def end(self) -> None:
         """The thread runs no more programs."""
         if self._logs:
-            call(self._b, "finish", "void")
+            call(self._b, "finish")
 
-    def _store(self, name: str, type: str, value: SSAValue) -> None:
+    def _store(self, name: str, value: SSAValue) -> None:
         cell = self._b.offset(PROBE, FIELDS[name])
         self._b.store(value, cell, 8)

@@ -73,12 +73,6 @@ def ordered(
     if not logged:
         yield chosen
         return
-    call(e.b, "lock", "void")
+    call(e.b, "lock")
     yield chosen
-    where = e.vector(address)
-    call(
-        e.b,
-        "synchronise",
-        "void",
-        [("i32", integer(site, "i32")), ("i64", where), ("i32", chosen[-1])],
-    )
+    call(e.b, "synchronise", integer(site, "i32"), e.vector(address), chosen[-1])

@@ -49,7 +49,7 @@ class _Axis:
 
     def joined(self, e: Emitter, outer: _Axis) -> _Axis:
         """Both as one, if the outer one continues the steps of this one."""
-        first, end = (e.imul("i64", n, self.extent) for n in (outer.first, outer.end))
+        first, end = (e.imul(n, self.extent) for n in (outer.first, outer.end))
         extent = self.extent * outer.extent
         return replace(self, extent=extent, first=first, end=end)
 
@@ -72,16 +72,15 @@ def record_tile(e: Emitter, site: ProbeSite, number: int, whole: WholeTile) -> W
     b, (run, rows) = e.b, axes
     start, lane = whole.hull.form.base, integer(0, "i64")
     for axis in (run, rows):
-        start = e.iadd("i64", start, e.imul("i64", axis.step, axis.first))
-        lane = e.iadd("i64", lane, e.imul("i64", axis.lanes, axis.first))
+        start = e.iadd(start, e.imul(axis.step, axis.first))
+        lane = e.iadd(lane, e.imul(integer(axis.lanes, "i64"), axis.first))
     active = whole.inside
     if whole.hull.idle is not None:
         active = b.binary("and", active, b.binary("xor", whole.hull.idle, TRUE))
-    count = b.select(active, e.isub("i64", rows.end, rows.first), 0)
-    bytes_ = e.imul("i64", e.isub("i64", run.end, run.first), site.size)
-    arguments = [("i32", integer(number, "i32")), ("i64", start), ("i64", bytes_)]
-    arguments += [("i32", e.convert_int(lane, "i64", "i32")), ("i64", count), ("i64", rows.step)]
-    call(b, "footprint_tile", "void", [*arguments, ("i32", integer(rows.lanes, "i32"))])
+    count = b.select(active, e.isub(rows.end, rows.first), 0)
+    bytes_ = e.imul(e.isub(run.end, run.first), site.size)
+    arguments = [integer(number, "i32"), start, bytes_, e.convert_int(lane, "i32"), count]
+    call(b, "footprint_tile", *arguments, rows.step, integer(rows.lanes, "i32"))
     return replace(whole, logged=True)
 
 
@@ -91,8 +90,7 @@ def _axes(e: Emitter, site: ProbeSite, hull: Hull) -> tuple[_Axis, _Axis] | None
     lanes, axes = 1, [_Axis(integer(site.size, "i64"), 1, 1, zero, one)]
     for n in reversed(site.walk):
         extent, step = site.shape[n], hull.form.steps[n]
-        first, end = hull.box.firsts.get(n, zero), hull.box.ends.get(n, integer(extent, "i64"))
-        axis = _Axis(step, lanes, extent, first, end)
+        axis = _Axis(step, lanes, extent, hull.box.first(n), hull.box.end(n))
         lanes *= extent
         if extent == 1:
             continue  # a mask that leaves nothing of it leaves nothing at all

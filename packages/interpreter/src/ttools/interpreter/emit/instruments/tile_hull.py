@@ -54,18 +54,17 @@ def tile_hull(e: Emitter, pointer: Value, mask: Value | None) -> Hull | None:
     if mask is not None:
         box.restrict(mask)
     start, span = form.base, integer(0, "i64")
-    for axis, (step, extent) in enumerate(zip(form.steps, shape, strict=True)):
+    for axis, step in enumerate(form.steps):
         if step == "0":
             continue
-        end = box.ends.get(axis, integer(extent, "i64"))
-        low = e.imul("i64", step, box.firsts.get(axis, integer(0, "i64")))
-        high = e.imul("i64", step, e.iadd("i64", end, -1))
+        low = e.imul(step, box.first(axis))
+        high = e.imul(step, e.iadd(box.end(axis), -1))
         if step.startswith("%"):
             low, high = linear.least(low, high), linear.greatest(low, high)
         elif int(step) < 0:
             low, high = high, low
-        start = e.iadd("i64", start, low)
-        span = e.iadd("i64", span, e.isub("i64", high, low))
+        start = e.iadd(start, low)
+        span = e.iadd(span, e.isub(high, low))
     guard = None
     for each in dict.fromkeys(linear.guards):
         guard = each if guard is None else e.b.binary("and", guard, each)

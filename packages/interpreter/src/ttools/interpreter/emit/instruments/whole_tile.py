@@ -11,7 +11,7 @@ from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.tile_hull import Hull, tile_hull
 from ttools.interpreter.ir import Value
 from ttools.interpreter.llvm.builder import Builder
-from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def whole_tile(
     shift = size.bit_length() - 1
     room = b.binary("lshr", bytes_, shift) if shift else bytes_
     last = b.binary("lshr", hull.span, shift) if shift else hull.span
-    room = b.intrinsic("llvm.usub.sat.i64", "i64", [("i64", room), ("i64", last)])
+    room = b.overloaded("usub.sat", room, last)
     inside = begins_inside(b, hull.start, low, room, size)
     if hull.idle is not None:
         inside = b.binary("or", inside, hull.idle)
@@ -58,20 +58,18 @@ def whole_tile(
 
 
 def begins_inside(
-    b: Builder, start: SSAValue, low: SSAValue, room: SSAValue, size: int, width: int = 1
+    b: Builder, start: SSAValue, low: SSAValue, room: SSAValue, size: int
 ) -> SSAValue:
     """Whether addresses are not below `low`, aligned, and fewer elements from there than `room`.
 
     Args:
         start: i64 lanes.
         size: bytes of an element.
-        width: how many lanes.
     """
-    vec, shift = vector_type("i64", width), size.bit_length() - 1
+    width, shift = lanes_of(start.type), size.bit_length() - 1
     index = b.binary("sub", start, b.splat(low, width))
     if shift:
         # Rotation moves the low bits of a misaligned offset to the top, out of any bounds.
-        suffix = "i64" if width == 1 else f"v{width}i64"
         by = b.splat(integer(64 - shift, "i64"), width)
-        index = b.intrinsic(f"llvm.fshl.{suffix}", vec, [(vec, index), (vec, index), (vec, by)])
+        index = b.overloaded("fshl", index, index, by)
     return b.compare("icmp ult", index, b.splat(room, width))

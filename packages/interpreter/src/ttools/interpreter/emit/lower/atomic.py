@@ -25,8 +25,8 @@ from ttools.interpreter.emit.packed_atomic import (
 )
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, Value, element_type, shape_of
-from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
-from ttools.interpreter.llvm.value import SSAValue, integer, poison, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder, memory_type
+from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of, poison
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import from_memory, to_memory
@@ -75,9 +75,8 @@ def atomic_cas(e: Emitter, op: Operation) -> None:
     ordering = _ORDERINGS[str(op.attributes["sem"])]
 
     def one(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
-        compare, value = (to_memory(e.b, v, element, 1) for v in operands)
-        old = _cmpxchg(e, address, compare, value, memory_type(element), ordering)
-        return from_memory(e.b, old, element, 1)
+        compare, value = (to_memory(e.b, v, element) for v in operands)
+        return from_memory(e.b, _cmpxchg(e.b, address, compare, value, ordering), element)
 
     _each_lane(e, op, op.operands[1:3], None, one)
 
@@ -86,9 +85,8 @@ def _flags_of_swap(
     e: Emitter, op: Operation, old: SSAValue, expected: SSAValue, element: Type
 ) -> SSAValue:
     """A compare-and-swap that fails only reads."""
-    b, stored = e.b, memory_type(element)
-    bits = f"i{SIZES[stored] * 8}"
-    seen, wanted = (b.bitcast(to_memory(b, v, element, 1), stored, bits) for v in (old, expected))
+    b, bits = e.b, f"i{SIZES[memory_type(element)] * 8}"
+    seen, wanted = (b.bitcast(to_memory(b, v, element), bits) for v in (old, expected))
     swapped = b.compare("icmp eq", seen, wanted)
     flags = access_flags(op)
     failed = flags & ~(RELEASES | READS_AND_WRITES)
@@ -96,26 +94,20 @@ def _flags_of_swap(
 
 
 def _cmpxchg(
-    e: Emitter, address: SSAValue, compare: SSAValue, value: SSAValue, stored: str, ordering: str
+    b: Builder, address: SSAValue, compare: SSAValue, value: SSAValue, ordering: str
 ) -> SSAValue:
-    b = e.b
-    bits = f"i{SIZES[stored] * 8}"
-    compare, value = b.bitcast(compare, stored, bits), b.bitcast(value, stored, bits)
-    failure = {"release": "monotonic", "acq_rel": "acquire"}.get(ordering, ordering)
-    pair = b.exchange(address, bits, compare, value, ordering, failure)
-    old = b.field(pair, 0)
-    return b.bitcast(old, bits, stored)
+    bits = f"i{SIZES[value.type] * 8}"
+    pair = b.exchange(address, b.bitcast(compare, bits), b.bitcast(value, bits), ordering)
+    return b.bitcast(b.field(pair, 0), value.type)
 
 
 def _rmw(
     e: Emitter, kind: str, ordering: str, address: SSAValue, value: SSAValue, element: Type
 ) -> SSAValue:
-    stored = memory_type(element)
-    if kind == "fadd" and stored == "i16":
+    if kind == "fadd" and memory_type(element) == "i16":
         return _add_narrow_float(e, ordering, address, value, element)
-    raw = to_memory(e.b, value, element, 1)
-    old = e.b.change(kind, address, stored, raw, ordering)
-    return from_memory(e.b, old, element, 1)
+    old = e.b.change(kind, address, to_memory(e.b, value, element), ordering)
+    return from_memory(e.b, old, element)
 
 
 def _add_narrow_float(
@@ -123,15 +115,14 @@ def _add_narrow_float(
 ) -> SSAValue:
     """f16 and bf16 addition as a compare-and-swap loop, rounded as any other addition."""
     b = e.b
-    addend = elementwise.widen_to_f32(b, value, element, 1)
+    addend = elementwise.widen_to_f32(b, value, element)
 
     def change(seen: SSAValue) -> SSAValue:
-        wide = elementwise.widen_to_f32(b, from_memory(b, seen, element, 1), element, 1)
+        wide = elementwise.widen_to_f32(b, from_memory(b, seen, element), element)
         total = b.binary("fadd", wide, addend)
-        return to_memory(b, elementwise.narrow_from_f32(b, total, element, 1), element, 1)
+        return to_memory(b, elementwise.narrow_from_f32(b, total, element), element)
 
-    old = swap_until_unchanged(b, address, "i16", 2, ordering, change)
-    return from_memory(b, old, element, 1)
+    return from_memory(b, swap_until_unchanged(b, address, "i16", 2, ordering, change), element)
 
 
 def _each_pack(
@@ -159,7 +150,7 @@ def _each_pack(
                 addresses = e.vector(chunk)
 
                 def apart() -> SSAValue:
-                    return _unrolled(e, active, addresses, data, element, chunk.width, one)
+                    return _unrolled(e, active, addresses, data, element, one)
 
                 # Where lanes were judged, few of them are left.
                 judged = allowed is not None and allowed is not chosen
@@ -170,28 +161,26 @@ def _each_pack(
                 return guarded(
                     e,
                     run,
-                    vector_type(register_type(element), chunk.width),
                     lambda: together(e, kind, ordering, base, active, data, element),
                     apart,
                 )
 
-            result = vector_type(register_type(element), chunk.width)
-            old = observed(e, op, "atomic", chunk, chosen, at, perform, result, access_flags(op))
-            e.write_slot(slot, at, Vector(element, chunk.width, old))
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, access_flags(op))
+            e.write_slot(slot, at, Vector(element, old))
 
     for_each_chunk(e.b, traversal(shape_of(pointer.type), pack_width(op)), body)
 
 
 def _may_pack(e: Emitter, chunk: Affine, active: SSAValue | None) -> SSAValue:
     """An i1: the lanes are one aligned run of which something is to be changed."""
-    b, width = e.b, chunk.width
+    b = e.b
     low = b.binary("and", chunk.base, PACK_BYTES - 1)
     may = b.compare("icmp eq", low, 0)
     if chunk.guard is not None:
         may = b.binary("and", may, chunk.guard)
     if active is None:
         return may
-    return b.binary("and", may, b.any_lane(active, width))
+    return b.binary("and", may, b.any_lane(active))
 
 
 def _unrolled(
@@ -200,16 +189,15 @@ def _unrolled(
     addresses: SSAValue,
     data: SSAValue,
     element: Type,
-    width: int,
     one: _OneLane,
 ) -> SSAValue:
     """Runs an atomic on each active lane of a vector, in ascending order."""
-    b, type = e.b, register_type(element)
-    result = poison(vector_type(type, width))
-    for lane in range(width):
-        address = b.shuffle(addresses, "i64", width, [lane])
-        chosen = None if active is None else b.shuffle(active, "i1", width, [lane])
-        value = b.shuffle(data, type, width, [lane])
+    b = e.b
+    result = poison(data.type)
+    for lane in range(lanes_of(data.type)):
+        address = b.shuffle(addresses, [lane])
+        chosen = None if active is None else b.shuffle(active, [lane])
+        value = b.shuffle(data, [lane])
         old = _conditional(e, chosen, address, [value], element, one)
         result = b.insert(result, old, lane)
     return result
@@ -223,7 +211,6 @@ def _each_lane(
     one: _OneLane,
 ) -> None:
     """Runs an atomic on every element whose mask is set, keeping the old values."""
-    b = e.b
     pointer = op.operands[0]
     element = element_type(op.result.type)
     slot = e.slot(op.result) if op.result.is_tensor else None
@@ -247,18 +234,13 @@ def _each_lane(
                 active = None if mask is None else e.vector(mask)
                 return _conditional(e, active, e.vector(chunk), values, element, logged)
 
-            type = register_type(element)
-            old = observed(e, op, "atomic", chunk, chosen, at, perform, type, access_flags(op))
+            old = observed(e, op, "atomic", chunk, chosen, at, perform, access_flags(op))
             if slot is not None:
-                e.write_slot(slot, at, Vector(element, 1, old))
+                e.write_slot(slot, at, Vector(element, old))
             else:
                 e.set_scalar(op.result, old)
 
-    shape = shape_of(pointer.type)
-    if shape:
-        for_each_chunk(b, traversal(shape, 1), body)
-    else:
-        body(())
+    for_each_chunk(e.b, traversal(shape_of(pointer.type), 1), body)
 
 
 def _conditional(
@@ -272,7 +254,6 @@ def _conditional(
     b = e.b
     if active is None or active == "true":
         return one(b.cast("inttoptr", address, "ptr"), values, element)
-    type = register_type(element)
     before, then, done = b.block, b.label("atomic"), b.label("masked")
     b.cond_branch(active, then, done)
     b.start(then)
@@ -280,4 +261,4 @@ def _conditional(
     after = b.block
     b.branch(done)
     b.start(done)
-    return b.phi(type, (old, after), (zero_of(type), before))
+    return b.phi((old, after), (zero_of(old.type), before))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.callback import leave_unless_zero
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.ir import Operation, Value
-from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.emit.plain_slot import plain_slot
+from ttools.interpreter.ir import Operation
 from ttools.interpreter.llvm.value import ARENA, LAUNCH, PROBE, PROGRAM, PROGRAM_IDS, SSAValue
-from ttools.interpreter.tiles.chunk import origin, uniform
 from ttools.interpreter.tiles.slot import Slot
 
 
@@ -21,41 +20,19 @@ def call(e: Emitter, op: Operation) -> None:
     b = e.b
     frame = e.allocate(callee.arena_bytes)
     arena = b.offset(ARENA, frame)
-    arguments = [("ptr", LAUNCH), ("i64", PROGRAM), *(("i32", n) for n in PROGRAM_IDS)]
-    arguments.append(("ptr", arena))
+    arguments = [LAUNCH, PROGRAM, *PROGRAM_IDS, arena]
     if e.prober is not None:
-        arguments.append(("ptr", PROBE))
+        arguments.append(PROBE)
     for value in op.operands:
-        if value.is_tensor:
-            arguments.append(("ptr", _address(e, plain_slot(e, value))))
-        else:
-            arguments.append((register_type(value.type), e.scalar(value)))
-    for result in op.results:
-        if result.is_tensor:
-            arguments.append(("ptr", _address(e, e.slot(result))))
-    answer = b.call(callee.return_type, f"@{callee.symbol}", arguments)
+        tensor = value.is_tensor
+        arguments.append(_address(e, plain_slot(e, value)) if tensor else e.scalar(value))
+    arguments += [_address(e, e.slot(result)) for result in op.results if result.is_tensor]
+    answer = b.call(callee.return_type, f"@{callee.symbol}", *arguments)
     status = b.field(answer, 0)
     leave_unless_zero(e, status)
-    position = 1
-    for result in op.results:
-        if not result.is_tensor:
-            e.set_scalar(result, b.field(answer, position))
-            position += 1
+    for n, result in enumerate(v for v in op.results if not v.is_tensor):
+        e.set_scalar(result, b.field(answer, n + 1))
 
 
 def _address(e: Emitter, slot: Slot) -> SSAValue:
     return e.b.offset(slot.base, slot.offset)
-
-
-def plain_slot(e: Emitter, value: Value) -> Slot:
-    """A slot that holds the value in memory representation."""
-    if not value.is_tensor:
-        slot = e.new_slot((1,), value.type)
-        e.write_slot(slot, origin(1), uniform(value.type, e.scalar(value), 1))
-        return slot
-    slot = e.slot(value)
-    if not slot.widened:
-        return slot
-    plain = e.new_slot(slot.shape, slot.element)
-    e.copy_slot(slot, plain)
-    return plain

@@ -7,8 +7,8 @@ grow by uniform increments carry one scalar instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import CallbackKind, Site
@@ -30,20 +30,16 @@ def for_loop(e: Emitter, op: Operation) -> None:
     lower, upper, step, *inits = op.operands
     body = op.regions[0].entry
     induction, *arguments = body.arguments
-    b, itype = e.b, register_type(lower.type)
+    b = e.b
     scalars = [n for n, v in enumerate(inits) if not v.is_tensor]
     moving = [n for n, v in enumerate(arguments) if e.plan.increments.get(v)]
     fill_initial(e, inits, arguments)
-    types = [itype, *(register_type(inits[n].type) for n in scalars)]
-    types += [register_type(element_type(arguments[n].type)) for n in moving]
     start = [e.scalar(lower), *(e.scalar(inits[n]) for n in scalars)]
-    start += [integer(0, type) for type in types[len(start) :]]
+    start += [_still(arguments[n]) for n in moving]
     header, inside, done, before = b.label("for"), b.label("body"), b.label("done"), b.block
     b.branch(header)
     b.start(header)
-    phis = [b.open_phi(type, "p") for type in types]
-    for phi, value in zip(phis, start, strict=True):
-        phi.add(value, before)
+    phis = [b.open_phi("p", value, before) for value in start]
     counter, *carried = (phi.value for phi in phis)
     e.set_scalar(induction, counter, min(e.divisor(e.scalar(lower)), e.divisor(e.scalar(step))))
     for n, name in zip([*scalars], carried, strict=False):
@@ -53,13 +49,12 @@ def for_loop(e: Emitter, op: Operation) -> None:
         e.deltas[arguments[n]] = e.deltas[op.results[n]] = (inits[n], name)
     for n, argument in enumerate(arguments):
         if e.plan.increments.get(argument) == ():
-            still = integer(0, register_type(element_type(argument.type)))
-            e.deltas[argument] = e.deltas[op.results[n]] = (inits[n], still)
+            e.deltas[argument] = e.deltas[op.results[n]] = (inits[n], _still(argument))
     compare = "ult" if op.attributes.get("unsignedCmp") else "slt"
     again = b.compare(f"icmp {compare}", counter, e.scalar(upper))
     b.cond_branch(again, inside, done)
     b.start(inside)
-    e.iterations.append((itype, counter, e.scalar(lower), e.scalar(step)))
+    e.iterations.append((counter, e.scalar(lower), e.scalar(step)))
     e.block(Block(body.arguments, body.operations[:-1]))
     e.iterations.pop()
     end_iteration(e, op)
@@ -76,6 +71,11 @@ def for_loop(e: Emitter, op: Operation) -> None:
     b.branch(header)
     b.start(done)
     materialise_results(e, op)
+
+
+def _still(argument: Value) -> SSAValue:
+    """No increment of a carried tensor."""
+    return integer(0, register_type(element_type(argument.type)))
 
 
 def materialise_results(e: Emitter, op: Operation) -> None:
@@ -124,11 +124,10 @@ def _moved(e: Emitter, argument: Value, delta: SSAValue) -> SSAValue:
     for addend in e.plan.increments[argument]:
         with e.fresh_memo():
             chunk = e.evaluate(addend, origin(len(shape_of(addend.type))))
-        step, type = e.vector(chunk), register_type(element_type(addend.type))
+        step = e.vector(chunk)
         if isinstance(element, PointerType):
-            wide = e.convert_int(step, type, "i64")
-            step, type = e.imul("i64", wide, byte_size(element.pointee)), "i64"
-        delta = e.iadd(type, delta, step)
+            step = e.imul(e.convert_int(step, "i64"), byte_size(element.pointee))
+        delta = e.iadd(delta, step)
     return delta
 
 
@@ -141,15 +140,13 @@ def while_loop(e: Emitter, op: Operation) -> None:
     header, inside, done, entry = b.label("while"), b.label("do"), b.label("done"), b.block
     b.branch(header)
     b.start(header)
-    types = [register_type(op.operands[n].type) for n in scalars]
-    count, *phis = [b.open_phi(type, "p") for type in ["i32", *types]]
-    count.add(integer(0, "i32"), entry)
+    start = [integer(0, "i32"), *(e.scalar(op.operands[n]) for n in scalars)]
+    count, *phis = [b.open_phi("p", value, entry) for value in start]
     iterations = b.binary("add", count.value, 1)
     for n, phi in zip(scalars, phis, strict=True):
-        phi.add(e.scalar(op.operands[n]), entry)
         e.set_scalar(before_block.arguments[n], phi.value)
     (_spin if waits(op) else _notice_abort)(e, op, iterations)
-    e.iterations.append(("i32", iterations, integer(1, "i32"), integer(1, "i32")))
+    e.iterations.append((iterations, integer(1, "i32"), integer(1, "i32")))
     e.block(Block(before_block.arguments, before_block.operations[:-1]))
     condition, *passed = before_block.terminator.operands
     for value, argument, result in zip(passed, after_block.arguments, op.results, strict=True):
@@ -191,17 +188,10 @@ def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
         leave_when_aborted(e)
 
 
-@contextmanager
-def _now_and_then(b: Builder, iterations: SSAValue) -> Iterator[None]:
+def _now_and_then(b: Builder, iterations: SSAValue) -> AbstractContextManager[None]:
     """What is emitted meanwhile is run in every 64th iteration of a loop."""
-    low = b.binary("and", iterations, 63)
-    due = b.compare("icmp eq", low, 0)
-    yes, no = b.label("due"), b.label("not_due")
-    b.cond_branch(due, yes, no)
-    b.start(yes)
-    yield
-    b.branch(no)
-    b.start(no)
+    due = b.compare("icmp eq", b.binary("and", iterations, 63), 0)
+    return b.only_if(due, "due", "not_due")
 
 
 @root("scf.if")
@@ -225,9 +215,8 @@ def conditional(e: Emitter, op: Operation) -> None:
         b.branch(done)
     b.start(done)
     for k, n in enumerate(scalars):
-        result = op.results[n]
         edges = [(values[k], block) for values, block in incoming]
-        e.set_scalar(result, b.phi(register_type(result.type), *edges))
+        e.set_scalar(op.results[n], b.phi(*edges))
 
 
 # ---- unstructured control flow

@@ -17,8 +17,8 @@ from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot_precision import Product, products_of
 from ttools.interpreter.emit.lower.tensor_core import Group, group_of, tensor_core_function
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Value, element_type
-from ttools.interpreter.llvm.builder import SIZES, Builder, mangled
-from ttools.interpreter.llvm.value import Label, SSAValue, vector_type
+from ttools.interpreter.llvm.builder import SIZES, Builder
+from ttools.interpreter.llvm.value import Label, SSAValue, element_of, lanes_of, vector_type
 from ttools.interpreter.tiles.chunk import ZERO, Chunk, Coords, Vector, origin, uniform
 from ttools.interpreter.tiles.loops import Loop, OptionalLoop, for_each_chunk, traversal
 from ttools.interpreter.tiles.representation import widened_type
@@ -59,13 +59,12 @@ def _sum_products(
 
     def without_nan(at: Coords) -> Chunk:
         chunk = e.read_slot(total, at)
-        ssa = zero_for_nan(e.b, e.vector(chunk), chunk.width)
-        return Vector(chunk.element, chunk.width, ssa)
+        return Vector(chunk.element, zero_for_nan(e.b, e.vector(chunk)))
 
     def plus_accumulator(at: Coords) -> Chunk:
         chunk = e.read_slot(total, at)
         c = e.vector(e.evaluate(op.operands[2], at))
-        return Vector(chunk.element, chunk.width, e.b.binary("fadd", e.vector(chunk), c))
+        return Vector(chunk.element, e.b.binary("fadd", e.vector(chunk), c))
 
     e.fill(total, without_nan)
     group = _group(e, op, products[-1])
@@ -79,8 +78,7 @@ def _part(e: Emitter, slot: Slot, name: str) -> Slot:
 
     def read(at: Coords) -> Chunk:
         chunk = e.read_slot(slot, at)
-        ssa = part_of_f32(e.b, e.vector(chunk), name, chunk.width)
-        return Vector(chunk.element, chunk.width, ssa)
+        return Vector(chunk.element, part_of_f32(e.b, e.vector(chunk), name))
 
     e.fill(part, read)
     return part
@@ -140,7 +138,7 @@ def multiply(
     def one(at: Coords) -> None:
         where = (*at[:-2], *origin(2)) if batch else origin(2)
         pointers = [e.slot_address(s, where) for s in (left, right, accumulator)]
-        e.b.call_void(name, [("ptr", pointer) for pointer in pointers])
+        e.b.call("void", name, *pointers)
 
     for_each_matrix(e, batch, one)
 
@@ -168,8 +166,7 @@ def _as_i32(e: Emitter, slot: Slot) -> Slot:
 
     def read(at: Coords) -> Chunk:
         chunk = e.read_slot(slot, at)
-        ssa = e.b.cast("sext", e.vector(chunk), vector_type("i32", chunk.width))
-        return Vector(IntegerType(32), chunk.width, ssa)
+        return Vector(IntegerType(32), e.b.cast("sext", e.vector(chunk), "i32"))
 
     e.fill(wide, read)
     return wide
@@ -183,8 +180,7 @@ def _in_pairs(e: Emitter, slot: Slot) -> Slot:
 
     def one(at: Coords) -> None:
         where = (*at[:-2], *origin(2)) if batch else origin(2)
-        source, target = (e.slot_address(s, where) for s in (slot, pairs))
-        e.b.call_void(name, [("ptr", source), ("ptr", target)])
+        e.b.call("void", name, *[e.slot_address(s, where) for s in (slot, pairs)])
 
     for_each_matrix(e, batch, one)
     return pairs
@@ -259,7 +255,7 @@ def _block(
     type: str,
     row: OptionalLoop,
     column: OptionalLoop,
-    multiply_add: Callable[[Builder, SSAValue, SSAValue, SSAValue, str, int], SSAValue],
+    multiply_add: Callable[[Builder, SSAValue, SSAValue, SSAValue], SSAValue],
 ) -> None:
     """One register block: `rows` by `columns` vectors of `width` accumulate over K."""
     _, n, k = extents
@@ -284,7 +280,7 @@ def _block(
     b0 = element(SSAValue("%b", "ptr"), ZERO, column.index, n)
     cells = [offset(c0, i * n + j * width) for i, j in places]
     sums = [b.load(vec, p, size) for p in cells]
-    loop = Loop(b, k, 1, [(vec, s) for s in sums])
+    loop = Loop(b, k, 1, sums)
     step = b.cast("zext", loop.index, "i64")
     line = b.binary("mul nuw nsw", step, n)
     bp = b.element(type, b0, line)
@@ -296,27 +292,19 @@ def _block(
         left = b.splat(scalar, width)
         for j in range(columns):
             total = loop.carried[i * columns + j]
-            new.append(multiply_add(b, left, rights[j], total, type, width))
+            new.append(multiply_add(b, left, rights[j], total))
     loop.close(new)
     for pointer, value in zip(cells, loop.results, strict=True):
         b.store(value, pointer, size)
 
 
-def _multiply_add(
-    b: Builder, x: SSAValue, y: SSAValue, total: SSAValue, type: str, width: int
-) -> SSAValue:
-    vec = vector_type(type, width)
-    if type in ("float", "double"):
-        suffix = f"v{width}{mangled(type)}" if width > 1 else mangled(type)
-        return b.intrinsic(f"llvm.fma.{suffix}", vec, [(vec, x), (vec, y), (vec, total)])
-    product = b.binary("mul", x, y)
-    return b.binary("add", total, product)
+def _multiply_add(b: Builder, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    if element_of(total.type) in ("float", "double"):
+        return b.overloaded("fma", x, y, total)
+    return b.binary("add", total, b.binary("mul", x, y))
 
 
-def _add_pair_products(
-    b: Builder, x: SSAValue, y: SSAValue, total: SSAValue, type: str, width: int
-) -> SSAValue:
-    vec, halves = vector_type(type, width), vector_type("i16", 2 * width)
-    pairs = [(halves, b.bitcast(value, vec, halves)) for value in (x, y)]
-    products = b.intrinsic(_PAIR_PRODUCTS[width], vec, pairs)
-    return b.binary("add", total, products)
+def _add_pair_products(b: Builder, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    width = lanes_of(total.type)
+    pairs = [b.bitcast(value, vector_type("i16", 2 * width)) for value in (x, y)]
+    return b.binary("add", total, b.intrinsic(_PAIR_PRODUCTS[width], total.type, *pairs))

@@ -14,7 +14,7 @@ from ttools.interpreter import elementwise
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.lower.dot import accumulate
 from ttools.interpreter.ir import FloatType, IntegerType, Operation, Type, Value, shape_of
-from ttools.interpreter.llvm.value import SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import SSAValue, integer, lanes_of
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, Axis, Chunk, Coords, Vector
 from ttools.interpreter.tiles.slot import Slot
 
@@ -93,7 +93,7 @@ def _decoded(e: Emitter, op: Operation, side: _Side) -> Slot:
         scale = _scale(e, side, at, shape[side.k_axis])
         if scale is not None:
             value = e.b.binary("fmul", value, scale)
-        return Vector(_F32, at[0].width, value)
+        return Vector(_F32, value)
 
     e.fill(slot, chunk)
     return slot
@@ -111,13 +111,12 @@ def _shifted(e: Emitter, axis: Axis, bits: int) -> Axis:
 
 
 def _element(e: Emitter, side: _Side, at: Coords) -> SSAValue:
-    width = at[0].width
     if side.packed_axis is None:
         chunk = e.read_slot(e.slot(side.values), at)
         element: Type = chunk.element
         if isinstance(element, IntegerType):  # bytes that hold an fp8 format
             element = _FORMATS[side.format]
-        return elementwise.widen_to_f32(e.b, e.vector(chunk), element, width)
+        return elementwise.widen_to_f32(e.b, e.vector(chunk), element)
     axis = at[side.packed_axis]
     where = tuple(_shifted(e, a, 1) if k == side.packed_axis else a for k, a in enumerate(at))
     return _nibble(e, e.vector(e.read_slot(e.slot(side.values), where)), axis)
@@ -125,31 +124,23 @@ def _element(e: Emitter, side: _Side, at: Coords) -> SSAValue:
 
 def _nibble(e: Emitter, bytes_: SSAValue, axis: Axis) -> SSAValue:
     """Decodes e2m1: sign, two bits of exponent with bias 1, one of mantissa; low nibble first."""
-    b, width = e.b, axis.width
-    vec = vector_type("i32", width)
-
-    def const(value: int) -> SSAValue:
-        return b.splat(integer(value, "i32"), width)
-
-    wide = b.cast("zext", bytes_, vec)
-    low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes], "i32")
+    b = e.b
+    wide = b.cast("zext", bytes_, "i32")
+    low_bits = b.constant_vector([integer((lane & 1) * 4, "i32") for lane in axis.lanes])
     shift = low_bits
     if axis.divisor < 2:  # the base decides which nibble
         odd = b.binary("and", axis.base, 1)
         moved = b.binary("shl", odd, 2)
-        shift = b.binary("add", b.splat(moved, width), low_bits)
+        shift = b.binary("add", b.splat(moved, axis.width), low_bits)
     code = b.binary("lshr", wide, shift)
-    sign = b.binary("shl", b.binary("and", code, const(8)), const(28))
-    mantissa = b.binary("and", code, const(1))
-    exponent = b.binary("and", b.binary("lshr", code, const(1)), const(3))
-    biased = b.binary("add", exponent, const(126))
-    high = b.binary("shl", biased, const(23))
-    normal = b.binary("or", high, b.binary("shl", mantissa, const(22)))
-    half = b.binary("mul", mantissa, const(1056964608))  # 0 or the bits of 0.5
-    subnormal = b.compare("icmp eq", exponent, const(0))
-    bits = b.select(subnormal, half, normal)
-    signed = b.binary("or", bits, sign)
-    return b.bitcast(signed, vec, vector_type("float", width))
+    sign = b.binary("shl", b.binary("and", code, 8), 28)
+    mantissa = b.binary("and", code, 1)
+    exponent = b.binary("and", b.binary("lshr", code, 1), 3)
+    high = b.binary("shl", b.binary("add", exponent, 126), 23)
+    normal = b.binary("or", high, b.binary("shl", mantissa, 22))
+    half = b.binary("mul", mantissa, 1056964608)  # 0 or the bits of 0.5
+    bits = b.select(b.compare("icmp eq", exponent, 0), half, normal)
+    return b.cast("bitcast", b.binary("or", bits, sign), "float")
 
 
 def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
@@ -162,21 +153,16 @@ def _scale(e: Emitter, side: _Side, at: Coords, k: int) -> SSAValue | None:
     where = (*at[:-2], other, _shifted(e, at[side.k_axis], block.bit_length() - 1))
     chunk = e.read_slot(slot, where)
     if isinstance(chunk.element, FloatType):  # nvfp4 scales are e4m3
-        return elementwise.widen_to_f32(e.b, e.vector(chunk), chunk.element, chunk.width)
-    return _power_of_two(e, e.vector(chunk), chunk.width)
+        return elementwise.widen_to_f32(e.b, e.vector(chunk), chunk.element)
+    return _power_of_two(e, e.vector(chunk))
 
 
-def _power_of_two(e: Emitter, bytes_: SSAValue, width: int) -> SSAValue:
+def _power_of_two(e: Emitter, bytes_: SSAValue) -> SSAValue:
     """Decodes e8m0: 2**(x - 127), 255 is NaN; 2**-127 is an f32 denormal."""
-    b, vec = e.b, vector_type("i32", width)
-
-    def const(value: int) -> SSAValue:
-        return b.splat(integer(value, "i32"), width)
-
-    wide = b.cast("zext", bytes_, vec)
-    bits = b.binary("shl", wide, const(23))
-    smallest = b.compare("icmp eq", wide, const(0))
-    bits = b.select(smallest, const(4194304), bits)
-    largest = b.compare("icmp eq", wide, const(255))
-    bits = b.select(largest, const(2143289344), bits)
-    return b.bitcast(bits, vec, vector_type("float", width))
+    b = e.b
+    wide = b.cast("zext", bytes_, "i32")
+    bits = b.binary("shl", wide, 23)
+    for code, meant in ((0, 4194304), (255, 2143289344)):
+        is_code = b.compare("icmp eq", wide, code)
+        bits = b.select(is_code, b.splat(integer(meant, "i32"), lanes_of(wide.type)), bits)
+    return b.cast("bitcast", bits, "float")

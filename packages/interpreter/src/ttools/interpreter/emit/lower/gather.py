@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, fused, root
 from ttools.interpreter.ir import IntegerType, Operation, shape_of
-from ttools.interpreter.llvm.builder import mangled, register_type
-from ttools.interpreter.llvm.value import TRUE, SSAValue, integer, vector_type, zeros
+from ttools.interpreter.llvm.builder import register_type
+from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
     ZERO,
@@ -30,53 +30,38 @@ def gather(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     itype = register_type(positions.element)
     extent = slot.shape[axis]
     # An index out of range is undefined; wrapping it keeps the read inside the tile.
-    safe = e.b.binary("and", e.vector(positions), e.b.splat(integer(extent - 1, itype), width))
+    safe = e.b.binary("and", e.vector(positions), extent - 1)
     if itype != "i32":
-        op_name = "trunc" if int(itype[1:]) > 32 else "zext"
-        safe = e.b.cast(op_name, safe, vector_type("i32", width))
+        safe = e.b.cast("trunc" if int(itype[1:]) > 32 else "zext", safe, "i32")
     where = tuple(
         Axis(ZERO, (0,) * width, ANY_DIVISOR) if k == axis else a for k, a in enumerate(at)
     )
     linear: Chunk = uniform(IntegerType(32), ZERO, width)
     for a, stride in zip(where, slot.strides, strict=True):
-        base = e.imul("i32", a.base, stride)
+        base = e.imul(a.base, stride)
         lanes = tuple(n * stride for n in a.lanes)
         assert isinstance(linear, Affine)
         linear = Affine(
             IntegerType(32),
-            e.iadd("i32", linear.base, base),
+            e.iadd(linear.base, base),
             tuple(x + y for x, y in zip(linear.lanes, lanes, strict=True)),
         )
-    step = e.b.splat(integer(slot.strides[axis], "i32"), width)
-    scaled = e.b.binary("mul", safe, step)
-    offsets = e.b.binary("add", scaled, e.vector(linear))
-    return gather_from_slot(e, slot, offsets, width)
+    scaled = e.b.binary("mul", safe, slot.strides[axis])
+    return gather_from_slot(e, slot, e.b.binary("add", scaled, e.vector(linear)))
 
 
-def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue, width: int) -> Vector:
+def gather_from_slot(e: Emitter, slot: Slot, offsets: SSAValue) -> Vector:
     """Reads a slot at a vector of i32 element offsets that are known to be inside it."""
     b, stored = e.b, slot.stored_type
     base = slot.base
     if slot.offset:
         base = b.offset(base, slot.offset)
-    wide = b.cast("zext", offsets, vector_type("i64", width))
-    if width == 1:
-        p = b.element(stored, base, wide, inbounds=False)
-        raw = b.load(stored, p, slot.stored_bytes)
+    pointers = b.element(stored, base, b.cast("zext", offsets, "i64"), inbounds=False)
+    if pointers.type == "ptr":
+        raw = b.load(stored, pointers, slot.stored_bytes)
     else:
-        pointers = b.element(stored, base, wide, inbounds=False)
-        vec = vector_type(stored, width)
-        ones = b.splat(TRUE, width)
-        raw = b.intrinsic(
-            f"llvm.masked.gather.v{width}{mangled(stored)}.v{width}p0",
-            vec,
-            [
-                (f"<{width} x ptr> align {slot.stored_bytes}", pointers),
-                (f"<{width} x i1>", ones),
-                (vec, zeros(vec)),
-            ],
-        )
-    return Vector(slot.element, width, slot.from_stored(e.b, raw, width))
+        raw = b.gather(pointers, stored)
+    return Vector(slot.element, slot.from_stored(b, raw))
 
 
 @root("tt.cat")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ttools.interpreter.emit.function import Emitter, root
-from ttools.interpreter.ir import Operation, element_type, shape_of
+from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import ARENA, integer
 from ttools.interpreter.tiles.chunk import Coords, uniform
@@ -18,7 +18,6 @@ def histogram(e: Emitter, op: Operation) -> None:
     bins = slot.shape[0]
     zero = integer(0, register_type(slot.element))
     e.fill(slot, lambda at: uniform(slot.element, zero, at[0].width))
-    type = register_type(element_type(source.type))
 
     def count(at: Coords) -> None:
         b = e.b
@@ -27,15 +26,11 @@ def histogram(e: Emitter, op: Operation) -> None:
             inside = b.compare("icmp ult", value, bins)
             if mask is not None:
                 inside = b.binary("and", inside, e.vector(e.operand(mask, at)))
-        then, done = b.label("count"), b.label("counted")
-        b.cond_branch(inside, then, done)
-        b.start(then)
-        wide = e.convert_int(value, type, "i64", signed=False)
-        base = b.offset(ARENA, slot.offset)
-        p = b.element(slot.stored_type, base, wide)
-        old = b.load(slot.stored_type, p)
-        b.store(b.binary("add", old, 1), p)
-        b.branch(done)
-        b.start(done)
+        with b.only_if(inside, "count", "counted"):
+            wide = e.convert_int(value, "i64", signed=False)
+            base = b.offset(ARENA, slot.offset)
+            p = b.element(slot.stored_type, base, wide)
+            old = b.load(slot.stored_type, p)
+            b.store(b.binary("add", old, 1), p)
 
     for_each_chunk(e.b, traversal(shape_of(source.type), 1), count)

@@ -20,15 +20,11 @@ from ttools.interpreter.ir import (
     element_type,
 )
 from ttools.interpreter.llvm.builder import byte_size, register_type
-from ttools.interpreter.llvm.value import FALSE, SSAValue, integer, vector_type
+from ttools.interpreter.llvm.value import FALSE, SSAValue, element_of
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector
 from ttools.interpreter.tiles.integers import wrap_signed
 
 Closure = Callable[[], SSAValue]
-
-
-def _is_index(chunk: Chunk) -> bool:
-    return isinstance(chunk, Affine) and isinstance(chunk.element, IntegerType | PointerType)
 
 
 def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue | None:
@@ -37,12 +33,11 @@ def both_guards(e: Emitter, a: SSAValue | None, b: SSAValue | None) -> SSAValue 
     return e.b.binary("and", a, b)
 
 
-def combine(e: Emitter, op: Operation, name: str, a: Affine, b: Affine) -> Affine:
+def combine(e: Emitter, name: str, a: Affine, b: Affine) -> Affine:
     """A ± b as one affine form; exact in modular arithmetic."""
-    type = register_type(a.element)
     sign = 1 if name == "add" else -1
-    bits = int(type[1:])
-    base = (e.iadd if name == "add" else e.isub)(type, a.base, b.base)
+    base = (e.iadd if name == "add" else e.isub)(a.base, b.base)
+    bits = int(base.type[1:])
     lanes = tuple(wrap_signed(x + sign * y, bits) for x, y in zip(a.lanes, b.lanes, strict=True))
     guard = both_guards(e, a.guard, b.guard)
     exact: Closure | None = None
@@ -63,7 +58,7 @@ def _fallback(e: Emitter, op: Operation, at: Coords) -> Chunk:
 def add(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     a, b = (e.operand(v, at) for v in op.operands)
     if isinstance(a, Affine) and isinstance(b, Affine) and a.element != IntegerType(1):
-        return combine(e, op, "add" if op.name == "arith.addi" else "sub", a, b)
+        return combine(e, "add" if op.name == "arith.addi" else "sub", a, b)
     return _fallback(e, op, at)
 
 
@@ -76,10 +71,9 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         a, b = b, a
     if not a.is_uniform or (any(b.lanes) and a.base.startswith("%")):
         return _fallback(e, op, at)
-    type = register_type(a.element)
-    base = e.imul(type, a.base, b.base)
-    factor = int(a.base) if not a.base.startswith("%") else 0
-    lanes = tuple(wrap_signed(n * factor, int(type[1:])) for n in b.lanes)
+    base = e.imul(a.base, b.base)
+    factor = int(a.base) if a.base.is_literal else 0
+    lanes = tuple(wrap_signed(n * factor, int(base.type[1:])) for n in b.lanes)
     divisor = max(e.divisor(base), min(1 << 62, a.divisor * b.divisor))
     exact: Closure | None = None
     if b.guard is not None:
@@ -94,11 +88,10 @@ def mul(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 def shift_left(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     a, b = (e.operand(v, at) for v in op.operands)
     if isinstance(a, Affine) and isinstance(b, Affine) and b.is_uniform and a.guard is None:
-        type = register_type(a.element)
-        bits = int(type[1:])
+        bits = int(a.base.type[1:])
         if b.base.isdigit() and int(b.base) < bits:
             factor = 1 << int(b.base)
-            base = e.imul(type, a.base, wrap_signed(factor, bits))
+            base = e.imul(a.base, wrap_signed(factor, bits))
             lanes = tuple(wrap_signed(n * factor, bits) for n in a.lanes)
             return Affine(a.element, base, lanes, min(1 << 62, a.divisor * factor))
     return _fallback(e, op, at)
@@ -116,31 +109,26 @@ def extend(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 def extended(e: Emitter, chunk: Affine, target: IntegerType, *, signed: bool = True) -> Affine:
     """The chunk in a wider type, with a guard unless no lane can have wrapped."""
-    source_type, target_type = register_type(chunk.element), register_type(target)
-    if source_type == target_type:
+    target_type = register_type(target)
+    if register_type(chunk.element) == target_type:
         return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
-    base = e.convert_int(chunk.base, source_type, target_type, signed=signed)
+    base = e.convert_int(chunk.base, target_type, signed=signed)
     low, high = min(chunk.lanes), max(chunk.lanes)
     guard, exact = chunk.guard, chunk.exact
     if not (low >= 0 and high < chunk.divisor) or guard is not None:
         if not (low >= 0 and high < chunk.divisor):
-            guard = both_guards(e, guard, _no_wrap(e, chunk, source_type, signed=signed))
+            guard = both_guards(e, guard, _no_wrap(e, chunk, signed=signed))
         name = "sext" if signed else "zext"
-        width = chunk.width
 
         def exact() -> SSAValue:
-            return e.b.cast(
-                name,
-                e.vector(chunk),
-                vector_type(target_type, width),
-            )
+            return e.b.cast(name, e.vector(chunk), target_type)
 
     return Affine(target, base, chunk.lanes, chunk.divisor, guard, exact)
 
 
-def _no_wrap(e: Emitter, chunk: Affine, type: str, *, signed: bool) -> SSAValue | None:
+def _no_wrap(e: Emitter, chunk: Affine, *, signed: bool) -> SSAValue | None:
     """An i1: base + lane stays in range for every lane; None if that is known."""
-    bits = int(type[1:])
+    bits = int(chunk.base.type[1:])
     low, high = min(0, min(chunk.lanes)), max(0, max(chunk.lanes))
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     if not chunk.base.startswith("%"):
@@ -163,9 +151,9 @@ def truncate(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     target = element_type(op.result.type)
     if not isinstance(chunk, Affine) or chunk.guard is not None or target == IntegerType(1):
         return _fallback(e, op, at)
-    source_type, target_type = register_type(chunk.element), register_type(target)
+    target_type = register_type(target)
     bits = int(target_type[1:])
-    base = e.convert_int(chunk.base, source_type, target_type)
+    base = e.convert_int(chunk.base, target_type)
     return Affine(target, base, tuple(wrap_signed(n, bits) for n in chunk.lanes), chunk.divisor)
 
 
@@ -183,11 +171,10 @@ def divide(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         return _divided_once(e, op, a, n)
     if not _stays_in_one_multiple(a, n):
         return _fallback(e, op, at)
-    type = register_type(a.element)
     (base,) = elementwise.lower(e.b, op, 1, [a.base, n.base])
     if op.name in ("arith.remsi", "arith.remui"):
         return _divided(e, op, a, n, rest=base, base=base, lanes=a.lanes)
-    rest = e.isub(type, a.base, e.imul(type, base, n.base))
+    rest = e.isub(a.base, e.imul(base, n.base))
     return _divided(e, op, a, n, rest=rest, base=base, lanes=(0,) * a.width)
 
 
@@ -237,7 +224,7 @@ def reinterpret(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     if register_type(chunk.element) != "i64" or register_type(target) != "i64":
         return _fallback(e, op, at)
     if isinstance(chunk, Vector):
-        return Vector(target, chunk.width, chunk.ssa)
+        return Vector(target, chunk.ssa)
     return Affine(target, chunk.base, chunk.lanes, chunk.divisor, chunk.guard, chunk.exact)
 
 
@@ -252,13 +239,15 @@ def add_pointer(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         offset = extended(e, offset, IntegerType(64))
         scaled = _scaled(e, offset, size)
         if isinstance(pointer, Affine):
-            return combine(e, op, "add", pointer, scaled)
+            return combine(e, "add", pointer, scaled)
         bytes_ = e.vector(scaled)
     else:
-        wide = _wide(e, offset)
-        bytes_ = e.b.binary("mul", wide, e.b.splat(integer(size, "i64"), offset.width))
-    ssa = e.b.binary("add", e.vector(pointer), bytes_)
-    return Vector(element, pointer.width, ssa)
+        # Sign-extended, as `tt.addptr` does.
+        wide = offset.ssa
+        if element_of(wide.type) != "i64":
+            wide = e.b.cast("sext", wide, "i64")
+        bytes_ = e.b.binary("mul", wide, size)
+    return Vector(element, e.b.binary("add", e.vector(pointer), bytes_))
 
 
 def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
@@ -269,21 +258,13 @@ def _scaled(e: Emitter, offset: Affine, size: int) -> Affine:
         inner = offset.exact
 
         def exact() -> SSAValue:
-            return e.b.binary("mul", inner(), e.b.splat(integer(size, "i64"), offset.width))
+            return e.b.binary("mul", inner(), size)
 
     return Affine(
         offset.element,
-        e.imul("i64", offset.base, size),
+        e.imul(offset.base, size),
         tuple(n * size for n in offset.lanes),
         min(1 << 62, offset.divisor * size),
         offset.guard,
         exact,
     )
-
-
-def _wide(e: Emitter, offset: Vector) -> SSAValue:
-    """A vector of offsets as i64, sign-extended as `tt.addptr` does."""
-    source = register_type(offset.element)
-    if source == "i64":
-        return offset.ssa
-    return e.b.cast("sext", offset.ssa, vector_type("i64", offset.width))

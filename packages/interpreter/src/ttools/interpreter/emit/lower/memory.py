@@ -19,7 +19,7 @@ from ttools.interpreter.emit.lane_access import guarded, load_lanes, store_lanes
 from ttools.interpreter.emit.translate import translated
 from ttools.interpreter.ir import Operation, Type, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, memory_type, register_type
-from ttools.interpreter.llvm.value import NOTHING, Label, SSAValue, vector_type
+from ttools.interpreter.llvm.value import NOTHING, SSAValue, with_element
 from ttools.interpreter.tiles.chunk import Affine, Chunk, Coords, Vector, uniform
 from ttools.interpreter.tiles.loops import for_each_chunk
 from ttools.interpreter.tiles.representation import from_memory, to_memory
@@ -55,10 +55,9 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         with ordered(e, op, number, pointer) if volatile else nullcontext():
             return e.vector(load_chunk(e, pointer, element, mask, other, volatile=volatile))
 
-    number, width = len(e.prober.sites), pointer.width
-    result = vector_type(register_type(element), width)
-    ssa = observed(e, op, "load", pointer, mask, at, perform, result, access_flags(op))
-    return uniform(element, ssa, 1) if width == 1 else Vector(element, width, ssa)
+    number = len(e.prober.sites)
+    ssa = observed(e, op, "load", pointer, mask, at, perform, access_flags(op))
+    return uniform(element, ssa, 1) if pointer.width == 1 else Vector(element, ssa)
 
 
 def load_chunk(
@@ -71,11 +70,9 @@ def load_chunk(
     volatile: bool = False,
 ) -> Chunk:
     """Loads the elements of one chunk."""
-    width = pointer.width
-    stored = memory_type(element)
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
-    if width == 1:
+    if pointer.width == 1:
         pointer = uniform(pointer.element, e.vector(pointer), 1)
     if isinstance(pointer, Affine) and pointer.is_uniform:
         return _load_uniform(e, pointer, element, mask, other, volatile)
@@ -84,9 +81,9 @@ def load_chunk(
     mask_ssa = None if mask is None else e.vector(mask)
     other_ssa = None
     if mask is not None and other is not None:
-        other_ssa = to_memory(e.b, e.vector(other), element, width)
-    raw = load_lanes(e, pointer, stored, mask_ssa, other_ssa)
-    return Vector(element, width, from_memory(e.b, raw, element, width))
+        other_ssa = to_memory(e.b, e.vector(other), element)
+    raw = load_lanes(e, pointer, memory_type(element), mask_ssa, other_ssa)
+    return Vector(element, from_memory(e.b, raw, element))
 
 
 def _load_uniform(
@@ -104,16 +101,15 @@ def _load_uniform(
     def read() -> SSAValue:
         address = b.cast("inttoptr", pointer.base, "ptr")
         raw = b.load(stored, address, SIZES[stored], op=keyword)
-        return from_memory(e.b, raw, element, 1)
+        return from_memory(e.b, raw, element)
 
     if mask is None:
         return uniform(element, read(), width)
     if isinstance(mask, Affine) and mask.is_uniform:
         any_lane = mask.base
     else:
-        any_lane = b.any_lane(e.vector(mask), width)
+        any_lane = b.any_lane(e.vector(mask))
     zero = zero_of(register_type(element))
-    scalar_type = register_type(element)
     fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
@@ -123,12 +119,10 @@ def _load_uniform(
     after = b.block
     b.branch(done)
     b.start(done)
-    scalar = b.phi(scalar_type, (value, after), (zero, before))
+    scalar = b.phi((value, after), (zero, before))
     splat = b.splat(scalar, width)
     ssa = b.select(mask_ssa, splat, fallback)
-    if width == 1:
-        return uniform(element, ssa, 1)
-    return Vector(element, width, ssa)
+    return uniform(element, ssa, 1) if width == 1 else Vector(element, ssa)
 
 
 def _load_maybe_uniform(
@@ -140,7 +134,6 @@ def _load_maybe_uniform(
     volatile: bool,
 ) -> Chunk:
     """A load from an address that is the same in all lanes if its guard holds."""
-    width = pointer.width
     # Both ways need them, and what is computed inside one of the ways is not seen in the other.
     for chunk in (mask, other):
         if chunk is not None:
@@ -151,11 +144,10 @@ def _load_maybe_uniform(
         return e.vector(_load_uniform(e, single, element, mask, other, volatile))
 
     def each() -> SSAValue:
-        lanes = Vector(pointer.element, width, e.vector(pointer))
+        lanes = Vector(pointer.element, e.vector(pointer))
         return e.vector(load_chunk(e, lanes, element, mask, other, volatile=volatile))
 
-    ssa = guarded(e, pointer, vector_type(register_type(element), width), once, each)
-    return Vector(element, width, ssa)
+    return Vector(element, guarded(e, pointer, once, each))
 
 
 def zero_of(type: str) -> SSAValue:
@@ -185,10 +177,7 @@ def _for_each_chunk_of(e: Emitter, op: Operation, emit: _StoreStep) -> None:
             chunk, data = e.operand(pointer, at), e.operand(value, at)
             emit(e, op, at, chunk, data, mask)
 
-    if shape_of(pointer.type):
-        for_each_chunk(e.b, e.memory_traversal(pointer), body)
-    else:
-        body(())
+    for_each_chunk(e.b, e.memory_traversal(pointer), body)
 
 
 def _store(
@@ -205,7 +194,7 @@ def _store(
         store_chunk(e, chunk, data, mask)
         return NOTHING
 
-    observed(e, op, "store", chunk, mask, at, perform, "")
+    observed(e, op, "store", chunk, mask, at, perform)
 
 
 def _verify(
@@ -217,14 +206,13 @@ def _verify(
 
 def _difference(e: Emitter, data: Chunk) -> Differs:
     """Compares what is stored with what memory holds, bit by bit."""
-    b, element, width = e.b, data.element, data.width
-    stored = memory_type(element)
-    bits = vector_type(f"i{8 * SIZES[stored]}", width)
+    b, element = e.b, data.element
+    bits = f"i{8 * SIZES[memory_type(element)]}"
 
     def differs(chunk: Chunk, mask: Chunk | None) -> SSAValue:
         held = e.vector(load_chunk(e, chunk, element, mask, None))
-        values = (to_memory(b, v, element, width) for v in (held, e.vector(data)))
-        now, meant = (b.bitcast(v, vector_type(stored, width), bits) for v in values)
+        values = (to_memory(b, v, element) for v in (held, e.vector(data)))
+        now, meant = (b.bitcast(v, with_element(v.type, bits)) for v in values)
         other = b.compare("icmp ne", now, meant)
         if mask is None:
             return other
@@ -235,34 +223,18 @@ def _difference(e: Emitter, data: Chunk) -> Differs:
 
 def store_chunk(e: Emitter, pointer: Chunk, value: Chunk, mask: Chunk | None) -> None:
     """Stores one chunk; lanes are written in ascending order where they collide."""
-    width = pointer.width
-    element = value.element
-    stored = memory_type(element)
     if isinstance(mask, Affine) and mask.base == "true":
         mask = None
-    raw = to_memory(e.b, e.vector(value), element, width)
+    raw = to_memory(e.b, e.vector(value), value.element)
     mask_ssa = None if mask is None else e.vector(mask)
-    if width == 1:
-        _store_scalar(e, pointer, raw, stored, mask_ssa)
-        return
-    store_lanes(e, pointer, raw, stored, mask_ssa)
+    (_store_scalar if pointer.width == 1 else store_lanes)(e, pointer, raw, mask_ssa)
 
 
-def _store_scalar(
-    e: Emitter, pointer: Chunk, raw: SSAValue, stored: str, mask: SSAValue | None
-) -> None:
+def _store_scalar(e: Emitter, pointer: Chunk, raw: SSAValue, mask: SSAValue | None) -> None:
     b = e.b
     address = e.vector(pointer)
-    done = Label("")
-    if mask is not None:
-        then, done = b.label("store"), b.label("stored")
-        b.cond_branch(mask, then, done)
-        b.start(then)
-    p = b.cast("inttoptr", address, "ptr")
-    b.store(raw, p, SIZES[stored])
-    if mask is not None:
-        b.branch(done)
-        b.start(done)
+    with nullcontext() if mask is None else b.only_if(mask, "store", "stored"):
+        b.store(raw, b.cast("inttoptr", address, "ptr"), SIZES[raw.type])
 
 
 @root("ttg.barrier", "gpu.barrier", "tt.barrier", "ttg.local_barrier")
@@ -270,4 +242,4 @@ def barrier(e: Emitter, op: Operation) -> None:
     """A program is one thread here: only the order seen by other programs matters."""
     e.b.do("fence acq_rel")
     if e.prober is not None and e.prober.instruments.footprints:
-        call(e.b, "pass_barrier", "void")
+        call(e.b, "pass_barrier")

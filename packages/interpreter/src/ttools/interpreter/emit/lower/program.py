@@ -6,9 +6,9 @@ from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.emit.callback import call_back
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.launch_fields import launch_field
-from ttools.interpreter.emit.lower.call import plain_slot
+from ttools.interpreter.emit.plain_slot import plain_slot
 from ttools.interpreter.ir import Operation, element_type, shape_of
-from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS, SSAValue, integer
+from ttools.interpreter.llvm.value import ARENA, PROGRAM_IDS
 from ttools.interpreter.tiles.chunk import Coords
 from ttools.interpreter.tiles.loops import for_each_chunk, traversal
 
@@ -24,7 +24,7 @@ def program_id(e: Emitter, op: Operation) -> None:
 def num_programs(e: Emitter, op: Operation) -> None:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
-    e.set_scalar(op.result, launch_field(e.b, f"grid_{'xyz'[axis]}", "i32"))
+    e.set_scalar(op.result, launch_field(e.b, f"grid_{'xyz'[axis]}"))
 
 
 @root("tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
@@ -76,7 +76,8 @@ def assert_(e: Emitter, op: Operation) -> None:
     def check(at: Coords) -> None:
         with e.fresh_memo():
             ok = e.vector(e.operand(condition, at))
-            linear = _linear(e, at, shape)
+            digits = zip((axis.base for axis in at), shape, strict=True)
+            linear = e.convert_int(e.linear_index(digits), "i64")
         b = e.b
         fails, fine = b.label("failed"), b.label("held")
         b.cond_branch(ok, fine, fails)
@@ -87,14 +88,4 @@ def assert_(e: Emitter, op: Operation) -> None:
         b.branch(fine)
         b.start(fine)
 
-    if shape:
-        for_each_chunk(e.b, traversal(shape, 1), check)
-    else:
-        check(())
-
-
-def _linear(e: Emitter, at: Coords, shape: tuple[int, ...]) -> SSAValue:
-    index = integer(0, "i32")
-    for axis, extent in zip(at, shape, strict=True):
-        index = e.iadd("i32", e.imul("i32", index, extent), axis.base)
-    return e.convert_int(index, "i32", "i64")
+    for_each_chunk(e.b, traversal(shape, 1), check)

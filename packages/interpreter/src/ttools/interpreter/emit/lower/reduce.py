@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from ttools.core.errors import UnsupportedError
 from ttools.interpreter.emit.function import Emitter, root
+from ttools.interpreter.emit.lower.memory import zero_of
 from ttools.interpreter.emit.lower.regions import accumulator_type, apply_region
 from ttools.interpreter.ir import (
-    FloatType,
     IntegerType,
     Operation,
     Type,
@@ -22,7 +22,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import register_type
-from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, vector_type, zeros
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer, vector_type, zeros
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords, Vector
 from ttools.interpreter.tiles.loops import Loop, Traversal, for_each_chunk, open_loops
 from ttools.interpreter.tiles.representation import narrow, widen
@@ -33,48 +33,36 @@ _PARTIALS = 4
 
 def identity(op: Operation, element: Type) -> SSAValue | None:
     """The literal that a one-operation combine leaves unchanged, or None if it has none."""
-    text = _identity(op, element)
-    return None if text is None else SSAValue(text, register_type(element))
-
-
-def _identity(op: Operation, element: Type) -> str | None:
     block = op.regions[0].entry
     if len(block.operations) != 2 or len(block.arguments) != 2:
         return None
-    (name, operands) = (block.operations[0].name, block.operations[0].operands)
-    if {id(v) for v in operands} != {id(v) for v in block.arguments}:
+    combine, type = block.operations[0], register_type(element)
+    if {id(v) for v in combine.operands} != {id(v) for v in block.arguments}:
         return None
-    if isinstance(element, FloatType):
-        table = _FLOAT_IDENTITIES.get(register_type(element), {})
-        return table.get(name)
-    if isinstance(element, IntegerType) and element.width > 1:
-        bits = element.width
-        return {
-            "arith.addi": "0",
-            "arith.ori": "0",
-            "arith.xori": "0",
-            "arith.maxui": "0",
-            "arith.andi": "-1",
-            "arith.minui": "-1",
-            "arith.muli": "1",
-            "arith.maxsi": str(-(1 << (bits - 1))),
-            "arith.minsi": str((1 << (bits - 1)) - 1),
-        }.get(name)
-    return None
+    text = None
+    if type in ("float", "double"):
+        text = _FLOAT_IDENTITIES.get(combine.name)
+    elif isinstance(element, IntegerType) and element.width > 1:
+        most = (1 << (element.width - 1)) - 1
+        extremes = {"arith.maxsi": str(-most - 1), "arith.minsi": str(most)}
+        text = (_INTEGER_IDENTITIES | extremes).get(combine.name)
+    return None if text is None else SSAValue(text, type)
 
 
-# -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
+#: -0.0 is what addition leaves unchanged; maxnumf and minnumf drop a NaN operand.
 _FLOAT_IDENTITIES = {
-    "float": {
-        "arith.addf": "-0.0",
-        "arith.mulf": "1.0",
-        "arith.maxnumf": "0x7FF8000000000000",
-        "arith.minnumf": "0x7FF8000000000000",
-        "arith.maximumf": "0xFFF0000000000000",
-        "arith.minimumf": "0x7FF0000000000000",
-    },
+    "arith.addf": "-0.0",
+    "arith.mulf": "1.0",
+    "arith.maxnumf": "0x7FF8000000000000",
+    "arith.minnumf": "0x7FF8000000000000",
+    "arith.maximumf": "0xFFF0000000000000",
+    "arith.minimumf": "0x7FF0000000000000",
 }
-_FLOAT_IDENTITIES["double"] = _FLOAT_IDENTITIES["float"]
+_INTEGER_IDENTITIES = {
+    **dict.fromkeys(("arith.addi", "arith.ori", "arith.xori", "arith.maxui"), "0"),
+    **dict.fromkeys(("arith.andi", "arith.minui"), "-1"),
+    "arith.muli": "1",
+}
 
 
 @root("tt.reduce")
@@ -106,18 +94,17 @@ def _inputs(e: Emitter, op: Operation, at: Coords) -> list[SSAValue]:
         return [
             e.vector(chunk)
             if chunk.element == wanted
-            else widen(e.b, e.vector(chunk), chunk.element, chunk.width)
+            else widen(e.b, e.vector(chunk), chunk.element)
             for chunk, wanted in zip(chunks, _elements(op), strict=True)
         ]
 
 
-def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue], width: int) -> list[Vector]:
+def _outputs(e: Emitter, op: Operation, values: Sequence[SSAValue]) -> list[Vector]:
     """Partial results as chunks of the results, rounded where they were kept wider."""
     chunks = []
     for result, value, kept in zip(op.results, values, _elements(op), strict=True):
         element = element_type(result.type)
-        ssa = value if kept == element else narrow(e.b, value, element, width)
-        chunks.append(Vector(element, width, ssa))
+        chunks.append(Vector(element, value if kept == element else narrow(e.b, value, element)))
     return chunks
 
 
@@ -128,7 +115,6 @@ def _reduce_along(
     step = walk.lanes_along[axis]
     steps = walk.shape[axis] // step
     elements = _elements(op)
-    types = [vector_type(register_type(t), walk.width) for t in elements]
 
     def chunk(base: SSAValue) -> list[SSAValue]:
         return _inputs(e, op, _coords(walk, axis, base, axes))
@@ -138,16 +124,16 @@ def _reduce_along(
     neutral = identity(op, elements[0]) if len(elements) == 1 else None
     if neutral is None:
         first = chunk(ZERO)
-        loop = Loop(e.b, walk.shape[axis], step, list(zip(types, first, strict=True)), start=step)
+        loop = Loop(e.b, walk.shape[axis], step, first, start=step)
         new = apply_region(e, op, [*loop.carried, *chunk(loop.index)], walk.width)
         loop.close(new)
         return loop.results
     count = min(_PARTIALS, steps)
     start = e.b.splat(neutral, walk.width)
-    loop = Loop(e.b, walk.shape[axis], step * count, [(types[0], start)] * count)
+    loop = Loop(e.b, walk.shape[axis], step * count, [start] * count)
     partials = []
     for n in range(count):
-        base = e.iadd("i32", loop.index, n * step)
+        base = e.iadd(loop.index, n * step)
         partials.append(apply_region(e, op, [loop.carried[n], *chunk(base)], walk.width)[0])
     loop.close(partials)
     partials = loop.results
@@ -162,16 +148,14 @@ def _reduce_lanes(
 ) -> list[SSAValue]:
     """Combines the lanes that lie along the axis, then drops all but the first of each group."""
     stride, lanes = walk.lane_stride(axis), walk.lanes_along[axis]
-    types = [register_type(t) for t in _elements(op)]
-    width = walk.width
-    kept = list(range(width))
+    kept = list(range(walk.width))
     position = {lane: walk.axis_lanes(axis)[lane] for lane in kept}
     while lanes > 1:
         half = lanes // 2
         low = [n for n, lane in enumerate(kept) if position[lane] < half]
         high = [kept.index(kept[n] + half * stride) for n in low]
-        first = [e.b.shuffle(v, t, len(kept), low) for v, t in zip(values, types, strict=True)]
-        second = [e.b.shuffle(v, t, len(kept), high) for v, t in zip(values, types, strict=True)]
+        first = [e.b.shuffle(v, low) for v in values]
+        second = [e.b.shuffle(v, high) for v in values]
         kept = [kept[n] for n in low]
         values = apply_region(e, op, [*first, *second], len(kept))
         lanes = half
@@ -194,7 +178,7 @@ def _store_results(
         lanes = tuple(walk.axis_lanes(k)[lane] for lane in kept)
         divisor = ANY_DIVISOR if axes[k] == "0" else walk.lanes_along[k]
         where.append(Axis(axes[k], lanes, divisor))
-    for result, chunk in zip(op.results, _outputs(e, op, values, len(kept)), strict=True):
+    for result, chunk in zip(op.results, _outputs(e, op, values), strict=True):
         if result.is_tensor:
             e.write_slot(e.slot(result), tuple(where), chunk)
         else:
@@ -222,41 +206,28 @@ def _scan_along(
     reverse: bool,
 ) -> None:
     step, extent = walk.lanes_along[axis], walk.shape[axis]
-    types = [register_type(t) for t in _elements(op)]
-    vectors = [vector_type(t, walk.width) for t in types]
     loop = None
     base = ZERO
     if extent > step:
-        loop = Loop(
-            e.b,
-            extent,
-            step,
-            [(v, zeros(v) if walk.width > 1 else SSAValue(_zero(v), v)) for v in vectors],
-        )
+        types = [register_type(t) for t in _elements(op)]
+        vectors = [zeros(vector_type(type, walk.width)) for type in types]
+        start = vectors if walk.width > 1 else [zero_of(type) for type in types]
+        loop = Loop(e.b, extent, step, start)
         base = loop.index
         if reverse:
-            base = e.isub("i32", extent - step, loop.index)
+            base = e.isub(integer(extent - step, "i32"), loop.index)
             e.divisors[base] = step
     at = _coords(walk, axis, base, axes)
     values = _inputs(e, op, at)
-    values = _scan_lanes(e, op, walk, axis, values, types, reverse=reverse)
+    values = _scan_lanes(e, op, walk, axis, values, reverse=reverse)
     if loop is not None:
         first = e.b.compare("icmp eq", loop.index, 0)
         joined = apply_region(e, op, [*loop.carried, *values], walk.width)
-        values = [e.b.select(first, x, y) for v, x, y in zip(vectors, values, joined, strict=True)]
-    for result, chunk in zip(op.results, _outputs(e, op, values, walk.width), strict=True):
+        values = [e.b.select(first, x, y) for x, y in zip(values, joined, strict=True)]
+    for result, chunk in zip(op.results, _outputs(e, op, values), strict=True):
         e.write_slot(e.slot(result), at, chunk)
     if loop is not None:
-        loop.close(
-            [
-                _spread_last(e, walk, axis, v, t, reverse=reverse)
-                for v, t in zip(values, types, strict=True)
-            ]
-        )
-
-
-def _zero(type: str) -> str:
-    return {"half": "0xH0000", "float": "0.0", "double": "0.0", "i1": "false"}.get(type, "0")
+        loop.close([_spread_last(e, walk, axis, value, reverse=reverse) for value in values])
 
 
 def _scan_lanes(
@@ -265,37 +236,34 @@ def _scan_lanes(
     walk: Traversal,
     axis: int,
     values: list[SSAValue],
-    types: list[str],
     *,
     reverse: bool,
 ) -> list[SSAValue]:
     """Inclusive scan among the lanes that lie along the axis, in log2 steps."""
-    lanes, stride, width = walk.lanes_along[axis], walk.lane_stride(axis), walk.width
+    lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     distance = 1
     while distance < lanes:
         sign = 1 if reverse else -1
         inside = [(p + distance < lanes) if reverse else (p >= distance) for p in position]
         source = [lane + sign * distance * stride if ok else lane for lane, ok in enumerate(inside)]
-        shifted = [e.b.shuffle(v, t, width, source) for v, t in zip(values, types, strict=True)]
-        joined = apply_region(e, op, [*shifted, *values], width)
-        mask = e.b.constant_vector([TRUE if ok else FALSE for ok in inside], "i1")
-        values = [
-            e.b.select(mask, new, old) for t, new, old in zip(types, joined, values, strict=True)
-        ]
+        shifted = [e.b.shuffle(v, source) for v in values]
+        joined = apply_region(e, op, [*shifted, *values], walk.width)
+        mask = e.b.constant_vector([TRUE if ok else FALSE for ok in inside])
+        values = [e.b.select(mask, new, old) for new, old in zip(joined, values, strict=True)]
         distance *= 2
     return values
 
 
 def _spread_last(
-    e: Emitter, walk: Traversal, axis: int, value: SSAValue, type: str, *, reverse: bool
+    e: Emitter, walk: Traversal, axis: int, value: SSAValue, *, reverse: bool
 ) -> SSAValue:
     """Every lane's copy of the last scanned element of its row."""
     lanes, stride = walk.lanes_along[axis], walk.lane_stride(axis)
     position = walk.axis_lanes(axis)
     last = 0 if reverse else lanes - 1
     source = [lane + (last - position[lane]) * stride for lane in range(walk.width)]
-    return e.b.shuffle(value, type, walk.width, source)
+    return e.b.shuffle(value, source)
 
 
 @root("tt.map_elementwise")
@@ -312,7 +280,6 @@ def map_elementwise(e: Emitter, op: Operation) -> None:
         for result, value in zip(
             op.results, apply_region(e, op, arguments, walk.width), strict=True
         ):
-            chunk = Vector(element_type(result.type), walk.width, value)
-            e.write_slot(e.slot(result), at, chunk)
+            e.write_slot(e.slot(result), at, Vector(element_type(result.type), value))
 
     for_each_chunk(e.b, walk, body)

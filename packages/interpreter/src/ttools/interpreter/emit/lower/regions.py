@@ -80,21 +80,14 @@ def _per_lane(
     yielded = block.terminator.operands
     captured = _captured(op)
     name, result = _scalar_function(e, op, captured)
-    outside = [(register_type(v.type), e.scalar(v)) for v in captured]
-    types = [register_type(v.type) for v in block.arguments]
+    outside = [e.scalar(v) for v in captured]
     vectors = [poison(vector_type(register_type(v.type), width)) for v in yielded]
     for lane in range(width):
-        inputs = [
-            (t, e.b.shuffle(a, t, width, [lane]) if width > 1 else a)
-            for t, a in zip(types, arguments, strict=True)
-        ]
-        answer = e.b.call(result, name, [*inputs, *outside])
+        inputs = [e.b.shuffle(a, [lane]) for a in arguments]
+        answer = e.b.call(result, name, *inputs, *outside)
         for n in range(len(yielded)):
             item = e.b.field(answer, n)
-            if width == 1:
-                vectors[n] = item
-            else:
-                vectors[n] = e.b.insert(vectors[n], item, lane)
+            vectors[n] = item if width == 1 else e.b.insert(vectors[n], item, lane)
     return vectors
 
 

@@ -22,7 +22,7 @@ from ttools.interpreter.ir import (
     shape_of,
 )
 from ttools.interpreter.llvm.builder import float_literal, memory_type, register_type
-from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue, integer
+from ttools.interpreter.llvm.value import FALSE, TRUE, SSAValue
 from ttools.interpreter.tiles.chunk import (
     ANY_DIVISOR,
     ZERO,
@@ -106,7 +106,7 @@ def make_range(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
     (axis,) = at
     start = op.attributes["start"]
     assert isinstance(start, int)
-    base = e.iadd("i32", axis.base, start)
+    base = e.iadd(axis.base, start)
     divisor = min(axis.divisor, divisor_of_literal(start))
     return Affine(IntegerType(32), base, axis.lanes, divisor)
 
@@ -164,7 +164,7 @@ def reshape_coords(
     base, lanes, bits = ZERO, [0] * width, 0
     for k, (axis, extent) in enumerate(zip(at, shape, strict=True)):
         stride = prod(shape[k + 1 :])
-        base = e.iadd("i32", base, e.imul("i32", axis.base, stride))
+        base = e.iadd(base, e.imul(axis.base, stride))
         lanes = [n + lane * stride for n, lane in zip(lanes, axis.lanes, strict=True)]
         bits |= _bits_of_base(axis, extent) * stride
     where = []
@@ -214,19 +214,15 @@ def join(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
 
 def last_axis_mask(e: Emitter, axis: Axis) -> SSAValue:
     """An i1 vector: which lanes have coordinate 1 along an axis of extent 2."""
-    width = axis.width
     if axis.base == "0":
-        return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes], "i1")
+        return e.b.constant_vector([TRUE if n else FALSE for n in axis.lanes])
     chunk = Affine(IntegerType(32), axis.base, axis.lanes, axis.divisor)
-    return e.b.compare("icmp ne", e.vector(chunk), e.b.splat(integer(0, "i32"), width))
+    return e.b.compare("icmp ne", e.vector(chunk), 0)
 
 
 def select(e: Emitter, mask: SSAValue, when: Chunk, otherwise: Chunk) -> Vector:
     """A lane-wise choice between two chunks of one type."""
-    width = when.width
-    a, b = e.vector(when), e.vector(otherwise)
-    ssa = e.b.select(mask, a, b)
-    return Vector(when.element, width, ssa)
+    return Vector(when.element, e.b.select(mask, e.vector(when), e.vector(otherwise)))
 
 
 @fused("tt.split")

@@ -20,7 +20,7 @@ from ttools.interpreter.elementwise.vector import Lanes, Vector
 from ttools.interpreter.emit.lower.dot_precision import Product
 from ttools.interpreter.ir import FloatType, Type
 from ttools.interpreter.llvm.builder import Builder
-from ttools.interpreter.llvm.value import Label, SSAValue, vector_type
+from ttools.interpreter.llvm.value import Label, SSAValue
 from ttools.interpreter.tiles.loops import OptionalLoop
 
 
@@ -98,20 +98,20 @@ class _Block:
         self.scalars = Lanes(b, 1)
 
     def accumulate(self, rows: Sequence[SSAValue], column: SSAValue) -> None:
-        b, vec = self.b, vector_type("double", self.lanes.width)
+        b = self.b
         cells = [self._address(_C, row, column, self.n) for row in rows]
         size = min(self.group.size, self.k)
-        start = [(vec, self._load(self.lanes, cell).text) for cell in cells]
+        start = [self._load(self.lanes, cell).text for cell in cells]
         loop = OptionalLoop(b, self.k, size, start)
         steps = [_plus(b, loop.index, n) for n in range(size)]
         rights = self._operands(self.lanes, _B, [(step, column) for step in steps], self.n)
         sums = []
         for row, carried in zip(rows, loop.carried, strict=True):
             lefts = self._operands(self.scalars, _A, [(row, step) for step in steps], self.k)
-            sums.append(self._sum(Vector(self.lanes, carried, "double"), lefts, rights).text)
+            sums.append(self._sum(self.lanes.value(carried), lefts, rights).text)
         loop.close(sums)
         for cell, text in zip(cells, loop.results, strict=True):
-            result = Vector(self.lanes, text, "double").cast("fptrunc", "float")
+            result = self.lanes.value(text).cast("fptrunc", "float")
             b.store(result.text, cell, 4)
 
     def _operands(
@@ -159,7 +159,7 @@ class _Block:
         return self.lanes.constant(exponent << _MANTISSA_BITS, "i64")
 
     def _spread(self, scalar: Vector) -> Vector:
-        return Vector(self.lanes, self.b.splat(scalar.text, self.lanes.width), "double")
+        return self.lanes.value(self.b.splat(scalar.text, self.lanes.width))
 
     def _address(self, base: SSAValue, row: SSAValue, column: SSAValue, stride: int) -> SSAValue:
         above = self.b.binary("mul nuw nsw", row, stride)

@@ -1,35 +1,33 @@
 """Emits neighbours along an axis of extent 2: shuffles, or reads at the opposite coordinate.
 
-What swaps them is recognised in `exchange`.
+What swaps them is recognised in `analysis.exchange`.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from ttools.interpreter.emit.function import EXCHANGE, Emitter, fused
+from ttools.interpreter.emit.function import LANE_SWAP, Emitter, fused
 from ttools.interpreter.ir import Operation
-from ttools.interpreter.llvm.builder import register_type
 from ttools.interpreter.llvm.value import SSAValue
 from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Chunk, Coords, Vector
 
 
-@fused(EXCHANGE)
-def lower_exchange(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
+@fused(LANE_SWAP)
+def lower_lane_swap(e: Emitter, op: Operation, result: int, at: Coords) -> Chunk:
     """The neighbours of a chunk along an axis of extent 2.
 
     Neighbours in the same chunk are a shuffle of it, which mostly is at hand: what swaps elements
     compares them, too.
     """
-    source, axis = e.plan.exchanges[op]
+    source, axis = e.plan.lane_swaps[op]
     # One bit is the base's or the lanes', never both: where lanes differ, the base is zero.
     moving = at[axis].base.startswith("%") and not any(at[axis].lanes)
     if not moving:
         partners = _partners(tuple(a.lanes for a in at), axis)
         own = e.evaluate(source, at) if partners is not None else None
         if isinstance(own, Vector) and partners is not None:
-            type = register_type(own.element)
-            return Vector(own.element, own.width, e.b.shuffle(own.ssa, type, own.width, partners))
+            return Vector(own.element, e.b.shuffle(own.ssa, partners))
     flipped = e.b.binary("xor", at[axis].base, 1) if moving else None
     return e.evaluate(source, (*at[:axis], opposite(at[axis], flipped), *at[axis + 1 :]))
 

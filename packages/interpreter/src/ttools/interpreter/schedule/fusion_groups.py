@@ -1,4 +1,4 @@
-"""Finds tiles to be computed together, a block of registers at a time: the steps of a sort.
+"""Fusion groups: tiles computed together, a block of registers at a time, as steps of a sort are.
 
 Each step of a sorting network compares a tile with itself, neighbours swapped along one axis of
 extent 2, and would be a loop over the whole tile of its own. Steps whose axes lie within a block of
@@ -16,12 +16,12 @@ from ttools.interpreter.analysis.strides import tile_order
 from ttools.interpreter.dialects.traits import FROM_COORDINATES, VIEW
 from ttools.interpreter.ir import Block, Operation, Value, element_type, shape_of
 from ttools.interpreter.llvm.builder import SIZES, register_type
-from ttools.interpreter.schedule.plan import Network, Plan
+from ttools.interpreter.schedule.plan import FusionGroup, Plan
 from ttools.interpreter.tiles.loops import traversal
 
 #: Chunks of 32-bit elements in a block. More take longer to compile than they gain when they run.
 _CHUNKS = 4
-#: Tiles of a network. What LLVM takes for one block of code grows with the square of its length.
+#: Tiles of a group. What LLVM takes for one block of code grows with the square of its length.
 _MOST_MEMBERS = 128
 
 
@@ -40,8 +40,10 @@ class _Reach:
     axes: set[int] = field(default_factory=set)
 
 
-def plan_networks(plan: Plan, ops: Sequence[Operation], candidates: set[Value], lanes: int) -> None:
-    """Puts networks into a plan, whose members lose their slots if only members read them.
+def plan_fusion_groups(
+    plan: Plan, ops: Sequence[Operation], candidates: set[Value], lanes: int
+) -> None:
+    """Puts fusion groups into a plan, whose members lose their slots if only members read them.
 
     Args:
         plan: otherwise complete.
@@ -51,22 +53,22 @@ def plan_networks(plan: Plan, ops: Sequence[Operation], candidates: set[Value], 
     """
     shared = {*plan.shares, *plan.shares.values()}
     free = {v for v in candidates - shared if tile_order(v, plan.is_stored) is None}
-    found = find_networks(ops, free, plan, lanes)
-    for network, kept in [(network, escaping(network, plan)) for network in found]:
-        defining = [v.defining_op for v in network.members if v.defining_op is not None]
-        plan.networks[defining[-1]] = network
+    found = find_fusion_groups(ops, free, plan, lanes)
+    for group, kept in [(group, escaping(group, plan)) for group in found]:
+        defining = [v.defining_op for v in group.members if v.defining_op is not None]
+        plan.fusion_groups[defining[-1]] = group
         plan.skipped.update(defining[:-1])
-        for member in network.members:
+        for member in group.members:
             if member not in kept:
                 del plan.stored[member]
 
 
-def find_networks(
+def find_fusion_groups(
     ops: Sequence[Operation], candidates: set[Value], plan: Plan, lanes: int
-) -> list[Network]:
-    """Groups candidates, which could as well be computed later, into networks of at least two."""
-    found: list[Network] = []
-    current: Network | None = None
+) -> list[FusionGroup]:
+    """Collects candidates, which could as well be computed later, in groups of at least two."""
+    found: list[FusionGroup] = []
+    current: FusionGroup | None = None
     block: Block | None = None
 
     def close() -> None:
@@ -86,7 +88,7 @@ def find_networks(
             reach = _reach(value, plan)
             if current is None or not _join(current, value, reach, lanes):
                 close()
-                current = Network([value], frozenset())
+                current = FusionGroup([value], frozenset())
                 if not _join(current, None, reach, lanes):
                     current = None
         elif not _may_wait(op, plan):
@@ -116,29 +118,29 @@ def _may_wait(op: Operation, plan: Plan) -> bool:
     )
 
 
-def _join(network: Network, value: Value | None, reach: _Reach, lanes: int) -> bool:
-    """Adds a tile to a network, if what it is computed from is in its block; says whether.
+def _join(group: FusionGroup, value: Value | None, reach: _Reach, lanes: int) -> bool:
+    """Adds a tile to a group, if what it is computed from is in its block; says whether.
 
     Args:
-        network: to be changed.
-        value: the tile; None if it is the network's first, which only has its axes added.
+        group: to be changed.
+        value: the tile; None if it is the group's first, which only has its axes added.
         reach: of the tile.
         lanes: of a chunk.
     """
-    shape = shape_of(network.members[0].type)
+    shape = shape_of(group.members[0].type)
     if value is not None and (
-        len(network.members) == _MOST_MEMBERS
+        len(group.members) == _MOST_MEMBERS
         or shape_of(value.type) != shape
-        or not reach.others.isdisjoint(network.members)
+        or not reach.others.isdisjoint(group.members)
     ):
         return False
     walk = traversal(shape, lanes)
-    axes = network.axes | {k for k in reach.axes if walk.lanes_along[k] == 1}
-    members = network.members if value is None else [*network.members, value]
+    axes = group.axes | {k for k in reach.axes if walk.lanes_along[k] == 1}
+    members = group.members if value is None else [*group.members, value]
     size = max(max(4, SIZES.get(register_type(element_type(v.type)), 2)) for v in members)
     if 1 << len(axes) > max(1, _CHUNKS * 4 // size):
         return False
-    network.members, network.axes = members, frozenset(axes)
+    group.members, group.axes = members, frozenset(axes)
     return True
 
 
@@ -157,8 +159,8 @@ def _reach(value: Value, plan: Plan) -> _Reach:
         op = current.defining_op
         if plan.is_stored(current):
             (reach.aligned if aligned else reach.others).add(current)
-        elif op in plan.exchanges:
-            source, axis = plan.exchanges[op]
+        elif op in plan.lane_swaps:
+            source, axis = plan.lane_swaps[op]
             pending.append((source, aligned))
             if aligned:
                 reach.axes.add(axis)
@@ -168,9 +170,9 @@ def _reach(value: Value, plan: Plan) -> _Reach:
     return reach
 
 
-def escaping(network: Network, plan: Plan) -> list[Value]:
+def escaping(group: FusionGroup, plan: Plan) -> list[Value]:
     """The members that are read where others than members are computed."""
-    inside = {member.defining_op for member in network.members}
+    inside = {member.defining_op for member in group.members}
 
     def escapes(member: Value) -> bool:
         pending, seen = [member], {member}
@@ -185,4 +187,4 @@ def escaping(network: Network, plan: Plan) -> list[Value]:
                 seen.update(deeper)
         return False
 
-    return [member for member in network.members if escapes(member)]
+    return [member for member in group.members if escapes(member)]

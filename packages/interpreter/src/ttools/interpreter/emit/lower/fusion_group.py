@@ -1,6 +1,6 @@
-"""Emits a network: one loop over blocks of chunks, in which every tile of it is computed.
+"""Emits a fusion group: one loop over blocks of chunks, in which every tile of it is computed.
 
-What one step of a network computes for a chunk is at hand, in registers, when the next step asks
+What one step of a group computes for a chunk is at hand, in registers, when the next step asks
 for that chunk or for one that lies beside it in the block.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-from ttools.interpreter.emit.function import NETWORK, Emitter, root
+from ttools.interpreter.emit.function import FUSION_GROUP, Emitter, root
 from ttools.interpreter.ir import Operation, shape_of
 from ttools.interpreter.llvm.builder import Builder
 from ttools.interpreter.llvm.value import SSAValue
@@ -18,15 +18,15 @@ from ttools.interpreter.tiles.chunk import ANY_DIVISOR, ZERO, Axis, Coords
 from ttools.interpreter.tiles.loops import Loop, Traversal
 
 
-@root(NETWORK)
-def lower_network(e: Emitter, last: Operation) -> None:
-    """Computes all members of the network that ends here, and stores those that have a slot."""
-    network = e.plan.networks[last]
-    walk = e.traversal(shape_of(network.members[0].type))
+@root(FUSION_GROUP)
+def lower_fusion_group(e: Emitter, last: Operation) -> None:
+    """Computes all members of the group that ends here, and stores those that have a slot."""
+    group = e.plan.fusion_groups[last]
+    walk = e.traversal(shape_of(group.members[0].type))
     moving = [
         k
         for k, extent in enumerate(walk.shape)
-        if k not in network.axes and extent > walk.lanes_along[k]
+        if k not in group.axes and extent > walk.lanes_along[k]
     ]
     steps = [walk.shape[k] // walk.lanes_along[k] for k in moving]
     e.evaluation += 1
@@ -34,8 +34,8 @@ def lower_network(e: Emitter, last: Operation) -> None:
     loop = Loop(e.b, prod(steps), 1) if moving else None
     bases, linear = ({}, ZERO) if loop is None else _places(e.b, loop.index, walk, moving, steps)
     with e.fresh_memo():
-        block = list(_chunks(e.b, walk, network.axes, bases, linear))
-        for member in network.members:
+        block = list(_chunks(e.b, walk, group.axes, bases, linear))
+        for member in group.members:
             for at in block:
                 chunk = e.remember(member, at)
                 if e.plan.is_stored(member):
