@@ -277,13 +277,13 @@ def clamp(x: Expr, low: Expr, high: Expr) -> Expr:
 
 
 @cache
-def _minus_subtracts() -> bool:
+def minus_subtracts() -> bool:
     """Whether the installed Triton writes `-x` as `0 - x`, which of a zero is +0."""
     return "create_fneg" not in inspect.getsource(TritonSemantic.minus)
 
 
 def _negative(x: Array, element: Element) -> Array:
-    return np.asarray(x.dtype.type(0) - x if _minus_subtracts() else -x)
+    return np.asarray(x.dtype.type(0) - x if minus_subtracts() else -x)
 
 
 def _magnitude(x: Array, element: Element) -> Array:
@@ -345,7 +345,7 @@ def unary(op: str, x: Expr) -> Expr:
     else:
         made = whole(element)
     # `0 - a * b` may be fused, and what underflows then keeps its sign.
-    fused = op == "neg" and fact.product and _minus_subtracts()
+    fused = op == "neg" and fact.product and minus_subtracts()
     return Expr(op, x.type, (x,), fact=replace(made, signless=fact.signless or fused))
 
 
