@@ -33,7 +33,9 @@ _READ_EARLY = (*("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_", "TRITON_DEB
 #: What commands import, some of it late.
 _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
-    *("rich.live", "typer._adapters"),
+    # What `torch.testing` imports when it first compares, and takes a second for.
+    *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
+    *("rich.live", "typer._adapters", "pytest"),
 )
 _RUNPY = (runpy.__file__, "<frozen runpy>")
 #: Plugins of pytest, which it wants to import itself.
