@@ -240,6 +240,8 @@ def _run(words: Sequence[str]) -> None:
     form, arguments = words[0], list(words[1:])
     if form == "-m":
         sys.path[0], sys.argv[1:] = str(Path.cwd()), arguments[1:]
+        # Else a module that was imported already is warned of.
+        sys.modules.pop(arguments[0], None)
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     elif form == "-c":
         sys.path[0], sys.argv = "", ["-c", *arguments[1:]]
