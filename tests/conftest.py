@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib.abc
 import importlib.util
 import os
@@ -24,7 +25,10 @@ import hypothesis
 import pytest
 from tests.chromium import Chromium
 
-_ROOT = Path(__file__).parents[1]
+_TESTS = Path(__file__).parent
+_ROOT = _TESTS.parent
+#: Files that take longest, in seconds of a processor between 60 and 10.
+_SLOWEST = ()
 _CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # A stale object of an earlier run would hide a defect of today's compiler.
@@ -33,6 +37,10 @@ os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
 # What a developer has exported must not decide what the tests see.
 for _name in ("TRITON_INTERPRET", "TRITON_DEBUG", "TTOOLS_BACKEND", "TTOOLS_THREADS"):
     os.environ.pop(_name, None)
+
+# Half of LLVM's passes: they are no more what most tests are about than Python's are.
+# `tests/interpreter/differential` and the sanitizer's corpus have all of them.
+os.environ["TTOOLS_OPT"] = "1"
 
 # A run in the background is started with SIGINT ignored, and so would be all that it starts.
 if threading.current_thread() is threading.main_thread():
@@ -80,6 +88,23 @@ def _gpu_present() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the slowest files first, so that no process is left alone with one at the end."""
+    places = {name: place for place, name in enumerate(_SLOWEST)}
+    items.sort(key=lambda item: places.get(str(item.path.relative_to(_TESTS)), len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the collector of garbage what lives to the end: torch, Triton, and all tests."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Lets Python take apart what was spared, as bindings in C++ expect."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

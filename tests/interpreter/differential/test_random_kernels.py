@@ -21,8 +21,7 @@ COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
 )
 @hypothesis.given(kernel=random_kernels())
 def test_random_kernel(kernel: RandomKernel) -> None:
-    with interpret():
-        check(kernel)
-    with pytest.MonkeyPatch.context() as patch, interpret(schedule="materialised"):
-        patch.setenv("TTOOLS_OPT", "1")  # as the fixture `schedule` does
-        check(kernel)
+    for schedule, level in (("fused", "2"), ("materialised", "0")):  # as the fixture does
+        with pytest.MonkeyPatch.context() as patch, interpret(schedule=schedule):
+            patch.setenv("TTOOLS_OPT", level)
+            check(kernel)
