@@ -27,8 +27,21 @@ from tests.chromium import Chromium
 
 _TESTS = Path(__file__).parent
 _ROOT = _TESTS.parent
-#: Files that take longest, in seconds of a processor between 60 and 10.
-_SLOWEST = ()
+#: Files that take 15 seconds and more of a processor, the slowest first.
+_SLOWEST = (
+    *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/test_tune.py"),
+    *("cli/test_sanitize.py", "interpreter/instruments/test_guards.py"),
+    *("examples/test_examples.py", "sanitizer/checks/test_synchronisation_products.py"),
+    *("interpreter/differential/test_dot_precision.py", "cli/test_profile.py"),
+    *("cli/test_interpret.py", "interpreter/differential/test_arithmetic.py"),
+    *("sanitizer/test_pytest_plugin.py", "interpreter/differential/test_atomics.py"),
+    *("interpreter/differential/test_reductions.py", "interpreter/backend/test_plugin.py"),
+    *("interpreter/differential/test_lane_order.py", "tuner/search/test_guided.py"),
+    *("interpreter/differential/test_tensor_core_sums.py", "cli/test_inspect.py"),
+    *("interpreter/differential/test_chains.py", "cli/test_bad_input.py"),
+    *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointees.py"),
+    *("interpreter/elementwise/test_every_type.py", "tuner/rules/test_growth.py"),
+)
 _CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # A stale object of an earlier run would hide a defect of today's compiler.
