@@ -42,7 +42,20 @@ _SLOWEST = (
     *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointees.py"),
     *("interpreter/elementwise/test_every_type.py", "tuner/rules/test_growth.py"),
 )
-_CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
+
+
+def _folder_of_caches() -> Path:
+    """A new one, in memory where there is plenty: each kernel makes and removes five folders."""
+    memory = Path("/dev/shm")
+    plenty = (
+        memory.is_dir()
+        and shutil.disk_usage(memory).free > 2 << 30
+        and not os.statvfs(memory).f_flag & os.ST_NOEXEC
+    )
+    return Path(tempfile.mkdtemp(prefix="ttools-tests-", dir=memory if plenty else None))
+
+
+_CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # A stale object of an earlier run would hide a defect of today's compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
