@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from textwrap import indent
 
 import kernel_text
 import ml_dtypes
@@ -61,24 +60,10 @@ def run(source: Format, target: Format, values: Array, rounding: str = "") -> Ar
 
 
 def assert_casts(source: Format, values: Mapping[Format, Array]) -> None:
-    """Compares what each target format makes of its values; one kernel has all of the casts."""
-    lines, arguments, outs = [], [], {}
-    for number, (target, wanted) in enumerate(values.items()):
-        x, out, n = f"x{number}", f"out{number}", f"n{number}"
-        lines += [
-            f"x = tl.load({x} + offsets, mask=offsets < {n})",
-            f"tl.store({out} + offsets, {cast(source, target)}, mask=offsets < {n})",
-        ]
-        outs[target] = empty(wanted.size, target)
-        arguments += [(x, to_torch(wanted)), (out, outs[target]), (n, wanted.size)]
-    names = ", ".join(name for name, _ in arguments)
-    text = f"@triton.jit\ndef kernel({names}, BLOCK: tl.constexpr):\n"
-    offsets = "offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
-    kernel = kernel_text.kernel(text + indent("\n".join([offsets, *lines]), "    ") + "\n")
-    size = max(wanted.size for wanted in values.values())
-    kernel[(-(-size // 512),)](*(value for _, value in arguments), BLOCK=512)
-    for target, out in outs.items():
-        assert_same(to_numpy(out), convert(values[target], source, target), target.name)
+    """Compares what each target format makes of its values."""
+    cases = [(cast(source, target), wanted, target) for target, wanted in values.items()]
+    for (_, x, target), got in zip(cases, kernel_text.run_each(cases), strict=True):
+        assert_same(got, convert(x, source, target), target.name)
 
 
 def representable(values: Array, source: Format, target: Format) -> Array:
