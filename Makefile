@@ -20,7 +20,8 @@ PYTEST_ARGS ?=
 # Processes that share the tests; each takes up to 4 GB of memory. 0 for this one only, as --pdb
 # needs it.
 TEST_JOBS ?= $(shell jobs=$$(nproc); echo $$((jobs < 4 ? jobs : 4)))
-SHARED = -n $(TEST_JOBS) --dist loadfile
+# The slowest files come first, an order of our own (tests/conftest.py).
+SHARED = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 BENCH_ARGS ?=
 FUZZ_ARGS ?= --new --seconds 60 --processes $(TEST_JOBS)
 MATRIX_ARGS ?=

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import importlib.abc
 import importlib.util
 import os
@@ -24,8 +25,37 @@ import hypothesis
 import pytest
 from tests.chromium import Chromium
 
-_ROOT = Path(__file__).parents[1]
-_CACHES = Path(tempfile.mkdtemp(prefix="ttools-tests-"))
+_TESTS = Path(__file__).parent
+_ROOT = _TESTS.parent
+#: Files that take 15 seconds and more of a processor, the slowest first.
+_SLOWEST = (
+    *("sanitizer/corpus/test_corpus.py", "workspace/test_readme.py", "cli/test_tune.py"),
+    *("cli/test_sanitize.py", "interpreter/instruments/test_guards.py"),
+    *("examples/test_examples.py", "sanitizer/checks/test_synchronisation_products.py"),
+    *("interpreter/differential/test_dot_precision.py", "cli/test_profile.py"),
+    *("cli/test_interpret.py", "interpreter/differential/test_arithmetic.py"),
+    *("sanitizer/test_pytest_plugin.py", "interpreter/differential/test_atomics.py"),
+    *("interpreter/differential/test_reductions.py", "interpreter/backend/test_plugin.py"),
+    *("interpreter/differential/test_lane_order.py", "tuner/search/test_guided.py"),
+    *("interpreter/differential/test_tensor_core_sums.py", "cli/test_inspect.py"),
+    *("interpreter/differential/test_chains.py", "cli/test_bad_input.py"),
+    *("interpreter/differential/test_lane_moves.py", "tuner/measure/test_pointees.py"),
+    *("interpreter/elementwise/test_every_type.py", "tuner/rules/test_growth.py"),
+)
+
+
+def _folder_of_caches() -> Path:
+    """A new one, in memory where there is plenty: each kernel makes and removes five folders."""
+    memory = Path("/dev/shm")
+    plenty = (
+        memory.is_dir()
+        and shutil.disk_usage(memory).free > 2 << 30
+        and not os.statvfs(memory).f_flag & os.ST_NOEXEC
+    )
+    return Path(tempfile.mkdtemp(prefix="ttools-tests-", dir=memory if plenty else None))
+
+
+_CACHES = _folder_of_caches()
 atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
 # A stale object of an earlier run would hide a defect of today's compiler.
 os.environ["TRITON_CACHE_DIR"] = str(_CACHES / "triton")
@@ -33,6 +63,10 @@ os.environ["TTOOLS_CACHE_DIR"] = str(_CACHES / "ttools")
 # What a developer has exported must not decide what the tests see.
 for _name in ("TRITON_INTERPRET", "TRITON_DEBUG", "TTOOLS_BACKEND", "TTOOLS_THREADS"):
     os.environ.pop(_name, None)
+
+# Half of LLVM's passes: they are no more what most tests are about than Python's are.
+# `tests/interpreter/differential` and the sanitizer's corpus have all of them.
+os.environ["TTOOLS_OPT"] = "1"
 
 # A run in the background is started with SIGINT ignored, and so would be all that it starts.
 if threading.current_thread() is threading.main_thread():
@@ -80,6 +114,23 @@ def _gpu_present() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the slowest files first, so that no process is left alone with one at the end."""
+    places = {name: place for place, name in enumerate(_SLOWEST)}
+    items.sort(key=lambda item: places.get(str(item.path.relative_to(_TESTS)), len(places)))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the collector of garbage what lives to the end: torch, Triton, and all tests."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Lets Python take apart what was spared, as bindings in C++ expect."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

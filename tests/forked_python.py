@@ -33,7 +33,9 @@ _READ_EARLY = (*("PYTHON", "LD_", "OMP_", "MKL_", "CUDA_", "TORCH_", "TRITON_DEB
 #: What commands import, some of it late.
 _OTHERS = (
     *("torch", "triton", "triton.experimental.gluon.language", "llvmlite.binding"),
-    *("rich.live", "typer._adapters"),
+    # What `torch.testing` imports when it first compares, and takes a second for.
+    *("torch.distributed.tensor", "numpy.ctypeslib", "triton.tools.tensor_descriptor"),
+    *("rich.live", "typer._adapters", "pytest"),
 )
 _RUNPY = (runpy.__file__, "<frozen runpy>")
 #: Plugins of pytest, which it wants to import itself.
@@ -238,6 +240,8 @@ def _run(words: Sequence[str]) -> None:
     form, arguments = words[0], list(words[1:])
     if form == "-m":
         sys.path[0], sys.argv[1:] = str(Path.cwd()), arguments[1:]
+        # Else a module that was imported already is warned of.
+        sys.modules.pop(arguments[0], None)
         runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
     elif form == "-c":
         sys.path[0], sys.argv = "", ["-c", *arguments[1:]]

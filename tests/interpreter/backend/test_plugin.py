@@ -1,4 +1,4 @@
-"""What `import triton` does with the plugin, each case in a process of its own."""
+"""What `import triton` and launches do with the plugin, each case in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.forked_python import PYTHON
 
 LAUNCH = """
 import torch
@@ -20,14 +21,21 @@ x, out = torch.ones(8), torch.zeros(8)
 """
 
 
-def run_python(code: str, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs code as a script file; the kernels of these tests are its module `tests_kernels`."""
+def run_python(
+    code: str, tmp_path: Path, *, imports: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs code as a script file; the kernels of these tests are its module `tests_kernels`.
+
+    Where it is not the `imports` that are tested, torch and Triton are imported already.
+    """
     if "import torch" in code:
         pytest.importorskip("torch", reason="torch is not installed")
     kernels = Path(__file__).with_name("plugin_kernels.py").read_text()
     (tmp_path / "tests_kernels.py").write_text(kernels)
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
+    if not imports:
+        return PYTHON.run([str(script)], env={**os.environ, **environment})
     return subprocess.run(
         [sys.executable, str(script)],
         capture_output=True,
@@ -36,6 +44,13 @@ def run_python(code: str, tmp_path: Path, **environment: str) -> subprocess.Comp
         timeout=120,
         env={**os.environ, **environment},
     )
+
+
+def no_gpu() -> dict[str, str]:
+    """What hides a GPU, where there is one."""
+    import torch
+
+    return {"CUDA_VISIBLE_DEVICES": ""} if torch.cuda.is_available() else {}
 
 
 def break_llvmlite(tmp_path: Path) -> str:
@@ -113,7 +128,7 @@ def test_interpret_works_while_the_plugin_is_off(tmp_path: Path) -> None:
         print(error)
     """
     done = run_python(
-        LAUNCH + textwrap.dedent(code), tmp_path, TTOOLS_BACKEND="off", CUDA_VISIBLE_DEVICES=""
+        LAUNCH + textwrap.dedent(code), tmp_path, imports=False, TTOOLS_BACKEND="off", **no_gpu()
     )
     assert "16.0 1" in done.stdout, done.stderr
     assert "0 active drivers" in done.stdout
@@ -126,7 +141,7 @@ def test_an_implicit_launch_is_announced_once(tmp_path: Path, quiet: str, lines:
         add_kernel[(1,)](x, x, out, 8, BLOCK=8)
     """
     done = run_python(
-        LAUNCH + textwrap.dedent(code), tmp_path, TTOOLS_QUIET=quiet, CUDA_VISIBLE_DEVICES=""
+        LAUNCH + textwrap.dedent(code), tmp_path, imports=False, TTOOLS_QUIET=quiet, **no_gpu()
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("Triton kernels run on the CPU") == lines
@@ -176,7 +191,7 @@ def test_a_kernel_decorated_for_the_interpreter_is_refused(tmp_path: Path) -> No
         except UsageError as error:
             print(error)
     """
-    done = run_python(code, tmp_path)
+    done = run_python(code, tmp_path, imports=False)
     assert "kernel `add_kernel` was decorated while TRITON_INTERPRET was set" in done.stdout, (
         done.stderr
     )
@@ -199,5 +214,6 @@ def test_two_files_with_the_same_kernel_keep_their_own_locations(tmp_path: Path)
     kernels = Path(__file__).with_name("plugin_kernels.py").read_text()
     for name in ("first.py", "second.py"):
         (tmp_path / name).write_text(kernels)
-    done = run_python(code, tmp_path, TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    cache = str(tmp_path / "cache")
+    done = run_python(code, tmp_path, imports=False, TRITON_CACHE_DIR=cache)
     assert "kept" in done.stdout, done.stderr

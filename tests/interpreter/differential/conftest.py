@@ -20,9 +20,8 @@ def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Run the test's kernels under one schedule: the fast one, its oracle, or as Python."""
     from ttools.interpreter import interpret
 
-    if request.param == "materialised":
-        # The oracle compiles in half the time; LLVM's optimiser is tested by what users run.
-        monkeypatch.setenv("TTOOLS_OPT", "1")
+    # The oracle compiles in half the time; LLVM's optimiser is tested by what users run.
+    monkeypatch.setenv("TTOOLS_OPT", "0" if request.param == "materialised" else "2")
     if request.param == "eager":
         if request.node.get_closest_marker("native_only"):
             pytest.skip("eager programs run one after another")
@@ -34,9 +33,10 @@ def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture
-def native() -> Iterator[None]:
+def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run the test's kernels natively under the default schedule, on GPU machines too."""
     from ttools.interpreter import interpret
 
+    monkeypatch.setenv("TTOOLS_OPT", "2")
     with interpret():
         yield

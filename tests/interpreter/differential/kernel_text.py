@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import textwrap
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -90,6 +90,30 @@ def elementwise(expression: str, inputs: int) -> Any:
             expression=expression,
         )
     )
+
+
+def run_each(cases: Sequence[tuple[str, Array, Format]]) -> list[Array]:
+    """Run one kernel that stores the values of many expressions, which takes a fraction of many.
+
+    Args:
+        cases: an expression of `x`, the values of `x`, and the format of the results.
+    """
+    lines, arguments, results = [], [], []
+    for number, (expression, values, element) in enumerate(cases):
+        mask = f"mask=offsets < n{number}"
+        lines += [
+            f"x = tl.load(x{number} + offsets, {mask})",
+            f"tl.store(out{number} + offsets, {expression}, {mask})",
+        ]
+        results.append(empty(values.size, element))
+        arguments += [to_torch(values), results[-1], values.size]
+    names = ", ".join(f"x{number}, out{number}, n{number}" for number in range(len(cases)))
+    lines.insert(0, "offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+    text = f"@triton.jit\ndef kernel({names}, BLOCK: tl.constexpr):\n"
+    text += textwrap.indent("\n".join(lines), "    ") + "\n"
+    programs = -(-max(values.size for _, values, _ in cases) // 512)
+    kernel(text)[(programs,)](*arguments, BLOCK=512)
+    return [to_numpy(result) for result in results]
 
 
 def offsets(shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> str:

@@ -187,7 +187,7 @@ def assert_same(got: Array, expected: Array, label: str = "") -> None:
     assert where.size == 0, f"{label}: {where.size} differ; (index, got, expected): {first}"
 
 
-def assert_ulps(got: Array, exact: Array, ulps: float, floor: float = 0.0) -> None:
+def assert_ulps(got: Array, exact: Array, ulps: float, floor: float = 0.0, label: str = "") -> None:
     """Within some units in the last place of `got`'s format, or within `floor`, of exact values.
 
     Values that are not finite in the format must be the same.
@@ -195,12 +195,13 @@ def assert_ulps(got: Array, exact: Array, ulps: float, floor: float = 0.0) -> No
     limits = ml_dtypes.finfo(got.dtype)
     finite = np.isfinite(exact) & (np.abs(exact) <= float(limits.max))
     with np.errstate(all="ignore"):
-        assert_same(got[~finite], exact[~finite].astype(got.dtype), "not finite")
+        assert_same(got[~finite], exact[~finite].astype(got.dtype), f"{label} not finite")
     got, reference = got[finite], exact[finite].astype(np.longdouble)
     magnitude = np.maximum(np.abs(reference), np.longdouble(float(limits.smallest_normal)))
     unit = np.exp2(np.floor(np.log2(magnitude))) * np.longdouble(float(limits.eps))
     difference = np.abs(got.astype(np.longdouble) - reference)
     error = np.where(difference <= floor, 0, difference / unit)
-    assert not np.isnan(error).any(), f"NaN for {reference[np.isnan(error)][:5]}"
+    assert not np.isnan(error).any(), f"{label}: NaN for {reference[np.isnan(error)][:5]}"
     worst = int(np.argmax(error))
-    assert error[worst] <= ulps, f"{error[worst]:.2f} ulp: {got[worst]!r}, not {reference[worst]!r}"
+    off = f"{label}: {error[worst]:.2f} ulp"
+    assert error[worst] <= ulps, f"{off}: {got[worst]!r}, not {reference[worst]!r}"

@@ -37,19 +37,36 @@ def copy_strided(
         tl.store(out_ptr + first + lanes * STORE, tl.load(x_ptr + first + lanes * LOAD))
 
 
+#: Strides of loads and stores, as `copies_strided` has them.
+STRIDES = [(1, -1), (-1, 2), (2, -3), (3, 4), (4, 1), (-5, -2)]
+
+
+@triton.jit
+def copies_strided(
+    x_ptr, out_ptr, first, low, high, size, MASKED: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    copy_strided(x_ptr, out_ptr, first, low, high, 1, -1, MASKED, BLOCK)
+    copy_strided(x_ptr, out_ptr + size, first, low, high, -1, 2, MASKED, BLOCK)
+    copy_strided(x_ptr, out_ptr + 2 * size, first, low, high, 2, -3, MASKED, BLOCK)
+    copy_strided(x_ptr, out_ptr + 3 * size, first, low, high, 3, 4, MASKED, BLOCK)
+    copy_strided(x_ptr, out_ptr + 4 * size, first, low, high, 4, 1, MASKED, BLOCK)
+    copy_strided(x_ptr, out_ptr + 5 * size, first, low, high, -5, -2, MASKED, BLOCK)
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("load, store", [(1, -1), (-1, 2), (2, -3), (3, 4), (4, 1), (-5, -2)])  # noqa: PT006
 @pytest.mark.parametrize("masked", [False, True])
-def test_strides(dtype: torch.dtype, load: int, store: int, masked: bool, schedule: str) -> None:
+def test_strides(dtype: torch.dtype, masked: bool, schedule: str) -> None:
     x = torch.arange(640).remainder(120).to(dtype)
     first = 320
     for low, high in ((0, BLOCK), (3, 50), (7, 8), (9, 9)):
-        out = torch.full((640,), UNTOUCHED, dtype=dtype)
-        wanted = out.clone()
-        copy_strided[1,](x, out, first, low, high, load, store, masked, BLOCK)
-        for lane in range(low, high) if masked else range(BLOCK):
-            wanted[first + lane * store] = x[first + lane * load]
-        assert torch.equal(out, wanted)
+        outs = torch.full((len(STRIDES), 640), UNTOUCHED, dtype=dtype)
+        untouched = outs[0].clone()
+        copies_strided[1,](x, outs, first, low, high, 640, masked, BLOCK)
+        for (load, store), out in zip(STRIDES, outs, strict=True):
+            wanted = untouched.clone()
+            for lane in range(low, high) if masked else range(BLOCK):
+                wanted[first + lane * store] = x[first + lane * load]
+            assert torch.equal(out, wanted), (load, store)
 
 
 @triton.jit

@@ -21,8 +21,10 @@ COUNT = int(os.environ.get("TTOOLS_FUZZ", "25"))
 )
 @hypothesis.given(kernel=random_kernels())
 def test_random_kernel(kernel: RandomKernel) -> None:
-    with interpret():
-        check(kernel)
-    with pytest.MonkeyPatch.context() as patch, interpret(schedule="materialised"):
-        patch.setenv("TTOOLS_OPT", "1")  # as the fixture `schedule` does
-        check(kernel)
+    with pytest.MonkeyPatch.context() as patch:  # levels as the fixture `schedule` has them
+        patch.setenv("TTOOLS_OPT", "2")
+        with interpret():
+            check(kernel)
+        patch.setenv("TTOOLS_OPT", "0")
+        with interpret(schedule="materialised"):
+            check(kernel)

@@ -27,8 +27,9 @@ from ttools.interpreter.parser import parse_module
 
 
 @pytest.fixture
-def native() -> Iterator[None]:
-    """Run the test's kernels natively, on GPU machines too."""
+def native(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run the test's kernels natively, as LLVM optimises them for users, on GPU machines too."""
+    monkeypatch.setenv("TTOOLS_OPT", "2")
     with interpret():
         yield
 

@@ -76,7 +76,7 @@ def test_whatever_decides_the_code_is_in_the_key(monkeypatch: pytest.MonkeyPatch
     assert not compiled(ttir="other").hit
     assert not compiled(facts=Facts(readonly=frozenset({0}))).hit
     assert not compiled(options=EmitOptions(debug=True)).hit
-    assert not compiled(opt=1).hit
+    assert not compiled(opt=3).hit
     monkeypatch.setenv("TTOOLS_CPU", "x86-64")
     assert not compiled().hit
     monkeypatch.delenv("TTOOLS_CPU")
@@ -105,6 +105,9 @@ def test_it_can_be_switched_off(directory: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_levels_of_optimisation_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TTOOLS_OPT")
+    compiled()
+    assert compiled(opt=2).hit
     monkeypatch.setenv("TTOOLS_OPT", "1")
     compiled()
     assert compiled(opt=1).hit

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.forked_python import PYTHON
 
 from ttools.cli import app
 from ttools.sanitizer.gpu import api
@@ -26,14 +30,44 @@ class Done(NamedTuple):
 Run = Callable[..., Done]
 
 
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A socket through which programs ask for processes of `PYTHON`, one after the other."""
+    path = tmp_path_factory.mktemp("forks") / "socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        threading.Thread(target=_fork, args=(listener,), daemon=True).start()
+        # Time limits are for what runs, not for the first start.
+        PYTHON.run(["-c", "pass"])
+        yield path
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def _fork(listener: socket.socket) -> None:
+    """Runs what is asked for, and answers with its exit status, until nothing can be asked."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, connection.makefile("rw") as file:
+            order = json.loads(file.readline())
+            process = PYTHON.start(
+                order["words"], cwd=order["cwd"], env=order["env"], streams=order["streams"]
+            )
+            file.write(f"{process.wait()}\n")
+
+
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fake(tmp_path: Path, forks: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that has compute-sanitizer's command line, and is found; see its file."""
     program = tmp_path / "bin" / "compute-sanitizer"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable}\n{FAKE.read_text('utf-8')}", "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("TTOOLS_COMPUTE_SANITIZER", str(program))
+    monkeypatch.setenv("FAKE_FORKS", str(forks))
     monkeypatch.setenv("TTOOLS_QUIET", "1")
     return program
 

@@ -1,8 +1,8 @@
 """Stands in for compute-sanitizer where there is no GPU: a program with its command line.
 
-Runs the program it is given, on the CPU, and writes to the log file what a test wants it to have
-printed (`FAKE_REPORTS/TOOL.txt`), with addresses of this run filled in: `{x_ptr+400}` is one in
-that argument of the last launch. `FAKE_MODE` makes it misbehave.
+Has the tests' forked Python run the program it is given, on the CPU, and writes to the log file
+what a test wants it to have printed (`FAKE_REPORTS/TOOL.txt`), with addresses of this run filled
+in: `{x_ptr+400}` is one in that argument of the last launch. `FAKE_MODE` makes it misbehave.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import json
 import os
 import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -35,10 +38,10 @@ def main(arguments: list[str]) -> int:
         return 1
     report.write_text("========= COMPUTE-SANITIZER\n")
     environment = {**os.environ, "TTOOLS_BACKEND": "auto", "FAKE_TOOL": tool}
-    done = subprocess.run(program, env=environment, check=False)
+    status = run(program[1:], environment)
     with report.open("a") as file:
         file.write(filled(tool, report.with_name("launches.jsonl")))
-        if done.returncode < 0:
+        if status < 0:
             file.write("========= Error: process didn't terminate successfully\n")
     if mode == "hang":
         # Deaf to all but the last signal, with a child that would outlive it.
@@ -47,7 +50,25 @@ def main(arguments: list[str]) -> int:
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         Path(os.environ["FAKE_PIDS"]).write_text(f"{os.getpid()} {child.pid}")
         time.sleep(600)
-    return abs(done.returncode)
+    return abs(status)
+
+
+def run(words: list[str], environment: dict[str, str]) -> int:
+    """Runs `python WORDS…` with our streams; returns its exit status, negative for a signal."""
+    stdin = "/proc/self/fd/0" if stat.S_ISREG(os.fstat(0).st_mode) else os.devnull
+    with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
+        streams = (str(Path(stdin).resolve()), out.name, err.name)
+        order = {"words": words, "cwd": str(Path.cwd()), "env": environment, "streams": streams}
+        with socket.socket(socket.AF_UNIX) as forks, forks.makefile("rw") as file:
+            forks.connect(os.environ["FAKE_FORKS"])
+            file.write(json.dumps(order) + "\n")
+            file.flush()
+            status = int(file.readline())
+        sys.stdout.buffer.write(out.read())
+        sys.stderr.buffer.write(err.read())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
 
 
 def filled(tool: str, log: Path) -> str:

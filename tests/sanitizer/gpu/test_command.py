@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import PYTHON
 
 from ttools.core.process.script import Target
 from ttools.sanitizer.gpu import api, sanitize_on_gpu
@@ -191,10 +192,10 @@ def test_standard_input_is_read_once_for_all_runs(
 def test_time_limit_keeps_what_was_found(on_gpu: Any, report_of: Any, tmp_path: Path) -> None:
     report_of("memcheck", IN_ANOTHER_KERNEL)
     pids = tmp_path / "pids"
-    done = on_gpu("--timeout", "12", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
+    done = on_gpu("--timeout", "5", "-c", "pass", FAKE_MODE="hang", FAKE_PIDS=str(pids))
     assert done.status == 3
     assert "kernel sort: warning[memcheck]: out-of-bounds load of 16 bytes\n" in done.stdout
-    assert "compute-sanitizer memcheck: the program was stopped after 12 s" in done.stderr
+    assert "compute-sanitizer memcheck: the program was stopped after 5 s" in done.stderr
     assert_gone(pids)
 
 
@@ -205,21 +206,22 @@ def test_interrupt(fake: Path, tmp_path: Path) -> None:
         "from ttools.sanitizer.gpu import api; api.require_gpu = lambda: None\n"
         "from ttools.cli.app import main; main()"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "sanitize", "--on", "gpu", "-c", "pass"],
+    out, err = tmp_path / "out", tmp_path / "err"
+    out.touch()
+    err.touch()
+    process = PYTHON.start(
+        ["-c", code, "sanitize", "--on", "gpu", "-c", "pass"],
         env={**os.environ, "FAKE_MODE": "hang", "FAKE_PIDS": str(pids)},
-        stdout=subprocess.PIPE,
-        text=True,
+        streams=(os.devnull, str(out), str(err)),
     )
     wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
-    process.send_signal(signal.SIGINT)
+    os.kill(process.pid, signal.SIGINT)
     time.sleep(0.5)
     for _ in range(2):
-        process.send_signal(signal.SIGINT)
+        os.kill(process.pid, signal.SIGINT)
         time.sleep(0.2)
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "no Triton kernel was launched" in out
+    assert process.wait(60) == 130, err.read_text()
+    assert "no Triton kernel was launched" in out.read_text()
     assert_gone(pids)
 
 
