@@ -26,7 +26,7 @@ from ttools.core.process import interruptible
 # Both register an exit function when they are first used. Those tidy up for the whole process.
 weakref.finalize(multiprocessing.util, int).detach()
 
-#: What executors of these modules set for good when they are told that the process ends.
+#: What executors of these modules set for good when they learn that the process ends.
 _ENDING_FLAGS = {
     "concurrent.futures.thread": "_shutdown",
     "concurrent.futures.process": "_global_shutdown",

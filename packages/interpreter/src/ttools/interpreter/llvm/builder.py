@@ -144,7 +144,7 @@ class Builder(Instructions):
             ret: return type, `void` for none (the result is then `NOTHING`).
             arguments: what is passed.
         """
-        types = ", ".join([told for told, _ in map(with_type, arguments)])
+        types = ", ".join([type_ for type_, _ in map(with_type, arguments)])
         self.declarations[name] = f"declare {ret} @{name}({types})"
         return self.call(ret, f"@{name}", *arguments)
 

@@ -251,8 +251,8 @@ def _passed(arguments: Iterable[Argument]) -> list[str]:
     """The arguments of a call."""
     parts: list[str] = []
     between = "("
-    for told, value in map(with_type, arguments):
-        parts += (f"{between}{told} ", value)
+    for type_, value in map(with_type, arguments):
+        parts += (f"{between}{type_} ", value)
         between = ", "
     parts.append(")" if parts else "()")
     return parts
