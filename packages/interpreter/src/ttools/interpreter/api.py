@@ -33,6 +33,11 @@ class Interpretation(ContextDecorator):
     def __init__(self, run: Run) -> None:
         self._run = run
 
+    def unshared(self) -> Interpretation:
+        """The same, to which launches of threads that enter no run do not belong."""
+        self._run.shared = False
+        return self
+
     @property
     def stats(self) -> list[KernelStats]:
         """Launches, programs and times of each kernel, in the order they were first seen."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from triton import language as tl
 
+from ttools.core.once import once
 from ttools.core.triton_versions import combine_function, semantic_class
 from ttools.interpreter.eager.elements import Handle
 from ttools.interpreter.eager.session import current, meaning
@@ -23,7 +23,7 @@ from ttools.interpreter.eager.values import EagerTensor, UndecidedError, lift, l
 Blocks = tuple[EagerTensor, ...]
 
 
-@lru_cache(maxsize=1)
+@once
 def eager_semantic_class() -> type:
     """Triton's semantic layer, for the eager builder."""
     base = semantic_class()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core import triton_versions
+from ttools.core.once import once
 from ttools.interpreter.ir.numpy_types import numpy_type
 
 _POINTER = re.compile(r"!tt\.ptr<(.*?)(?:, \d+)?>")
@@ -49,7 +50,7 @@ class Element:
         return self.dtype.itemsize
 
 
-@lru_cache(maxsize=1)
+@once
 def context() -> Any:
     """The MLIR context of everything that eager values are typed with."""
     return triton_versions.mlir_context()

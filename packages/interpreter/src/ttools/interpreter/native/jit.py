@@ -21,6 +21,7 @@ from itertools import count
 from typing import Any
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.once import once
 from ttools.interpreter.native.cpu_names import features_here
 from ttools.interpreter.native.object_file import undefined_symbols
 
@@ -314,7 +315,7 @@ class _Clock:
 _library_names = count()
 
 
-@lru_cache(maxsize=1)
+@once
 def _linker() -> Any:
     # JITLink maps an object's sections next to each other, as the small code model needs.
     return _llvm().create_lljit_compiler(None, use_jit_link=True, suppress_errors=True)

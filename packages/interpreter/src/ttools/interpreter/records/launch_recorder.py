@@ -149,7 +149,7 @@ class LaunchRecorder:
         name = function.__name__
         token = _looking.set(True)
         try:
-            with interpret(only=[name], observer=self):
+            with interpret(only=[name], observer=self).unshared():
                 function.run(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
             self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")

@@ -37,6 +37,7 @@ class Run:
         dot: how products of f32 tiles are computed; by default what the environment says.
 
     Attributes:
+        shared: whether threads that entered no run belong to it.
         emits: what of this decides how kernels are compiled.
         statistics: what its kernels did.
         warnings: what the user should know of the launches, without repetition.
@@ -54,6 +55,7 @@ class Run:
         engine: Literal["native", "eager"] = "native",
         dot: DotMode | None = None,
     ) -> None:
+        self.shared = True
         self.selects = selects
         self.engine: Literal["native", "eager"] = engine
         self.launch_options = launch_options
@@ -83,7 +85,7 @@ class _Entered(threading.local):
 
 # Each context (thread, asyncio task) sees the runs entered in it. One that entered none, as it may
 # be older than the run, sees what its thread has entered around the event loop; threads that
-# entered none, such as autograd's or a pool's, see the innermost run of the process.
+# entered none, such as autograd's or a pool's, see the innermost run of the process that is shared.
 _own_runs: ContextVar[tuple[Run, ...]] = ContextVar("ttools_active_runs", default=())
 _entered = _Entered()
 _all_runs: list[Run] = []
@@ -144,7 +146,7 @@ def active_run() -> Run | None:
     if threading.current_thread() is threading.main_thread():
         return None
     with _lock:
-        return _all_runs[-1] if _all_runs else None
+        return next((run for run in reversed(_all_runs) if run.shared), None)
 
 
 def _innermost(runs: Sequence[Run]) -> Run | None:

@@ -6,9 +6,9 @@ The threads are those that run kernels. Must not know what the memory is for.
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 from pathlib import Path
 
+from ttools.core.once import once
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
 from ttools.interpreter.runtime.pool import default_threads, pool, share
@@ -46,7 +46,7 @@ def _share(job: int, threads: int) -> None:
         pool().give_back(workers, keep=max(threads, len(workers)))
 
 
-@lru_cache(maxsize=1)
+@once
 def _code() -> jit.NativeCode:
     text = module_text(Path(__file__).with_name("native_fill.ll"), {"BLOCK_WORDS": _BLOCK_WORDS})
     return native_module(text, ("fill",), name="filling memory", opt=2)

@@ -6,9 +6,9 @@ around an access is `emit.access`'s, what Python makes of events is `monitor`'s.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
+from ttools.core.once import once
 from ttools.interpreter.abi.launch_layout import offset
 from ttools.interpreter.abi.module import CallbackKind
 from ttools.interpreter.abi.probe_layout import (
@@ -72,7 +72,7 @@ def probe_ir() -> str:
     return module_text(Path(__file__).with_name("native_probe.ll"), _WORDS)
 
 
-@lru_cache(maxsize=1)
+@once
 def probe_code() -> jit.NativeCode:
     """The functions, compiled or read from the object cache at first use."""
     return native_module(probe_ir(), FUNCTIONS, name="the probes", opt=2)

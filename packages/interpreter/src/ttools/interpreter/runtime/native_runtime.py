@@ -12,10 +12,10 @@ import ctypes
 import platform
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ttools.core.once import once
 from ttools.interpreter.abi.launch_layout import KERNEL_BYTES, offset
 from ttools.interpreter.native import jit
 from ttools.interpreter.native.native_module import module_text, native_module
@@ -166,7 +166,7 @@ def runtime_ir(machine: str | None = None) -> str:
     return f"{module_text(Path(__file__).with_name('native_runtime.ll'), words)}\n{declaration}\n"
 
 
-@lru_cache(maxsize=1)
+@once
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
     called = ("worker", "run_each", "callback", "crashed", "exited")

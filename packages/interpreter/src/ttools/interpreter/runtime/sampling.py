@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.once import once
 from ttools.interpreter.native.jit import NativeCode
 from ttools.interpreter.native.native_module import module_text, native_module
 
@@ -145,7 +146,7 @@ def _libc() -> Any:
     raise OSError("the C library has no timers")
 
 
-@lru_cache(maxsize=1)
+@once
 def _handler() -> NativeCode:
     words = {"PROGRAM_COUNTER": _PROGRAM_COUNTER[platform.machine()]}
     return native_module(

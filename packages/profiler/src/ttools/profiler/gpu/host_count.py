@@ -65,7 +65,8 @@ class HostCounter:
     ) -> LaunchCounts | None:
         self._thread, self._found = threading.get_ident(), []
         try:
-            with Patches() as patches, interpret(only=[kernel.name], observer=self):
+            run = interpret(only=[kernel.name], observer=self).unshared()
+            with Patches() as patches, run:
                 patches.replace(kernel.function, "pre_run_hooks", [])
                 kernel.function.run(**arguments, grid=grid, warmup=False)
         except TtoolsError as error:

@@ -1,0 +1,57 @@
+"""One result for all callers, threads that ask first at the same time among them."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ttools.core.once import once
+
+_SOURCES = sorted((Path(__file__).parents[2] / "packages").glob("*/src/ttools/**/*.py"))
+#: What must not be freed while somebody uses it: loaded code, and what MLIR's objects belong to.
+_RESOURCES = ("NativeCode", "NativeRuntime", "context")
+
+
+def test_first_callers_at_once_get_the_same() -> None:
+    together = threading.Barrier(4)
+
+    @once
+    def made() -> object:
+        together.wait()
+        return object()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: made(), range(4)))
+    assert {*results} == {made()}
+
+
+def test_an_error_is_no_result() -> None:
+    attempts: list[int] = []
+
+    @once
+    def made() -> int:
+        attempts.append(1)
+        return 1 // (len(attempts) - 1)
+
+    for _ in range(2):
+        try:
+            made()
+        except ZeroDivisionError:
+            continue
+    assert made() == 1
+    assert len(attempts) == 2
+
+
+def test_no_cache_of_functools_holds_a_resource() -> None:
+    """Those keep another result than they have given out."""
+    cached = [
+        f"{path.name}: {node.name}"
+        for path in _SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and any("cache" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and any(name in (ast.unparse(node.returns or node), node.name) for name in _RESOURCES)
+    ]
+    assert not cached
