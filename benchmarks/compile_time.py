@@ -118,6 +118,11 @@ class Recorder:
         return wrapper
 
     def install(self) -> None:
+        for owner, name, wrap in self.wraps():
+            setattr(owner, name, wrap(getattr(owner, name)))
+
+    def wraps(self) -> list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]]:
+        """What is timed: where it is found, and what takes its place."""
         from triton.compiler import ASTSource
         from triton.runtime.jit import JITFunction
 
@@ -125,17 +130,15 @@ class Recorder:
         from ttools.interpreter.run import observation, variants
         from ttools.interpreter.runtime import launch
 
-        wraps: list[tuple[Any, str, Callable[[Callable[..., Any]], Callable[..., Any]]]] = [
+        return [
             (ASTSource, "make_ir", lambda f: self.timed("make_ir", f)),
-            (front, "make_ttir", lambda f: self.timed("ttir passes", f)),
+            (front, "run_ttir_passes", lambda f: self.timed("ttir passes", f)),
             (variants, "parse_module", lambda f: self.timed("TTIR parse", f)),
             (variants, "get_or_compile", self.compilation),
             (launch, "run", self.run),
             (observation, "run_launch", self.run),
             (JITFunction, "run", self.launch),
         ]
-        for owner, name, wrap in wraps:
-            setattr(owner, name, wrap(getattr(owner, name)))
 
 
 def collect_garbage() -> None:
