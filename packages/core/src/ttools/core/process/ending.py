@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 from ttools.core.patches import Patches
@@ -55,12 +54,7 @@ class ScriptEnd:
         self._patches.wrap(atexit, "unregister", self._unregistering)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self._patches.undo()
 
     def finish(self) -> None:
