@@ -46,6 +46,9 @@ EXPRESSIONS = {
     "x * y - z * z": lambda x, y, z, f: fused(x, y, -(z * z), f),
     # Where the minus is `0 - x * y`, it is what the product is fused with.
     "-(x * y) + z": lambda x, y, z, f: -(x * y) + z if minus_subtracts() else fused(-x, y, z, f),
+    "-(x * y) - z": lambda x, y, z, f: -(x * y) - z if minus_subtracts() else fused(-x, y, -z, f),
+    "z - -(x * y)": lambda x, y, z, f: z - -(x * y) if minus_subtracts() else fused(x, y, z, f),
+    "-(-(x * y)) + z": (lambda x, y, z, f: x * y + z if minus_subtracts() else fused(x, y, z, f)),
     "x * y * z": lambda x, y, z, f: (x * y) * z,
     "(x + y) - z": lambda x, y, z, f: (x + y) - z,
 }
@@ -77,6 +80,26 @@ def test_a_product_that_is_also_used_elsewhere_is_fused(
     expected = [fused(*each, format) for each in zip(x, y, -z, strict=True)]
     assert r.tolist() == expected
     assert s.tolist() == [-e for e in expected]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("format", FORMATS, ids=lambda f: f.name)
+def test_a_product_whose_negative_is_also_used_elsewhere_is_fused(
+    format: Format, way: dict[str, Any]
+) -> None:
+    given = operands(format, 1)
+    outputs = dict.fromkeys(("p", "q", "r", "s"), ((COUNT,), format))
+    with interpret(**way):
+        p, q, r, s = run_tiles("p = x * y\nq = -p\nr = q - z\ns = z - q", given, outputs)
+    x, y, z = given.values()
+    np.testing.assert_array_equal(p, x * y)
+    np.testing.assert_array_equal(q, -(x * y))
+    if minus_subtracts():
+        np.testing.assert_array_equal(r, q - z)
+        np.testing.assert_array_equal(s, z - q)
+    else:
+        assert s.tolist() == [fused(*each, format) for each in zip(x, y, z, strict=True)]
+        assert r.tolist() == [-e for e in s.tolist()]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)

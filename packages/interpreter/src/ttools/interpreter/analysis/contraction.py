@@ -1,41 +1,128 @@
 """Contraction: a sum or difference of a product becomes one fused multiply-add, as on a GPU.
 
 It is decided here rather than by LLVM, so that results depend neither on the CPU nor on the
-schedule. The rule is that of LLVM for NVIDIA GPUs: a product is fused into every sum in its block,
-whatever else it is used for; of two products the one with fewer uses is, the first if both have as
-many. Must not know how a fused multiply-add is computed.
+schedule. The rule is that of LLVM for NVIDIA GPUs: a product, also the negative of one, is fused
+into every sum in its block, whatever else it is used for. Of two products the one with fewer uses
+is. With as many, it is the one that the other is subtracted from, in a sum the one whose operands
+are known first, else the first. Must not know how a fused multiply-add is computed.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import NamedTuple
+
+from ttools.interpreter.dialects.traits import ELEMENTWISE, VIEW
 from ttools.interpreter.ir import Block, FloatType, Module, Operation, Value, element_type
+from ttools.interpreter.ir.rewriting import add_operand
 
 #: Formats with a fused multiply-add.
 _FORMATS = frozenset(map(FloatType, ("f16", "bf16", "f32", "f64")))
-#: The attribute of a `math.fma` made here that says what is negated first.
+#: The attribute of a `math.fma` made here that says what is negated first: "product", "addend" or
+#: "both".
 NEGATED = "negated"
+
+
+class _Term(NamedTuple):
+    """An operand of a sum: `value`, or its negative, where `value` is no negative itself."""
+
+    value: Value
+    negative: bool
+    uses: int
 
 
 def contract(module: Module) -> None:
     """Fuses products with sums in all functions of a module."""
     for function in module.functions.values():
-        products: list[Operation] = []
+        ranks = _Ranks()
+        unused: list[Operation] = []
         for op in function.walk():
+            ranks.add(op)
             if op.name in ("arith.addf", "arith.subf"):
-                product = _product_of(op)
-                if product is not None:
-                    _fuse(op, product)
-            elif op.name == "arith.mulf":
-                products.append(op)
-        _erase_unused(products)
+                if element_type(op.result.type) in _FORMATS:
+                    _fuse_product(op, ranks)
+            elif op.name in ("arith.mulf", "arith.negf"):
+                unused.append(op)
+        _erase_unused(unused)
 
 
-def _product_of(op: Operation) -> Value | None:
-    """The operand of a sum that is a product to be fused."""
-    if element_type(op.result.type) not in _FORMATS:
-        return None
-    found = [value for value in op.operands if _is_product(value, op)]
-    return min(found, key=lambda value: len(value.uses), default=None)
+class _Ranks:
+    """The order in which values of a function are known, as LLVM's `reassociate` ranks them.
+
+    What moves freely is known a step after its operands, its negative as soon as itself.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: defaultdict[Value, int] = defaultdict(int)
+        self._last = 0
+
+    def add(self, op: Operation) -> None:
+        """Ranks what an operation computes, whose operands are ranked."""
+        if op.has(ELEMENTWISE, VIEW):
+            rank = max((self._ranks[operand] for operand in op.operands), default=0)
+            if op.name != "arith.negf" and not op.has(VIEW):
+                rank += 1
+        else:
+            self._last += 1
+            rank = self._last
+        for value in op.results:
+            self._ranks[value] = rank
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.arguments:
+                    self._ranks[value] = rank
+
+    def __getitem__(self, value: Value) -> int:
+        return self._ranks[value]
+
+
+def _fuse_product(op: Operation, ranks: _Ranks) -> None:
+    """Makes a multiply-add of a sum that has a product to be fused."""
+    first, second = (_term(value, op) for value in op.operands)
+    if op.name == "arith.subf":
+        second = second._replace(negative=not second.negative)
+    products = [term for term in (first, second) if _is_product(term.value, op)]
+    if not products:
+        return
+    product = products[0] if len(products) == 1 else _preferred(op, first, second, ranks)
+    _fuse(op, product, second if product is first else first)
+
+
+def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Term:
+    """Which of two products is fused with the other by the sum `op`."""
+    if first.uses != second.uses:
+        return min(first, second, key=lambda term: term.uses)
+    if first.value is second.value:
+        return first
+    match _is_below_zero(first), _is_below_zero(second):
+        case False, False:
+            return min(first, second, key=lambda term: ranks[term.value])
+        case True, True if op.name == "arith.addf":
+            return second
+        case True, False:
+            return second
+        case _:
+            return first
+
+
+def _is_below_zero(product: _Term) -> bool:
+    """Whether a product has a minus, of its own or of a factor that is nothing else's."""
+    op = product.value.defining_op
+    assert op is not None
+    factors = [value.defining_op for value in op.operands if len(value.uses) == 1]
+    negatives = [each for each in factors if each is not None and each.name == "arith.negf"]
+    return product.negative ^ (len(negatives) == 1)
+
+
+def _term(value: Value, user: Operation) -> _Term:
+    """What an operand of a sum is but for its sign, if that is a product in the sum's block."""
+    negative, inner, uses = False, value, len(value.uses)
+    while (op := inner.defining_op) is not None and op.name == "arith.negf":
+        negative, inner = not negative, op.operands[0]
+        uses += len(inner.uses) - 1
+    if _is_product(inner, user):
+        return _Term(inner, negative, uses)
+    return _Term(value, False, uses)
 
 
 def _is_product(value: Value, user: Operation) -> bool:
@@ -43,29 +130,35 @@ def _is_product(value: Value, user: Operation) -> bool:
     return op is not None and op.name == "arith.mulf" and op.parent is user.parent
 
 
-def _fuse(op: Operation, product: Value) -> None:
-    first, second = op.operands
-    addend = second if product is first else first
-    if op.name == "arith.subf":
-        op.attributes[NEGATED] = "addend" if product is first else "product"
-    factors = product.defining_op
+def _fuse(op: Operation, product: _Term, addend: _Term) -> None:
+    match product.negative, addend.negative:
+        case True, True:
+            op.attributes[NEGATED] = "both"
+        case True, False:
+            op.attributes[NEGATED] = "product"
+        case False, True:
+            op.attributes[NEGATED] = "addend"
+    factors = product.value.defining_op
     assert factors is not None
+    _drop_operands(op)
+    op.name = "math.fma"
+    op.operands = []
+    for value in (*factors.operands, addend.value):
+        add_operand(op, value)
+
+
+def _drop_operands(op: Operation) -> None:
     for index, value in enumerate(op.operands):
         value.uses.remove((op, index))
-    op.name = "math.fma"
-    op.operands = [*factors.operands, addend]
-    for index, value in enumerate(op.operands):
-        value.uses.append((op, index))
 
 
-def _erase_unused(products: list[Operation]) -> None:
+def _erase_unused(candidates: list[Operation]) -> None:
     """Leaves out what nothing uses any more, which would keep its operands in use."""
     erased: set[Operation] = set()
     blocks: dict[int, Block] = {}
-    for op in reversed(products):
+    for op in reversed(candidates):
         if not op.result.uses:
-            for index, value in enumerate(op.operands):
-                value.uses.remove((op, index))
+            _drop_operands(op)
             erased.add(op)
             assert op.parent is not None
             blocks[id(op.parent)] = op.parent

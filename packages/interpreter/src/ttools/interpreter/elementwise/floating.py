@@ -150,9 +150,9 @@ def _lower_rsqrt(call: Call) -> Vector:
 def _lower_fma(call: Call) -> Vector:
     a, b, c = call.operands
     negated = call.op.attributes.get("negated")
-    if negated == "product":
+    if negated in ("product", "both"):
         a = -a
-    elif negated == "addend":
+    if negated in ("addend", "both"):
         c = -c
     if call.source in (_BF16, FloatType("f16")):
         return fused_16_bits(a, b, c, bf16=call.source == _BF16)
