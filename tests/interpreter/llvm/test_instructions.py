@@ -58,7 +58,8 @@ _MAKERS: dict[str, Callable[[Builder], SSAValue]] = {
     "gather": lambda b: b.gather(b.element("float", _P, _L), "float", _M),
     "reduction": lambda b: b.any_lane(_M),
     "some lanes": lambda b: b.shuffle(_V, [3, 0]),
-    "fence": lambda b: b.fenced_mask(_M),
+    "some lanes of a mask": lambda b: b.shuffle(_M, [3, 0]),
+    "lanes of a mask or none": lambda b: b.shuffled(_M, zeros(_M.type), [1, 7], 2),
     "splat": lambda b: b.splat(_W, 4),
     "splat literal": lambda b: b.splat(integer(-3, "i64"), 4),
 }

@@ -16,6 +16,8 @@ from ttools.interpreter.dialects.traits import ELEMENTWISE, VIEW
 from ttools.interpreter.ir import Block, FloatType, Module, Operation, Value, element_type
 from ttools.interpreter.ir.rewriting import add_operand
 
+_SUM, _DIFFERENCE = "arith.addf", "arith.subf"
+_PRODUCT, _NEGATIVE = "arith.mulf", "arith.negf"
 #: Formats with a fused multiply-add.
 _FORMATS = frozenset(map(FloatType, ("f16", "bf16", "f32", "f64")))
 #: The attribute of a `math.fma` made here that says what is negated first: "product", "addend" or
@@ -38,10 +40,10 @@ def contract(module: Module) -> None:
         unused: list[Operation] = []
         for op in function.walk():
             ranks.add(op)
-            if op.name in ("arith.addf", "arith.subf"):
+            if op.name in (_SUM, _DIFFERENCE):
                 if element_type(op.result.type) in _FORMATS:
                     _fuse_product(op, ranks)
-            elif op.name in ("arith.mulf", "arith.negf"):
+            elif op.name in (_PRODUCT, _NEGATIVE):
                 unused.append(op)
         _erase_unused(unused)
 
@@ -60,7 +62,7 @@ class _Ranks:
         """Ranks what an operation computes, whose operands are ranked."""
         if op.has(ELEMENTWISE, VIEW):
             rank = max((self._ranks[operand] for operand in op.operands), default=0)
-            if op.name != "arith.negf" and not op.has(VIEW):
+            if op.name != _NEGATIVE and not op.has(VIEW):
                 rank += 1
         else:
             self._last += 1
@@ -79,7 +81,7 @@ class _Ranks:
 def _fuse_product(op: Operation, ranks: _Ranks) -> None:
     """Makes a multiply-add of a sum that has a product to be fused."""
     first, second = (_term(value, op) for value in op.operands)
-    if op.name == "arith.subf":
+    if op.name == _DIFFERENCE:
         second = second._replace(negative=not second.negative)
     products = [term for term in (first, second) if _is_product(term.value, op)]
     if not products:
@@ -97,7 +99,7 @@ def _preferred(op: Operation, first: _Term, second: _Term, ranks: _Ranks) -> _Te
     match _is_below_zero(first), _is_below_zero(second):
         case False, False:
             return min(first, second, key=lambda term: ranks[term.value])
-        case True, True if op.name == "arith.addf":
+        case True, True if op.name == _SUM:
             return second
         case True, False:
             return second
@@ -110,14 +112,14 @@ def _is_below_zero(product: _Term) -> bool:
     op = product.value.defining_op
     assert op is not None
     factors = [value.defining_op for value in op.operands if len(value.uses) == 1]
-    negatives = [each for each in factors if each is not None and each.name == "arith.negf"]
+    negatives = [each for each in factors if each is not None and each.name == _NEGATIVE]
     return product.negative ^ (len(negatives) == 1)
 
 
 def _term(value: Value, user: Operation) -> _Term:
     """What an operand of a sum is but for its sign, if that is a product in the sum's block."""
     negative, inner, uses = False, value, len(value.uses)
-    while (op := inner.defining_op) is not None and op.name == "arith.negf":
+    while (op := inner.defining_op) is not None and op.name == _NEGATIVE:
         negative, inner = not negative, op.operands[0]
         uses += len(inner.uses) - 1
     if _is_product(inner, user):
@@ -127,7 +129,7 @@ def _term(value: Value, user: Operation) -> _Term:
 
 def _is_product(value: Value, user: Operation) -> bool:
     op = value.defining_op
-    return op is not None and op.name == "arith.mulf" and op.parent is user.parent
+    return op is not None and op.name == _PRODUCT and op.parent is user.parent
 
 
 def _fuse(op: Operation, product: _Term, addend: _Term) -> None:

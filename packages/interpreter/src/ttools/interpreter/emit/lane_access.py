@@ -183,7 +183,7 @@ class _Layout:
         if list(held) == list(range(self.width)):
             return mask
         chosen = [self.width if lane is None else lane for lane in held]
-        return e.b.fenced_mask(e.b.shuffled(mask, zeros(mask.type), chosen, self.width))
+        return e.b.shuffled(mask, zeros(mask.type), chosen, self.width)
 
     def _collect(self, e: Emitter, vectors: Sequence[SSAValue]) -> SSAValue:
         """The lanes out of up to four vectors: out of each pair, then out of the two results."""
@@ -232,7 +232,7 @@ def _load_run(
     def part() -> SSAValue:
         assert mask is not None
         loaded = [
-            _masked_load(e, p, lanes, _mask_of(b, mask, lanes), other or zeros(vec))
+            _masked_load(e, p, lanes, _lanes_of(b, mask, lanes), other or zeros(vec))
             for p, lanes in _registers(e, address, vec)
         ]
         if len(loaded) == 1:
@@ -259,7 +259,7 @@ def _store_run(e: Emitter, address: SSAValue, raw: SSAValue, mask: SSAValue | No
         for p, lanes in _registers(e, address, raw.type):
             held = _lanes_of(b, fenced, lanes)
             name = f"llvm.masked.store.{mangled(held.type)}.p0"
-            b.intrinsic(name, "void", held, aligned(p, held.type), _mask_of(b, mask, lanes))
+            b.intrinsic(name, "void", held, aligned(p, held.type), _lanes_of(b, mask, lanes))
         return NOTHING
 
     if mask is None:
@@ -289,13 +289,6 @@ def _lanes_of(b: Builder, vector: SSAValue, lanes: range) -> SSAValue:
     if vector == "zeroinitializer":
         return zeros(vector_type(element_of(vector.type), len(lanes)))
     return b.shuffle(vector, lanes)
-
-
-def _mask_of(b: Builder, mask: SSAValue, lanes: range) -> SSAValue:
-    """The mask of some neighbouring lanes."""
-    if len(lanes) == lanes_of(mask.type):
-        return mask
-    return b.fenced_mask(_lanes_of(b, mask, lanes))
 
 
 def _masked_load(

@@ -234,15 +234,28 @@ class Builder(Instructions):
         held = self.overloaded("arithmetic.fence", floats)
         return self.shuffle(self.bitcast(held, padded.type), range(width))
 
-    def fenced_mask(self, mask: SSAValue) -> SSAValue:
-        """Lanes of a mask taken from a longer one, which LLVM does not look behind.
+    def shuffled(
+        self, a: SSAValue, b: SSAValue, lanes: Sequence[int] | None, count: int
+    ) -> SSAValue:
+        """Lanes out of two vectors; `count` times the first if None are given.
 
-        Of a mask with lanes that are known to be off, LLVM 22 takes some for undefined where only
-        others are used, and then accesses them (AVX2 and AVX-512, two registers of 64-bit lanes).
+        Lanes of masks move as words, which LLVM does not look behind. Of a mask with lanes that are
+        known to be off, LLVM 22 takes some for undefined where only others are used (AVX2 and
+        AVX-512, two registers of 64-bit lanes), or shifts in what lies beyond a mask of bytes
+        (AVX-512), and then accesses them.
         """
-        words = self.cast("sext", mask, "i32")
-        held = self.overloaded("arithmetic.fence", self.cast("bitcast", words, "float"))
-        return self.compare("icmp slt", self.cast("bitcast", held, "i32"), zeros(words.type))
+        if element_of(a.type) != "i1" or lanes is None:
+            return super().shuffled(a, b, lanes, count)
+        words = super().shuffled(self._words(a), self._words(b), lanes, count)
+        held = self.cast("bitcast", self.overloaded("arithmetic.fence", words), "i32")
+        return self.compare("icmp slt", held, zeros(held.type))
+
+    def _words(self, mask: SSAValue) -> SSAValue:
+        """A mask as 32 bits for each lane, called floats, which are what a fence takes."""
+        if mask in (poison(mask.type), zeros(mask.type)):
+            return SSAValue(mask, with_element(mask.type, "float"))
+        words = self.cast("bitcast", self.cast("sext", mask, "i32"), "float")
+        return self.overloaded("arithmetic.fence", words)
 
     def store_lanes(self, value: SSAValue, address: SSAValue) -> None:
         """Stores all lanes of a vector of a memory type at neighbouring elements."""
