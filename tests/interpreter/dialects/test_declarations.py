@@ -32,7 +32,7 @@ _SOURCES = Path(__file__).parents[3] / "packages"
 #: Files that may list operations: their declarations and lowerings.
 _ROOMS = ("dialects", "lower", "elementwise")
 #: How often other files name an operation, which is to be no more.
-_NAMED = 
+_NAMED = 401
 #: Files that still do, with the reason.
 _EXCEPTIONS = {
     "watch/variables/unnamed.py": "what Triton's front end makes of Python's operators",
