@@ -69,7 +69,8 @@ def _update(context: Context, start: Expr, carried: Expr, counter: Expr | None) 
     if made is None or made.type != carried.type:
         if element.bits == 8:
             return carried
-        return binary("maximum", carried, start)
+        larger = binary("maximum", carried, start)  # of bf16 an f32, as some versions have it
+        return larger if larger.type == carried.type else cast(larger, element)
     return made
 
 
@@ -121,6 +122,7 @@ def loop(context: Context) -> bool:
         for outer, inner in carried:
             targets = (inner.attrs["name"],)
             changed = _update(context, outer, inner, counter)
+            assert changed.type == inner.type, changed
             context.add(Assign(targets, changed))
         if context.chance(0.2) and context.depth < 3:
             _branch_in(context, visible)
