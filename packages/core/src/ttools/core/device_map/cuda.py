@@ -163,9 +163,8 @@ class CublasLt:
         d.copy_(product + beta * c.float() if beta else product)
 
 
-@contextmanager
-def _stream_context(stream: object = None) -> Iterator[None]:
-    yield
+class StreamContext(_Selection):
+    """`torch.cuda.stream(…)`: a context that changes nothing."""
 
 
 @contextmanager
@@ -233,7 +232,6 @@ _QUERIES: dict[str, Any] = {
 }
 
 _NOTHING_TO_DO = (
-    "_lazy_init",
     "empty_cache",
     "init",
     "ipc_collect",
@@ -253,7 +251,7 @@ _DEVICE: dict[str, Any] = {
     "Event": Event,
     "ExternalStream": Stream,
     "Stream": Stream,
-    "StreamContext": _stream_context,
+    "StreamContext": StreamContext,
     "_DeviceGuard": _Selection,
     "_exchange_device": _answer(0),
     "_maybe_exchange_device": _answer(0),
@@ -278,9 +276,10 @@ _DEVICE: dict[str, Any] = {
         "allocated_bytes.all.peak": _max_memory_allocated(),
     },
     "memory_summary": _answer("the CPU stands in for the device: no allocator statistics"),
-    "stream": _stream_context,
+    "stream": StreamContext,
     "utilization": _answer(0),
-    **dict.fromkeys(_NOTHING_TO_DO, _answer(None)),
+    # One function for each: Dynamo keeps rules by function.
+    **{name: _answer(None) for name in _NOTHING_TO_DO},
 }
 
 _NVTX: dict[str, Any] = {
@@ -304,8 +303,6 @@ _ACCELERATOR: dict[str, Any] = {
     "synchronize": _answer(None),
 }
 
-_KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-
 
 def replacements(
     torch: ModuleType, used: Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -328,8 +325,6 @@ def replacements(
         yield cuda.profiler, name, _answer(None)
     yield cuda.profiler, "profile", _range
     yield cuda, "default_generators", (torch.default_generator,)
-    for kind in _KINDS:
-        yield cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor")
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         for name, function in _ACCELERATOR.items():

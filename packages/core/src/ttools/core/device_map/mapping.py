@@ -1,22 +1,10 @@
 """`--device-map cuda=cpu`: scripts that hard-code CUDA devices run unedited on the CPU.
 
-Owns what happens to devices named in torch calls and to what tensors say of themselves; the
-answers of `torch.cuda` are in `cuda.py`, Proton's in `proton.py`. Everything is
-a replaced attribute, seen by all threads and put back on exit; nothing runs in between, so
-operators cost what they always cost.
-
-What a script sees:
-
-* From the first time it asks for a CUDA device, *every* dense tensor says `is_cuda` and
-  `device == cuda:0`, so that tensors never disagree about where they are. Before that, and in a
-  script that never asks, tensors say that they are on the CPU.
-* Moving copies, as between memories: `.cuda()` of a CPU tensor and `.cpu()` of a mapped one give
-  tensors of their own; `.cuda()` of a mapped one gives the tensor itself. Which is which is noted
-  on the storage where the script creates or moves a tensor. Results of operators carry no note and
-  are copied: rather one copy too many than two tensors that share memory and should not.
-* `torch.compile` returns what it is given: the compiler would believe the devices.
-
-Storages always report the real device (`tensor.untyped_storage().device`); use `real_device`.
+A script sees a machine with one CUDA device: its tensors there are torch's own CUDA tensors, whose
+memory is the host's (`memory.py`) and whose operators compute on the CPU (`kernels.py`, put in
+place by `backend.py`). What torch's Python asks of CUDA itself is answered by replaced attributes
+(`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), seen by all threads and put back
+on exit. CUDA tensors stay what they are.
 """
 
 from __future__ import annotations
@@ -30,9 +18,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
+from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.errors import UsageError
 from ttools.core.patches import Patches
 
@@ -65,11 +55,13 @@ def map_devices(
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)
+        count_maps(1)
     try:
         yield
     finally:
         with _lock:
             _active.pop()
+            count_maps(-1)
             current.patches.__exit__(None, None, None)
 
 
@@ -79,10 +71,7 @@ def is_active() -> bool:
 
 
 def reported_device() -> Any:
-    """The device that kernels' tensors are to be on, as scripts should see it.
-
-    `cuda:0` while a map is in place, from then on also reported by tensors; else `cpu`.
-    """
+    """Where kernels' tensors are to be: `cuda:0` while a map is in place, else `cpu`."""
     import torch
 
     if not _active:
@@ -92,10 +81,10 @@ def reported_device() -> Any:
 
 
 def real_device(tensor: Any) -> Any:
-    """Where a tensor's memory really is, whatever a map makes it say."""
+    """Where a tensor's memory really is: a mapped one's is the host's."""
     import torch
 
-    return torch._C.TensorBase.device.__get__(tensor)
+    return torch.device("cpu") if on_host(tensor) else tensor.device
 
 
 class _Mapping:
@@ -126,16 +115,14 @@ class _Mapping:
                 patches.callback(finder.remove)
 
     def use(self) -> None:
-        """Notes that the script asks for a CUDA device."""
+        """Notes that the script asks for a CUDA device, which is there from now on."""
         if not self._used:
+            from ttools.core.device_map.backend import install
+
             self._used = True
+            install()
             if self._on_first_use is not None:
                 self._on_first_use()
-
-    @property
-    def used(self) -> bool:
-        """Whether the script has asked for a CUDA device."""
-        return self._used
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose calls count as asking for a CUDA device."""
@@ -149,14 +136,26 @@ class _Mapping:
 
     def _patch_torch(self, torch: ModuleType) -> None:
         from ttools.core.device_map.cuda import replacements
-        from ttools.core.device_map.numerics import numeric_replacements
-        from ttools.core.device_map.tensors import tensor_replacements
+        from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
-        # This set is built from the functions that are there at its first use, and kept.
-        importlib.import_module("torch.utils._device")._device_constructors()
         self._replace(replacements(torch, self.counting))
-        self._replace(tensor_replacements(torch, self))
-        self._replace(numeric_replacements(torch, self))
+        self._replace(tensor_replacements(torch))
+        # torch calls it when a device is first named, or never again if it has.
+        self.patches.replace(torch.cuda, "_lazy_init", self.use)
+        files = torch.serialization._package_registry
+        entry = (0, lambda storage: None, from_file)
+        files.insert(0, entry)
+        self.patches.callback(lambda: files.remove(entry))
+        self._send_between_processes(sending)
+
+    def _send_between_processes(self, sending: Callable[[Any], Any]) -> None:
+        import torch.multiprocessing  # registers how tensors are sent
+
+        reducers = ForkingPickler._extra_reducers
+        for kind in (torch.Tensor, torch.nn.Parameter):
+            before = reducers[kind]
+            reducers[kind] = sending(before)
+            self.patches.callback(functools.partial(reducers.__setitem__, kind, before))
 
     def _patch_triton(self, triton: ModuleType) -> None:
         from ttools.core.device_map.cuda import triton_replacements
