@@ -204,6 +204,8 @@ class _Computation:
             convert = convert or self._anywhere
             return [convert(each, hosts) for each in value]
         if isinstance(value, torch.device):
+            if value.type == "cuda" and value.index:
+                raise RuntimeError(f"CUDA error: invalid device ordinal {value.index}")
             return _CPU if value.type == "cuda" else value
         return value
 
