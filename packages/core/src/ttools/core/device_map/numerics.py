@@ -24,9 +24,11 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     # torch's own composition of attention, not that of another library.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
-    yield "_use_cudnn_ctc_loss", lambda *args: False
-    yield "_use_cudnn_ctc_loss.Tensor", lambda *args: False
+    for library in ("cudnn", "miopen"):
+        yield f"_use_{library}_ctc_loss", lambda *args: False
+        yield f"_use_{library}_ctc_loss.Tensor", lambda *args: False
     yield "record_stream", lambda *args: None
+    yield "_sparse_mm_reduce_impl", _not_on_gpus("_sparse_mm_reduce_impl")
     # Tensors of zeros without memory, of which forward-mode differentiation makes use.
     yield "_efficientzerotensor", torch.zeros
     for name in ("_softmax", "_log_softmax"):
@@ -42,6 +44,13 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
         for overload in ("dtype", "dtype_out"):
             if hasattr(getattr(aten, name), overload):
                 yield f"{name}.{overload}", _product(getattr(aten, name).default)
+
+
+def _not_on_gpus(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"torch has no kernel for CUDA of aten::{name}")
+
+    return refuse
 
 
 def _wide(op: Any, backward: bool) -> Callable[..., Any]:

@@ -93,7 +93,7 @@ def _default_type(torch: ModuleType, original: Callable[..., Any]) -> Callable[.
 
 
 def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's profiler without events of a GPU, which it would miss at every operator."""
+    """The profiler without events of a GPU, which it would miss at every operator."""
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
