@@ -7,6 +7,7 @@ event is a point in time. Must not know how replacements are installed or tensor
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.properties import CAPABILITY, device_properties, physical_memory
+from ttools.core.device_map.properties import capability, device_properties, physical_memory
 from ttools.core.errors import UnsupportedError
 
 CUDA_VERSION = "12.8"
@@ -223,8 +224,8 @@ _QUERIES: dict[str, Any] = {
     "_is_in_bad_fork": _answer(False),
     "device_count": _answer(1),
     "current_device": _answer(0),
-    "get_arch_list": _answer([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
-    "get_device_capability": _answer(CAPABILITY),
+    "get_arch_list": lambda: ["sm_{}{}".format(*capability())],
+    "get_device_capability": capability,
     "get_device_name": _properties_field("name"),
     "get_device_properties": device_properties,
     "is_current_stream_capturing": _answer(False),
@@ -339,6 +340,8 @@ def replacements(
 
 def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    cublas = getattr(getattr(triton._C.libtriton, "nvidia", None), "cublas", None)
+    # By name: a child's map is made while Triton is being imported.
+    libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
+    cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:
         yield cublas, "CublasLt", CublasLt
