@@ -92,10 +92,18 @@ def test_scripts_see_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPat
 _PARENT = """
 import multiprocessing, subprocess, sys
 import torch, triton
+import triton.language as tl
+
+@triton.jit
+def add_one(x_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, offsets < n)
+    tl.store(x_ptr + offsets, x + 1, offsets < n)
 
 def child(queue):
     x = torch.ones(2, device="cuda")
-    queue.put((str(x.device), torch.cuda.get_device_capability()))
+    add_one[(1,)](x, 2, 16)
+    queue.put((str(x.device), x.tolist(), torch.cuda.get_device_capability()))
 
 def receiver(tensor, queue):
     tensor += 1
@@ -134,7 +142,7 @@ def test_children_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        *(f"{how} cuda:0 (9, 0)" for how in ("fork", "spawn", "forkserver")),
+        *(f"{how} cuda:0 [2.0, 2.0] (9, 0)" for how in ("fork", "spawn", "forkserver")),
         "sent cuda:0 6.0 6.0",
         "subprocess cuda:0",
     ]

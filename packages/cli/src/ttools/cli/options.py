@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from ttools.core.device_map.request import read_device_map
+from ttools.core.errors import UsageError
 
 _report = partial(typer.Option, rich_help_panel="Report")
 _launch = partial(typer.Option, rich_help_panel="Launch")
@@ -19,9 +20,10 @@ _ttir = partial(typer.Option, rich_help_panel="Launching a .ttir file")
 
 
 def _checked_map(text: str | None) -> str | None:
-    if text is not None:
-        read_device_map(text)
-    return text
+    try:
+        return None if text is None else str(read_device_map(text) or "off")
+    except UsageError as error:
+        raise UsageError(f"--device-map: {error.message}") from error
 
 
 WordsArgument = Annotated[

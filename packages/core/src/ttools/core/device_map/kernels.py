@@ -244,6 +244,8 @@ def _composed(name: str) -> Kernel:
 
     def composed(*args: Any, **kwargs: Any) -> Any:
         try:
+            if not torch.is_autocast_enabled("cpu"):
+                return op(*args, **kwargs)
             # Beneath autocast, which has cast for CUDA.
             with torch._C._ExcludeDispatchKeyGuard(autocast):
                 return op(*args, **kwargs)

@@ -70,12 +70,13 @@ def map_devices(
     try:
         yield
     finally:
-        with _lock:
-            _active.pop()
-            count_maps(-1)
-            current.patches.__exit__(None, None, None)
-            if not _active:
-                forget()
+        if not sys.is_finalizing():  # a map that nobody ended has nothing left to restore
+            with _lock:
+                _active.pop()
+                count_maps(-1)
+                current.patches.__exit__(None, None, None)
+                if not _active:
+                    forget()
 
 
 def map_as_environment_says() -> None:
@@ -160,6 +161,7 @@ class _Mapping:
         actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
+            "triton.backends.nvidia.driver": self._patch_driver,
             "triton.profiler": self._patch_proton,
         }
         for name, action in actions.items():
@@ -221,6 +223,10 @@ class _Mapping:
         from ttools.core.device_map.cuda import triton_replacements
 
         self._replace(triton_replacements(triton))
+
+    def _patch_driver(self, driver: ModuleType) -> None:
+        # It would take torch's word that there is a GPU, and look for its library.
+        self.patches.replace(driver.CudaDriver, "is_active", staticmethod(lambda: False))
 
     def _patch_proton(self, profiler: ModuleType) -> None:
         from ttools.core.device_map.proton import proton_replacements
