@@ -47,7 +47,7 @@ def check_capsules() -> None:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule = _to_dlpack(torch.empty(1))
+    capsule = _to_dlpack(torch.empty(1, device="cpu"))
     managed = pointer(capsule, b"dltensor")
     if _words[(id(capsule) >> 3) + _POINTER] != managed or _words[(managed >> 3) + 1] != _DL_CPU:
         raise LookupError("this Python keeps capsules in another way")

@@ -137,7 +137,7 @@ def _on_cuda(torch: ModuleType, storage: Any) -> Any:
     """A storage of the mapped device with the memory of a CPU storage."""
     from ttools.core.device_map.aliases import to_cuda
 
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+    whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return to_cuda(whole).untyped_storage()
 
 
