@@ -197,6 +197,19 @@ def test_device_map_is_the_default_and_announced_once(ttools: Run, tmp_path: Pat
     assert "Torch not compiled with CUDA enabled" in forbidden.stderr
 
 
+def test_the_device_may_be_described(ttools: Run, tmp_path: Path) -> None:
+    (tmp_path / "seen.py").write_text(
+        "import os, torch\n"
+        "p = torch.cuda.get_device_properties(0)\n"
+        "print(p.major, p.minor, p.multi_processor_count, os.environ['TTOOLS_DEVICE_MAP'])\n"
+    )
+    text = "cuda=cpu,capability=9.0,sms=132"
+    done = ttools("interpret", "--device-map", text, "seen.py")
+    assert done.stdout == f"9 0 132 {text}\n", done.stderr
+    off = ttools("interpret", "--device-map", "off", "-c", "import os; print(os.environ)")
+    assert "'TTOOLS_DEVICE_MAP': 'off'" in off.stdout
+
+
 def test_unsupported_kernel_is_a_sentence(ttools: Run, tmp_path: Path) -> None:
     assembly = """tl.inline_asm_elementwise("", "=r,r", [offsets], tl.int32, True, 1)"""
     script = ADD.replace("mask = offsets < n", f"mask = offsets < n\n    offsets += {assembly}")

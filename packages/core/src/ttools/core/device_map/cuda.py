@@ -7,6 +7,7 @@ event is a point in time. Must not know how replacements are installed or tensor
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.properties import CAPABILITY, device_properties, physical_memory
+from ttools.core.device_map.properties import capability, device_properties, physical_memory
 from ttools.core.errors import UnsupportedError
 
 CUDA_VERSION = "12.8"
@@ -163,9 +164,8 @@ class CublasLt:
         d.copy_(product + beta * c.float() if beta else product)
 
 
-@contextmanager
-def _stream_context(stream: object = None) -> Iterator[None]:
-    yield
+class StreamContext(_Selection):
+    """`torch.cuda.stream(…)`: a context that changes nothing."""
 
 
 @contextmanager
@@ -224,8 +224,8 @@ _QUERIES: dict[str, Any] = {
     "_is_in_bad_fork": _answer(False),
     "device_count": _answer(1),
     "current_device": _answer(0),
-    "get_arch_list": _answer([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
-    "get_device_capability": _answer(CAPABILITY),
+    "get_arch_list": lambda: ["sm_{}{}".format(*capability())],
+    "get_device_capability": capability,
     "get_device_name": _properties_field("name"),
     "get_device_properties": device_properties,
     "is_current_stream_capturing": _answer(False),
@@ -233,7 +233,6 @@ _QUERIES: dict[str, Any] = {
 }
 
 _NOTHING_TO_DO = (
-    "_lazy_init",
     "empty_cache",
     "init",
     "ipc_collect",
@@ -253,7 +252,7 @@ _DEVICE: dict[str, Any] = {
     "Event": Event,
     "ExternalStream": Stream,
     "Stream": Stream,
-    "StreamContext": _stream_context,
+    "StreamContext": StreamContext,
     "_DeviceGuard": _Selection,
     "_exchange_device": _answer(0),
     "_maybe_exchange_device": _answer(0),
@@ -278,9 +277,10 @@ _DEVICE: dict[str, Any] = {
         "allocated_bytes.all.peak": _max_memory_allocated(),
     },
     "memory_summary": _answer("the CPU stands in for the device: no allocator statistics"),
-    "stream": _stream_context,
+    "stream": StreamContext,
     "utilization": _answer(0),
-    **dict.fromkeys(_NOTHING_TO_DO, _answer(None)),
+    # One function for each: Dynamo keeps rules by function.
+    **{name: _answer(None) for name in _NOTHING_TO_DO},
 }
 
 _NVTX: dict[str, Any] = {
@@ -304,8 +304,6 @@ _ACCELERATOR: dict[str, Any] = {
     "synchronize": _answer(None),
 }
 
-_KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
-
 
 def replacements(
     torch: ModuleType, used: Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -328,8 +326,6 @@ def replacements(
         yield cuda.profiler, name, _answer(None)
     yield cuda.profiler, "profile", _range
     yield cuda, "default_generators", (torch.default_generator,)
-    for kind in _KINDS:
-        yield cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor")
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is not None:
         for name, function in _ACCELERATOR.items():
@@ -344,6 +340,8 @@ def replacements(
 
 def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    cublas = getattr(getattr(triton._C.libtriton, "nvidia", None), "cublas", None)
+    # By name: a child's map is made while Triton is being imported.
+    libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
+    cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:
         yield cublas, "CublasLt", CublasLt

@@ -1,22 +1,10 @@
 """`--device-map cuda=cpu`: scripts that hard-code CUDA devices run unedited on the CPU.
 
-Owns what happens to devices named in torch calls and to what tensors say of themselves; the
-answers of `torch.cuda` are in `cuda.py`, Proton's in `proton.py`. Everything is
-a replaced attribute, seen by all threads and put back on exit; nothing runs in between, so
-operators cost what they always cost.
-
-What a script sees:
-
-* From the first time it asks for a CUDA device, *every* dense tensor says `is_cuda` and
-  `device == cuda:0`, so that tensors never disagree about where they are. Before that, and in a
-  script that never asks, tensors say that they are on the CPU.
-* Moving copies, as between memories: `.cuda()` of a CPU tensor and `.cpu()` of a mapped one give
-  tensors of their own; `.cuda()` of a mapped one gives the tensor itself. Which is which is noted
-  on the storage where the script creates or moves a tensor. Results of operators carry no note and
-  are copied: rather one copy too many than two tensors that share memory and should not.
-* `torch.compile` returns what it is given: the compiler would believe the devices.
-
-Storages always report the real device (`tensor.untyped_storage().device`); use `real_device`.
+A script sees a machine with one CUDA device: its tensors there are torch's own CUDA tensors, whose
+memory is the host's (`memory.py`) and whose operators compute on the CPU (`kernels.py`, put in
+place by `backend.py`). What torch's Python asks of CUDA itself is answered by replaced attributes
+(`cuda.py`, `tensors.py`, and `proton.py` for Triton's profiler), seen by all threads and put back
+on exit. CUDA tensors stay what they are.
 """
 
 from __future__ import annotations
@@ -26,51 +14,110 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
+from ttools.core.configuration import read
+from ttools.core.device_map.memory import count_maps, on_host
+from ttools.core.device_map.properties import describe, described, forget
+from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
 from ttools.core.errors import UsageError
 from ttools.core.patches import Patches
 
 _lock = threading.RLock()
 _active: list[_Mapping] = []
+#: Maps that end with the process.
+_for_good = ExitStack()
+VARIABLE = "TTOOLS_DEVICE_MAP"
 
 
 @contextmanager
 def map_devices(
-    mapping: Mapping[str, str], *, on_first_use: Callable[[], None] | None = None
+    mapping: Mapping[str, str] | DeviceMap, *, on_first_use: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Makes the CPU stand in for CUDA devices, in all threads, until the context ends.
 
-    Re-entrant. torch need not be imported yet: the map is put in place when it is.
+    Re-entrant: an inner map is the outer one. torch need not be imported yet: the map is put in
+    place when it is. Processes that this one starts get the map where they import Triton.
 
     Args:
-        mapping: `{"cuda": "cpu"}`, the only map there is; an empty one changes nothing.
+        mapping: `{"cuda": "cpu"}`, with `capability` and `sms` of the device if it has to have
+            others; an empty one changes nothing.
         on_first_use: Called once, when the script first asks for a CUDA device.
 
     Raises:
-        UsageError: Another mapping was asked for.
+        UsageError: Another mapping was asked for, or one that differs from the one in place.
     """
     if not mapping:
         yield
         return
-    if dict(mapping) != {"cuda": "cpu"}:
-        pairs = ",".join(f"{source}={target}" for source, target in mapping.items())
-        raise UsageError(f"the device map `{pairs}` is not possible; the only one is `cuda=cpu`")
+    asked = mapping if isinstance(mapping, DeviceMap) else device_map_of(mapping)
     with _lock:
+        if not _active:
+            describe(asked)
+        elif asked not in (described(), DeviceMap()):
+            raise UsageError(f"the device map `{asked}` inside another, `{described()}`")
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)
+        count_maps(1)
     try:
         yield
     finally:
-        with _lock:
-            _active.pop()
-            current.patches.__exit__(None, None, None)
+        if not sys.is_finalizing():  # a map that nobody ended has nothing left to restore
+            with _lock:
+                _active.pop()
+                count_maps(-1)
+                current.patches.__exit__(None, None, None)
+                if not _active:
+                    forget()
+
+
+def map_as_environment_says() -> None:
+    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, if there is none, for the whole process.
+
+    The backend plugin calls it in every process that imports Triton, so that the children of a
+    mapped process are mapped, too.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    asked = requested()
+    if asked is not None and not _active:
+        _for_good.enter_context(map_devices(asked))
+
+
+def map_for_good() -> None:
+    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, `cuda=cpu` by default, until it is ended.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    _for_good.enter_context(map_devices(requested() or DeviceMap()))
+
+
+def end_map_for_good() -> None:
+    """Ends the maps that were made for good."""
+    _for_good.close()
+
+
+def requested() -> DeviceMap | None:
+    """The map that `TTOOLS_DEVICE_MAP` asks for; None if it is unset or `off`.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    text = read(VARIABLE)
+    try:
+        return None if text is None else read_device_map(text)
+    except UsageError as error:
+        raise UsageError(f"{VARIABLE}: {error.message}") from error
 
 
 def is_active() -> bool:
@@ -79,10 +126,7 @@ def is_active() -> bool:
 
 
 def reported_device() -> Any:
-    """The device that kernels' tensors are to be on, as scripts should see it.
-
-    `cuda:0` while a map is in place, from then on also reported by tensors; else `cpu`.
-    """
+    """Where kernels' tensors are to be: `cuda:0` while a map is in place, else `cpu`."""
     import torch
 
     if not _active:
@@ -92,10 +136,10 @@ def reported_device() -> Any:
 
 
 def real_device(tensor: Any) -> Any:
-    """Where a tensor's memory really is, whatever a map makes it say."""
+    """Where a tensor's memory really is: a mapped one's is the host's."""
     import torch
 
-    return torch._C.TensorBase.device.__get__(tensor)
+    return torch.device("cpu") if on_host(tensor) else tensor.device
 
 
 class _Mapping:
@@ -111,9 +155,13 @@ class _Mapping:
         self._used = False
 
     def _install(self, patches: Patches) -> None:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = str(described())
+        patches.callback(functools.partial(restore, before))
         actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
+            "triton.backends.nvidia.driver": self._patch_driver,
             "triton.profiler": self._patch_proton,
         }
         for name, action in actions.items():
@@ -126,16 +174,14 @@ class _Mapping:
                 patches.callback(finder.remove)
 
     def use(self) -> None:
-        """Notes that the script asks for a CUDA device."""
+        """Notes that the script asks for a CUDA device, which is there from now on."""
         if not self._used:
+            from ttools.core.device_map.backend import install
+
+            install()
             self._used = True
             if self._on_first_use is not None:
                 self._on_first_use()
-
-    @property
-    def used(self) -> bool:
-        """Whether the script has asked for a CUDA device."""
-        return self._used
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, whose calls count as asking for a CUDA device."""
@@ -148,20 +194,39 @@ class _Mapping:
         return wrapper
 
     def _patch_torch(self, torch: ModuleType) -> None:
+        from ttools.core.device_map.backend import end, prepare
         from ttools.core.device_map.cuda import replacements
-        from ttools.core.device_map.numerics import numeric_replacements
-        from ttools.core.device_map.tensors import tensor_replacements
+        from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
-        # This set is built from the functions that are there at its first use, and kept.
-        importlib.import_module("torch.utils._device")._device_constructors()
+        prepare()
+        self.patches.callback(end)
         self._replace(replacements(torch, self.counting))
-        self._replace(tensor_replacements(torch, self))
-        self._replace(numeric_replacements(torch, self))
+        self._replace(tensor_replacements(torch))
+        # torch calls it when a device is first named, or never again if it has.
+        self.patches.replace(torch.cuda, "_lazy_init", self.use)
+        files = torch.serialization._package_registry
+        entry = (0, lambda storage: None, from_file)
+        files.insert(0, entry)
+        self.patches.callback(lambda: files.remove(entry))
+        self._send_between_processes(sending)
+
+    def _send_between_processes(self, sending: Callable[[Any], Any]) -> None:
+        import torch.multiprocessing  # registers how tensors are sent
+
+        reducers: Any = vars(ForkingPickler)["_extra_reducers"]
+        for kind in (torch.Tensor, torch.nn.Parameter):
+            before = reducers[kind]
+            reducers[kind] = sending(before)
+            self.patches.callback(functools.partial(reducers.__setitem__, kind, before))
 
     def _patch_triton(self, triton: ModuleType) -> None:
         from ttools.core.device_map.cuda import triton_replacements
 
         self._replace(triton_replacements(triton))
+
+    def _patch_driver(self, driver: ModuleType) -> None:
+        # It would take torch's word that there is a GPU, and look for its library.
+        self.patches.replace(driver.CudaDriver, "is_active", staticmethod(lambda: False))
 
     def _patch_proton(self, profiler: ModuleType) -> None:
         from ttools.core.device_map.proton import proton_replacements
@@ -172,6 +237,14 @@ class _Mapping:
         # All of them first: one may be built on another's original.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)
+
+
+def restore(value: str | None) -> None:
+    """Sets `TTOOLS_DEVICE_MAP` to what it was."""
+    if value is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = value
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):

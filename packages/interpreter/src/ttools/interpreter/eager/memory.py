@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.buffers import ArrayBuffer
+from ttools.core.device_map.memory import on_host
 from ttools.core.errors import KernelError
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.eager.elements import Handle
@@ -258,7 +259,7 @@ def _live_storages() -> Iterator[tuple[int, int, str]]:
 def _host_extent(tensor: Any) -> tuple[int, int] | None:
     """The addresses of a tensor's storage; None if it has none on the host."""
     try:
-        if has_device_memory() and tensor.untyped_storage().device.type != "cpu":
+        if has_device_memory() and not on_host(tensor):
             return None
         extent = storage_extent(tensor)
     except (RuntimeError, NotImplementedError):  # sparse, fake, functorch's

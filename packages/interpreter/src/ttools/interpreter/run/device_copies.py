@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.errors import KernelError
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
@@ -168,7 +169,7 @@ class HostCopies:
         if index not in self._plan.pointers or not hasattr(tensor, "untyped_storage"):
             return value
         storage = tensor.untyped_storage()
-        if storage.device.type == "cpu" or not storage.nbytes():
+        if on_host(storage) or not storage.nbytes():
             return value
         copy = self._holding(storage.data_ptr()) or self._add(_bytes_of(storage))
         copy.parameters.add(index)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.patches import Patches
 from ttools.interpreter.abi.region import Region
 
@@ -71,7 +72,7 @@ class AddressBook:
         with self._lock:
             rows = list(self._known.items())
         held = [(start, start + size, alive()) for start, (size, alive) in rows]
-        return [row for row in held if row[2] is not None and row[2].device.type == "cpu"]
+        return [row for row in held if row[2] is not None and on_host(row[2])]
 
     def freed(self, address: int) -> str | None:
         """What was at an address that is freed now."""

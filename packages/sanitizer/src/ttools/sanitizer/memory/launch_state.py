@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ttools.core.device_map.memory import on_host
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.uninitialised import Knowledge, UninitialisedMemory
@@ -85,8 +86,7 @@ def tensors_among(values: Iterable[Any]) -> Iterable[Any]:
 
 
 def _on_device(tensor: Any) -> bool:
-    # The storage is asked, since a device map changes what tensors say.
-    return hasattr(tensor, "untyped_storage") and tensor.untyped_storage().device.type != "cpu"
+    return hasattr(tensor, "untyped_storage") and not on_host(tensor)
 
 
 def _bytes_of(storage: Any) -> Any:

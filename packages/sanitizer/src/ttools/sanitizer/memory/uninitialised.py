@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ttools.core.device_map.memory import on_host
 from ttools.core.patches import Patches
 from ttools.interpreter.runtime.snapshot import memory
 from ttools.sanitizer.memory.pattern import PATTERN, SHIFTED, WORD, fill, holds_half, unwritten
@@ -219,8 +220,7 @@ def _plain_storage(tensor: Any) -> Any:
         return None
     try:
         storage = tensor.untyped_storage()
-        # The storage is asked, since a device map changes what tensors say.
-        return storage if storage.device.type == "cpu" else None
+        return storage if on_host(storage) else None
     except (NotImplementedError, RuntimeError):
         return None  # sparse tensors and wrappers have none
 

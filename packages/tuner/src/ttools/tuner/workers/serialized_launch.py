@@ -24,6 +24,7 @@ import cloudpickle
 import numpy as np
 
 from ttools.core import triton_versions
+from ttools.core.device_map.memory import on_host
 from ttools.core.errors import TtoolsError
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.tuner.measure.pointees import pointees_of
@@ -319,7 +320,7 @@ def _is_mapped(arguments: Any) -> bool:
     """Whether a tensor says that it is on a GPU although its memory is the CPU's."""
     for each in arguments:
         if getattr(each, "is_cuda", False) and hasattr(each, "untyped_storage"):
-            return bool(each.untyped_storage().device.type == "cpu")
+            return on_host(each)
     return False
 
 

@@ -1,0 +1,107 @@
+"""A CUDA backend for torch whose memory is the host's.
+
+torch's C++ asks the backend of a tensor's device for kernels (`registry.py`), a guard and hooks
+(`hooks.py`). Once put in place they stay until the process ends, so that tensors that a script has
+made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from ttools.core.device_map import hooks, memory
+from ttools.core.device_map.aliases import check_capsules
+from ttools.core.device_map.kernels import computed_on_cpu
+from ttools.core.device_map.registry import BACKENDS, kernels
+from ttools.core.errors import UnsupportedError
+
+_lock = threading.Lock()
+
+
+@cache
+def _refusal() -> UnsupportedError | None:
+    """Why there can be no backend; None if its hooks are in place."""
+    if torch.cuda._initialized:
+        return UnsupportedError(
+            "a device map in a process that has used a GPU, whose tensors would be taken for the "
+            "host's",
+            help="enter the map before the first CUDA tensor is made",
+        )
+    try:
+        check_capsules()
+        hooks.install()
+    except (AttributeError, LookupError, OSError, ValueError) as error:
+        return UnsupportedError(
+            f"the device map with torch {torch.__version__}, which takes no backend from outside "
+            f"({error})",
+            help="use torch 2.13, or `--device-map off` with tensors on the CPU",
+        )
+    return None
+
+
+def prepare() -> None:
+    """Gives torch what it asks for before the first tensor is made, if it takes it."""
+    with _lock:
+        _refusal()
+    hooks.ask_on_next_use(True)
+
+
+def end() -> None:
+    """Has torch say that it has no CUDA, if it has none, to those who name a device after a map."""
+    hooks.ask_on_next_use(True)
+
+
+def install() -> None:
+    """Gives torch the backend; once in a process.
+
+    Raises:
+        UnsupportedError: this build of torch takes none, or a GPU is in use already.
+    """
+    with _lock:
+        refusal = _refusal()
+        if refusal is not None:
+            raise refusal
+        _install_kernels()
+
+
+@cache
+def _install_kernels() -> None:
+    namespaces = ["aten", "_", *(["c10d"] if torch.distributed.is_available() else [])]
+    make: Any = torch.library.Library
+    libraries = {name: make(name, "IMPL") for name in namespaces}
+    for library in libraries.values():
+        hooks.keep(library)
+    with warnings.catch_warnings():
+        # That a torch for CUDA has kernels of its own.
+        warnings.filterwarnings("ignore", "Warning only once for all operators")
+        for key, backend in BACKENDS.items():
+            for name, kernel in kernels(key):
+                namespace, _, short = name.partition("::")
+                libraries[namespace].m.impl(short, backend, kernel)
+    for key, backend in BACKENDS.items():
+        libraries["_"].fallback(_computed_by_name(key), backend)
+    libraries["_"].fallback(_refuse_nested, "NestedTensorCUDA")
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)
+    memory.install(gpu=count is not None and count() > 0)
+
+
+def _computed_by_name(key: str) -> Any:
+    """The kernel of all operators that have none of their own, such as those of other libraries."""
+    computed = cache(partial(computed_on_cpu, key=key))
+
+    def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
+        return computed(op.name())(*args, **kwargs)
+
+    return fallback
+
+
+def _refuse_nested(op: Any, *args: Any, **kwargs: Any) -> Any:
+    raise UnsupportedError(
+        f"{op.name()} of nested tensors on a mapped device",
+        help="those with `layout=torch.jagged` are made of others",
+    )

@@ -1,0 +1,335 @@
+"""What an operator does with tensors of a mapped device: what it does on the CPU.
+
+torch asks the dispatcher for a kernel of the CUDA backend, after autograd, autocast, tracing and
+functional transformations. Here that kernel computes on CPU tensors of the same memory. Must not
+know which operators there are, nor how scripts are run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ttools.core.device_map.aliases import to_cuda, to_host
+from ttools.core.device_map.memory import ask_for_device
+from ttools.core.errors import UnsupportedError
+
+_CPU = torch.device("cpu")
+#: Operands of these types, optional ones and lists of them, too, are passed on as they are.
+_PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
+_WRAPPERS = re.compile(r"Optional|List|[\[\]]")
+#: Whether libraries that the CPU does not have compute this loss.
+_CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
+#: Which operands may be on the CPU beside tensors of the device, by the operator's name.
+_ON_EITHER = {
+    **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
+    **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
+    **{name: {1} for name in ("index", "_unsafe_index", "index_put", "index_put_")},
+    **{name: {1} for name in ("_index_put_impl_", "_unsafe_index_put", "_pack_padded_sequence")},
+    **{name: {1, 2, 3} for name in ("_ctc_loss", *_CTC_CHOICES)},
+    "_ctc_loss_backward": {2, 3, 4},
+}
+#: Which results are on the CPU.
+_ON_CPU = {"_pack_padded_sequence": {1}}
+
+Kernel = Callable[..., Any]
+#: The CPU tensors of one call with those that they stand for.
+Hosts = list[tuple[Any, Any]]
+Convert = Callable[[Any, Hosts], Any]
+
+
+def own_kernel(name: str, key: str = "CPU") -> Kernel:
+    """The CPU's kernel itself, for tensors of any device where it only looks at sizes."""
+    call = torch.library.get_kernel(name, key).call_boxed
+    return partial(call, _keys(key))
+
+
+def _keys(key: str) -> Any:
+    return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+
+def operator(name: str) -> Any:
+    """The operator of a name with namespace and overload; None if only TorchScript has it."""
+    namespace, _, short = name.partition("::")
+    packet, _, overload = short.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    except AttributeError:
+        return None
+
+
+def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = None) -> Kernel:
+    """The kernel of an operator that computes with CPU tensors.
+
+    Args:
+        name: of the operator, with namespace and overload.
+        key: whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
+        function: what computes instead.
+    """
+    computation: _Computation | None = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal computation
+        if computation is None:
+            computation = _Computation(name, key, function)
+        # A script's own subclasses and modes have been asked already.
+        with torch._C.DisableTorchFunction():
+            return computation(args, kwargs)
+
+    return kernel
+
+
+class _Computation:
+    """How an operator is computed with CPU tensors, by what its schema says of its operands."""
+
+    def __init__(self, name: str, key: str, function: Kernel | None) -> None:
+        schema = operator(name)._schema
+        self._name = name
+        self._compute = self._compute_with_numbers = function or _composed(name)
+        if function is None and torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+            self._compute = own_kernel(name, key)
+        free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
+        #: Where tensors may be, and what converts other operands.
+        self._tensors: list[tuple[int, bool]] = []
+        self._by_position: list[tuple[int, Convert]] = []
+        self._by_name: dict[str, Convert] = {}
+        self._outputs: list[str] = []
+        #: Where written operands are, and by the name of what they alias, for results.
+        self._written: list[int | str] = []
+        sets: dict[str, int | str] = {}
+        for number, each in enumerate(schema.arguments):
+            place = each.name if each.kwarg_only else number
+            if each.is_write:
+                sets[_aliased(each)] = place
+                if not each.is_out:
+                    self._written.append(place)
+            if each.is_out:
+                self._outputs.append(each.name)
+                self._by_name[each.name] = self._output
+            elif _WRAPPERS.sub("", str(each.type)) in _PLAIN:
+                continue
+            elif each.kwarg_only:
+                self._by_name[each.name] = self._operand
+            elif str(each.type) in ("Tensor", "Optional[Tensor]"):
+                self._tensors.append((number, number in free))
+            else:
+                convert = self._anywhere if number in free else self._operand
+                self._by_position.append((number, convert))
+        #: The operand that each result is, or None for new tensors.
+        self._returned = [sets.get(_aliased(each)) for each in schema.returns]
+        self._is_precise = name.startswith("aten::")
+        if self._is_precise and key == "CPU":
+            # Those that change sizes are left to torch.
+            self._written = []
+        self._on_cpu = _ON_CPU.get(schema.name.removeprefix("aten::"), set())
+        self._makes_new = self._is_precise and not (
+            self._on_cpu or any(place is not None for place in self._returned)
+        )
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        compute = self._compute
+        count = len(args)
+        operands = list(args)
+        hosts: Hosts = []
+        for number, free in self._tensors:
+            if number >= count:
+                break
+            value = args[number]
+            if isinstance(value, torch.Tensor):
+                if value.is_cuda:
+                    operands[number] = host = to_host(value)
+                    hosts.append((host, value))
+                elif not free and value.is_cpu and value.dim():
+                    raise self._refusal()
+            elif value is not None:
+                # A number, of which torch's own binding makes a tensor.
+                compute = self._compute_with_numbers
+        for number, convert in self._by_position:
+            if number < count:
+                operands[number] = convert(args[number], hosts)
+        named = self._converted(kwargs, hosts) if kwargs else kwargs
+        if not hosts:
+            ask_for_device()
+        result = compute(*operands, **named)
+        if self._makes_new:
+            return _placed(result)
+        for name in self._outputs:
+            _each(_assign, kwargs[name], named[name])
+        for place in self._written:
+            if isinstance(place, int):
+                _each(_update, args[place], operands[place])
+            else:
+                _each(_update, kwargs[place], named[place])
+        if self._is_precise:
+            return self._operands_returned(result, args, kwargs)
+        return _placed(result, {id(host): tensor for host, tensor in hosts})
+
+    def _converted(self, kwargs: dict[str, Any], hosts: Hosts) -> dict[str, Any]:
+        converts = self._by_name
+        named = {
+            name: converts[name](value, hosts) if name in converts else value
+            for name, value in kwargs.items()
+        }
+        if named.get("pin_memory"):
+            named["pin_memory"] = None
+        return named
+
+    def _operands_returned(self, result: Any, args: Any, kwargs: Any) -> Any:
+        results = result if len(self._returned) > 1 else (result,)
+        made = []
+        for number, (place, value) in enumerate(zip(self._returned, results, strict=True)):
+            if place is not None:
+                made.append(args[place] if isinstance(place, int) else kwargs[place])
+            else:
+                made.append(value if number in self._on_cpu else _placed(value))
+        return tuple(made) if len(made) > 1 else made[0]
+
+    # ---- operands as the CPU's kernel takes them
+
+    def _operand(self, value: Any, hosts: Hosts) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_cpu and value.dim():
+            raise self._refusal()
+        return self._anywhere(value, hosts, self._operand)
+
+    def _anywhere(self, value: Any, hosts: Hosts, convert: Convert | None = None) -> Any:
+        if isinstance(value, torch.Tensor):
+            if not value.is_cuda:
+                return value
+            host = to_host(value)
+            hosts.append((host, value))
+            return host
+        if isinstance(value, (list, tuple)):
+            convert = convert or self._anywhere
+            return [convert(each, hosts) for each in value]
+        if isinstance(value, torch.device):
+            if value.type == "cuda" and value.index:
+                raise RuntimeError(f"CUDA error: invalid device ordinal {value.index}")
+            return _CPU if value.type == "cuda" else value
+        return value
+
+    def _output(self, value: Any, hosts: Hosts) -> Any:
+        """A tensor for a result, an `out=` argument: kernels may give it another size."""
+        if isinstance(value, (list, tuple)):
+            return [self._output(each, hosts) for each in value]
+        if not value.is_cuda:
+            raise self._refusal()
+        if value.layout is not torch.strided:
+            return self._operand(value, hosts)
+        host = torch.empty(0, dtype=value.dtype, device=_CPU)
+        hosts.append((host, value))
+        return host
+
+    def _refusal(self) -> RuntimeError:
+        """Of torch's own type and words, which scripts may expect."""
+        return RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"cuda:0 and cpu! (in {self._name})"
+        )
+
+
+def _aliased(argument: Any) -> str:
+    """What the schema calls the memory of an argument or result; empty for new memory."""
+    info = argument.alias_info
+    return " ".join(sorted(info.before_set)) if info else ""
+
+
+def _composed(name: str) -> Kernel:
+    """The operator itself, which is made of others on the CPU."""
+    op = operator(name)
+    autocast = _keys("AutocastCPU")
+
+    def composed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not torch.is_autocast_enabled("cpu"):
+                return op(*args, **kwargs)
+            # Beneath autocast, which has cast for CUDA.
+            with torch._C._ExcludeDispatchKeyGuard(autocast):
+                return op(*args, **kwargs)
+        except NotImplementedError as error:
+            if "Could not run" not in str(error):
+                raise
+            raise UnsupportedError(
+                f"{name} on a mapped device: torch has it for GPUs only",
+                help="`tensor.cpu()` and operators that the CPU has compute the same",
+            ) from error
+
+    return composed
+
+
+# ---- results
+
+
+def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
+    """A result as the script gets it.
+
+    Args:
+        value: what the CPU's kernel gave.
+        operands: the script's tensors by the identity of their CPU tensors, which may be results.
+    """
+    if isinstance(value, torch.Tensor):
+        if operands and id(value) in operands:
+            return operands[id(value)]
+        return value if value.is_cuda else to_cuda(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_placed(each, operands) for each in value])
+    return value
+
+
+def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
+    """Does something for a tensor and its CPU tensor, or for those of two lists."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda:
+            action(value, host)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for one, other in zip(value, host, strict=True):
+            _each(action, one, other)
+
+
+set_storage = own_kernel("aten::set_.source_Storage_storage_offset")
+
+
+def _assign(tensor: Any, host: Any) -> None:
+    """Gives an `out=` tensor what was computed for it."""
+    if tensor.layout is not torch.strided:
+        _update(tensor, host)
+    elif tensor.shape == host.shape:
+        to_host(tensor).copy_(host)
+    elif not tensor.untyped_storage().nbytes():
+        storage = to_cuda(host).untyped_storage()
+        set_storage(tensor, storage, 0, list(host.shape), list(host.stride()))
+    else:
+        to_host(resize(tensor, list(host.shape))).copy_(host)
+
+
+def _update(tensor: Any, host: Any) -> None:
+    """Gives a tensor the size that a kernel gave its CPU tensor, or the parts of a sparse one."""
+    if tensor.layout is torch.strided:
+        if host.shape != tensor.shape or host.stride() != tensor.stride():
+            offset = tensor.storage_offset()
+            storage = tensor.untyped_storage()
+            set_storage(tensor, storage, offset, list(host.shape), list(host.stride()))
+    elif tensor.layout is torch.sparse_coo:
+        own_kernel("aten::copy_sparse_to_sparse_", "SparseCPU")(tensor, to_cuda(host))
+    elif tensor.values().data_ptr() != host.values().data_ptr():
+        raise UnsupportedError(f"changing which elements a {tensor.layout} tensor has, in place")
+
+
+def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
+    """`resize_`: memory is the CPU's to allocate, which a CUDA storage does not know."""
+    shaped = torch.empty(
+        size, device="meta", memory_format=memory_format or torch.contiguous_format
+    )
+    strides = shaped.stride()
+    needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
+    needed = (tensor.storage_offset() + (needed if 0 not in size else 0)) * tensor.element_size()
+    storage = tensor.untyped_storage()
+    if needed > storage.nbytes():
+        larger = torch.empty(needed, dtype=torch.uint8, device=_CPU)
+        before = set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1])
+        larger[: storage.nbytes()] = to_host(before)
+        storage = to_cuda(larger).untyped_storage()
+    return set_storage(tensor, storage, tensor.storage_offset(), list(size), list(strides))
