@@ -10,7 +10,6 @@ nor where kernels run.
 
 from __future__ import annotations
 
-import copy
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,6 +107,17 @@ def triton_autotuner(autotuner: Any) -> Any:
     return made
 
 
+def launch_by_triton(autotuner: Any, args: Sequence[Any]) -> None:
+    """Launches as Triton does, by its own autotuner and jit function.
+
+    Args:
+        autotuner: what is launched.
+        args: of the call of its `run`.
+    """
+    named = named_arguments(autotuner, args)
+    triton_autotuner(autotuner)[grid_function(autotuner, args)](**named)
+
+
 @contextmanager
 def _asking_triton() -> Iterator[None]:
     """Has kernels compiled here launched by Triton's launcher instead of torch's."""
@@ -128,8 +138,8 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
         for_gpu: whether what is learnt by timing holds for the GPU that it is for.
     """
     jit_function(autotuner)
-    tuner = copy.copy(autotuner)
-    tuner._ttools_asks = True
+    tuner = object.__new__(type(autotuner))  # copying by `copy` would pickle it
+    vars(tuner).update(vars(autotuner), _ttools_asks=True)
     tuner.lock = threading.Lock()
     tuner.configs = list(configs or configurations(autotuner))
     tuner.compile_results, tuner.launchers = [], []

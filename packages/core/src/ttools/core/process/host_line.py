@@ -5,7 +5,6 @@ Owns whose frames are skipped on the way there. Must not know what is launched.
 
 from __future__ import annotations
 
-import os
 import sys
 from types import CodeType, FrameType
 from typing import Any
@@ -35,8 +34,7 @@ def _is_ours(frame: FrameType) -> bool:
     if str(name).partition(".")[0] in _OURS:
         return True
     # What torch.compile has written has no module: neither Dynamo's graphs nor AOTAutograd's calls.
-    torch: Any = sys.modules.get("torch")
-    written = getattr(torch, "__file__", None)
-    return file.startswith("<eval_with_key>") or (
-        written is not None and file.startswith(f"{os.path.dirname(written)}{os.sep}")  # noqa: PTH120
-    )
+    if not name and file.startswith("<"):
+        return True
+    package: Any = getattr(sys.modules.get("torch"), "__file__", None)
+    return package is not None and file.startswith(package.removesuffix("__init__.py"))

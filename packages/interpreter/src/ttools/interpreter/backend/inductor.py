@@ -141,7 +141,7 @@ class InductorKernels:
             chosen = selecting_run(inductor.kernel_name(autotuner))
             with self._routed(True):
                 if chosen is not None and _takes_triton_s_way(chosen, autotuner):
-                    return _launch_by_triton(autotuner, args)
+                    return inductor.launch_by_triton(autotuner, args)
                 token = _for_cpu.set(True)
                 try:
                     tuner = self._compiled(autotuner, chosen)
@@ -167,11 +167,6 @@ def _takes_triton_s_way(run: Run, autotuner: Any) -> bool:
     if run.engine == "eager":
         return True
     return run.tune is not None and len(inductor.configurations(autotuner)) > 1
-
-
-def _launch_by_triton(autotuner: Any, args: tuple[Any, ...]) -> None:
-    named = inductor.named_arguments(autotuner, args)
-    inductor.triton_autotuner(autotuner)[inductor.grid_function(autotuner, args)](**named)
 
 
 # ---- what Inductor takes from Triton and from the machine
