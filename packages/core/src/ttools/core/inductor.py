@@ -34,9 +34,10 @@ def kernel_name(autotuner: Any) -> str:
 
 
 def configurations(autotuner: Any) -> Sequence[Any]:
-    """What it chooses from; one if it has chosen."""
-    found = [each.config for each in autotuner.launchers or autotuner.compile_results]
-    return found or list(autotuner.configs)
+    """What it chooses from; once it has compiled and chosen, what it chose."""
+    if autotuner.configs:
+        return list(autotuner.configs)
+    return [each.config for each in autotuner.launchers or autotuner.compile_results]
 
 
 def is_tuned_by_user(autotuner: Any) -> bool:
