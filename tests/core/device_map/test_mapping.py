@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import importlib
-import inspect
 import io
 import subprocess
 import sys
@@ -221,7 +220,8 @@ def test_mixed_precision() -> None:
     with torch.autocast("cuda", dtype=torch.bfloat16):
         assert (x @ x).dtype is torch.bfloat16
     with torch.autocast("cpu"):
-        assert (x @ x).dtype is torch.bfloat16
+        assert (x @ x).dtype is torch.float32
+        assert (x.cpu() @ x.cpu()).dtype is torch.bfloat16
     scaler = torch.amp.GradScaler("cuda")
     weight = torch.nn.Parameter(x.clone())
     optimizer = torch.optim.AdamW([weight])

@@ -1,156 +1,101 @@
 """A CUDA backend for torch whose memory is the host's.
 
-torch's C++ asks the backend of a tensor's device for three things: kernels, a guard that selects
-devices and streams, and hooks that say whether the backend was built. A torch for CPUs has none of
-them for CUDA; a torch for CUDA on a machine without a GPU has some that fail. Once put in place
-they stay until the process ends, so that tensors that a script has made stay usable. Must not know
-how scripts are run or what `torch.cuda` answers.
+torch's C++ asks the backend of a tensor's device for kernels (`registry.py`), a guard and hooks
+(`hooks.py`). Once put in place they stay until the process ends, so that tensors that a script has
+made stay usable. Must not know how scripts are run or what `torch.cuda` answers.
 """
 
 from __future__ import annotations
 
-import ctypes
-import re
 import threading
 import warnings
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from typing import Any
 
 import torch
 
-from ttools.core.device_map import memory
-from ttools.core.device_map.kernels import computed_on_cpu, kernels
+from ttools.core.device_map import hooks, memory
+from ttools.core.device_map.aliases import check_capsules
+from ttools.core.device_map.kernels import computed_on_cpu
+from ttools.core.device_map.registry import BACKENDS, kernels
 from ttools.core.errors import UnsupportedError
-
-_CUDA, _PRIVATE_USE = 1, 20  # c10::DeviceType
-_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
-_REGISTER_GUARD = (
-    "_ZN3c104impl24DeviceGuardImplRegistrarC1ENS_10DeviceTypeEPKNS0_24DeviceGuardImplInterfaceE"
-)
-_HOOKS = "_ZN2at6detail12getCUDAHooksEv"
-#: What the hooks answer with yes; to the others, nothing is to be done.
-_HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
-#: Memory that a GPU would read is as any.
-_PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
 
 _lock = threading.Lock()
 #: What has to live as long as torch does.
 _kept: list[Any] = []
 
 
+@cache
+def _refusal() -> UnsupportedError | None:
+    """Why there can be no backend; None if its hooks are in place."""
+    if torch.cuda._initialized:
+        return UnsupportedError(
+            "a device map in a process that has used a GPU, whose tensors would be taken for the "
+            "host's",
+            help="enter the map before the first CUDA tensor is made",
+        )
+    try:
+        check_capsules()
+        hooks.install()
+    except (AttributeError, LookupError, OSError, ValueError) as error:
+        return UnsupportedError(
+            f"the device map with torch {torch.__version__}, which takes no backend from outside "
+            f"({error})",
+            help="use torch 2.13, or `--device-map off` with tensors on the CPU",
+        )
+    return None
+
+
+def prepare() -> None:
+    """Gives torch what it asks for before the first tensor is made, if it takes it."""
+    with _lock:
+        _refusal()
+
+
 def install() -> None:
     """Gives torch the backend; once in a process.
 
     Raises:
-        UnsupportedError: this build of torch takes none.
+        UnsupportedError: this build of torch takes none, or a GPU is in use already.
     """
     with _lock:
-        _install()
+        refusal = _refusal()
+        if refusal is not None:
+            raise refusal
+        _install_kernels()
 
 
 @cache
-def _install() -> None:
-    try:
-        _install_guard()
-        _install_hooks()
-    except (AttributeError, LookupError, OSError) as error:
-        raise UnsupportedError(
-            f"torch {torch.__version__} takes no CUDA backend from outside ({error})",
-            help="use torch 2.13, or `--device-map off` with tensors on the CPU",
-        ) from error
-    _install_kernels()
-    memory.install()
-
-
-def _library(name: str) -> ctypes.CDLL:
-    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
-
-
-# ---- guards
-
-
-def _install_guard() -> None:
-    """Registers a guard for CUDA that has one device and nothing to select.
-
-    torch lets Python write guards for its private backend; such a guard is a C++ object as any.
-    """
-    c10 = _library("libc10.so")
-    guards = (ctypes.c_void_p * (_PRIVATE_USE + 1)).in_dll(c10, _GUARDS)
-    if guards[_CUDA]:
-        # A torch for CUDA. This is there for machines without a GPU.
-        torch._C._ensureCUDADeviceGuardSet()
-        return
-    register = getattr(c10, _REGISTER_GUARD)
-    register.argtypes = [ctypes.c_void_p, ctypes.c_int8, ctypes.c_void_p]
-    register.restype = None
-    registrar = ctypes.create_string_buffer(8)  # an object without members
-    private = guards[_PRIVATE_USE]
-
-    class Guard(torch._C._acc.DeviceGuard):
-        def type_(self) -> Any:
-            return torch._C._autograd.DeviceType.CUDA
-
-    guard = Guard()
-    torch._C._acc.register_python_privateuseone_device_guard(guard)
-    register(registrar, _CUDA, guards[_PRIVATE_USE])
-    register(registrar, _PRIVATE_USE, private)
-    _kept.append(guard)
-
-
-# ---- hooks
-
-
-def _install_hooks() -> None:
-    """Has the hooks answer that the backend was built and its device is in use.
-
-    The hooks are an object whose virtual functions throw or deny. It gets a table of functions of
-    its own, in which some are replaced.
-    """
-    get_hooks = getattr(_library("libtorch_cpu.so"), _HOOKS)
-    get_hooks.restype = ctypes.c_void_p
-    table_of = ctypes.c_void_p.from_address(get_hooks())
-    slots = _virtual_functions("AcceleratorHooksInterface.h")
-    count = len(slots) + len(_virtual_functions("CUDAHooksInterface.h"))
-    before = 2  # the offset to the whole object and its type precede the functions
-    table = (ctypes.c_void_p * (before + count))()
-    word = ctypes.sizeof(ctypes.c_void_p)
-    ctypes.memmove(table, (table_of.value or 0) - before * word, ctypes.sizeof(table))
-    replaced = dict.fromkeys(_HOOKED, _yes)
-    replaced[_PINNED] = getattr(_library("libc10.so"), _HOST_ALLOCATOR)
-    for name, function in replaced.items():
-        table[before + slots.index(name)] = ctypes.cast(function, ctypes.c_void_p).value
-    _kept.append(table)
-    table_of.value = ctypes.addressof(table) + before * word
-
-
-def _virtual_functions(header: str) -> list[str]:
-    """Names of a class's virtual functions in the order of its table, by torch's own header."""
-    path = Path(torch.__file__).parent / "include" / "ATen" / "detail" / header
-    code = re.sub(r"//.*", "", path.read_text("utf-8"))
-    names = re.findall(r"\bvirtual\b[^;{]*?(~?\w+)\s*\(", code)
-    if not names or not names[0].startswith("~"):
-        return names  # a destructor that overrides another's has no entries of its own
-    return [names[0], names[0], *names[1:]]
-
-
-@ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)
-def _yes(_hooks: int, _device: int) -> bool:
-    return True
-
-
-# ---- kernels
-
-
 def _install_kernels() -> None:
-    library = torch.library.Library("aten", "IMPL")
-    every = torch.library.Library("_", "IMPL")
-    computed: Callable[[Any], Any] = cache(computed_on_cpu)
+    namespaces = ["aten", "_", *(["c10d"] if torch.distributed.is_available() else [])]
+    make: Any = torch.library.Library
+    libraries = {name: make(name, "IMPL") for name in namespaces}
+    _kept.extend(libraries.values())
     with warnings.catch_warnings():
         # That a torch for CUDA has kernels of its own.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
-        for name, kernel in kernels():
-            library.impl(name, kernel, "CUDA")
-    every.fallback(lambda op, *args, **kwargs: computed(op)(*args, **kwargs), "CUDA")
-    _kept.extend((library, every))
+        for key, backend in BACKENDS.items():
+            for name, kernel in kernels(key):
+                namespace, _, short = name.partition("::")
+                libraries[namespace].m.impl(short, backend, kernel)
+    for key, backend in BACKENDS.items():
+        libraries["_"].fallback(_computed_by_name(key), backend)
+    libraries["_"].fallback(_refuse_nested, "NestedTensorCUDA")
+    memory.install()
+
+
+def _computed_by_name(key: str) -> Any:
+    """The kernel of all operators that have none of their own, such as those of other libraries."""
+    computed = cache(partial(computed_on_cpu, key=key))
+
+    def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
+        return computed(op.name())(*args, **kwargs)
+
+    return fallback
+
+
+def _refuse_nested(op: Any, *args: Any, **kwargs: Any) -> Any:
+    raise UnsupportedError(
+        f"{op.name()} of nested tensors on a mapped device",
+        help="those with `layout=torch.jagged` are made of others",
+    )

@@ -1,296 +1,327 @@
-"""What torch's operators do with tensors of a mapped device: what they do on the CPU.
+"""What an operator does with tensors of a mapped device: what it does on the CPU.
 
 torch asks the dispatcher for a kernel of the CUDA backend, after autograd, autocast, tracing and
-functional transformations. Here that kernel computes on CPU tensors of the same memory. Operators
-that return another view of their operand only look at sizes, so that torch's own kernel serves,
-which leaves storages shared. Must not know how scripts are run.
+functional transformations. Here that kernel computes on CPU tensors of the same memory. Must not
+know which operators there are, nor how scripts are run.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from ttools.core.device_map import memory
-from ttools.core.device_map.memory import to_cuda, to_host
+from ttools.core.device_map.aliases import to_cuda, to_host
+from ttools.core.device_map.memory import ask_for_device
 from ttools.core.errors import UnsupportedError
 
 _CPU = torch.device("cpu")
-_ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-#: Kernels of these may read tensors of both devices.
-_MIXING = frozenset({"copy_", "_copy_from", "_copy_from_and_resize", "index", "_unsafe_index"}) | {
-    *("index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"),
-    *("_foreach_copy_", "_foreach_copy"),
+#: Operands of these types, optional ones and lists of them, too, are passed on as they are.
+_PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
+_WRAPPERS = re.compile(r"Optional|List|[\[\]]")
+#: Which operands may be on the CPU beside tensors of the device, by the operator's name.
+_ON_EITHER = {
+    **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
+    **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
+    **{name: {1} for name in ("index", "_unsafe_index", "index_put", "index_put_")},
+    **{name: {1} for name in ("_index_put_impl_", "_unsafe_index_put", "_pack_padded_sequence")},
+    **{name: {1, 2, 3} for name in ("_ctc_loss", "_use_cudnn_ctc_loss")},
+    "_ctc_loss_backward": {2, 3, 4},
 }
+#: Which results are on the CPU.
+_ON_CPU = {"_pack_padded_sequence": {1}}
 
 Kernel = Callable[..., Any]
+#: The CPU tensors of one call with those that they stand for.
+Hosts = list[tuple[Any, Any]]
+Convert = Callable[[Any, Hosts], Any]
 
 
-class _Call:
-    """One call of an operator: its operands on the CPU, and which tensors they stand for."""
-
-    def __init__(self, op: Any) -> None:
-        self._op = op
-        self._mixes = op._schema.name.removeprefix("aten::") in _MIXING
-        #: CUDA tensors by the identity of their CPU tensors, which are held, too.
-        self._tensors: dict[int, tuple[Any, Any]] = {}
-
-    @property
-    def has_tensors(self) -> bool:
-        """Whether any operand is a tensor of the device."""
-        return bool(self._tensors)
-
-    def operand(self, value: Any) -> Any:
-        """An operand as the CPU's kernel takes it."""
-        if isinstance(value, torch.Tensor):
-            return self._tensor(value)
-        if isinstance(value, torch.device):
-            return _CPU if value.type == "cuda" else value
-        if isinstance(value, (list, tuple)):
-            return type(value)([self.operand(each) for each in value])
-        return value
-
-    def output(self, value: Any) -> Any:
-        """A tensor for the result, an `out=` argument: kernels give empty ones another size."""
-        if not (isinstance(value, torch.Tensor) and value.is_cuda and not value.numel()):
-            return self.operand(value)
-        host = torch.empty(0, dtype=value.dtype)
-        self._tensors[id(host)] = host, value
-        return host
-
-    def _tensor(self, value: Any) -> Any:
-        if value.is_cuda:
-            host = to_host(value)
-            self._tensors[id(host)] = host, value
-            return host
-        if not self._mixes and value.dim() and value.device == _CPU:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"cuda:0 and cpu! (in {self._op})"
-            )
-        return value
-
-    def result(self, value: Any) -> Any:
-        """A result as the script gets it: what was an operand is that operand."""
-        if isinstance(value, torch.Tensor):
-            known = self._tensors.get(id(value))
-            return known[1] if known else _placed(value)
-        if isinstance(value, (list, tuple)):
-            return type(value)([self.result(each) for each in value])
-        return value
-
-    def resize(self) -> None:
-        """Gives the CUDA tensors the shapes that the kernel gave to their CPU tensors."""
-        for host, tensor in self._tensors.values():
-            if host.shape != tensor.shape or host.stride() != tensor.stride():
-                reshaped = to_cuda(host)
-                storage = reshaped.untyped_storage()
-                if host.data_ptr() == tensor.data_ptr():
-                    storage = tensor.untyped_storage()
-                    offset = tensor.storage_offset()
-                else:
-                    offset = 0
-                _set(tensor, storage, offset, list(host.shape), list(host.stride()))
+def own_kernel(name: str, key: str = "CPU") -> Kernel:
+    """The CPU's kernel itself, for tensors of any device where it only looks at sizes."""
+    call = torch.library.get_kernel(name, key).call_boxed
+    return partial(call, _keys(key))
 
 
-def _placed(tensor: Any) -> Any:
-    if tensor.layout is not torch.strided:
-        raise UnsupportedError(f"tensors of layout {tensor.layout} on a mapped device")
-    return to_cuda(tensor)
+def _keys(key: str) -> Any:
+    return torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
 
 
-def computed_on_cpu(op: Any, function: Kernel | None = None) -> Kernel:
+def operator(name: str) -> Any:
+    """The operator of a name with namespace and overload; None if only TorchScript has it."""
+    namespace, _, short = name.partition("::")
+    packet, _, overload = short.partition(".")
+    try:
+        return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+    except AttributeError:
+        return None
+
+
+def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = None) -> Kernel:
     """The kernel of an operator that computes with CPU tensors.
 
     Args:
-        op: the operator, which has a schema.
-        function: what computes; the operator itself by default.
+        name: of the operator, with namespace and overload.
+        key: whose kernel computes, if it has one: `CPU`, `SparseCPU`, `SparseCsrCPU`.
+        function: what computes instead.
     """
-    compute = op if function is None else function
-    arguments = op._schema.arguments
-    outputs = {argument.name for argument in arguments if argument.is_out}
-    writes = any(argument.is_write for argument in arguments)
+    computation: _Computation | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        call = _Call(op)
-        operands = [call.operand(value) for value in args]
-        named = {
-            name: call.output(value) if name in outputs else call.operand(value)
-            for name, value in kwargs.items()
-        }
-        if "pin_memory" in named:
-            named["pin_memory"] = None
-        if not call.has_tensors and not memory.is_mapped():
-            raise RuntimeError("there is no CUDA device: the device map has ended")
-        result = compute(*operands, **named)
-        if writes:
-            call.resize()
-        return call.result(result)
+        nonlocal computation
+        if computation is None:
+            computation = _Computation(name, key, function)
+        # A script's own subclasses and modes have been asked already.
+        with torch._C.DisableTorchFunction():
+            return computation(args, kwargs)
 
     return kernel
 
 
-# ---- operators that only look at sizes
+class _Computation:
+    """How an operator is computed with CPU tensors, by what its schema says of its operands."""
+
+    def __init__(self, name: str, key: str, function: Kernel | None) -> None:
+        schema = operator(name)._schema
+        self._name = name
+        self._compute = self._compute_with_numbers = function or _composed(name)
+        if function is None and torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+            self._compute = own_kernel(name, key)
+        free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
+        #: Where tensors may be, and what converts other operands.
+        self._tensors: list[tuple[int, bool]] = []
+        self._by_position: list[tuple[int, Convert]] = []
+        self._by_name: dict[str, Convert] = {}
+        self._outputs: list[str] = []
+        #: Where written operands are, and by the name of what they alias, for results.
+        self._written: list[int | str] = []
+        sets: dict[str, int | str] = {}
+        for number, each in enumerate(schema.arguments):
+            place = each.name if each.kwarg_only else number
+            if each.is_write:
+                sets[_aliased(each)] = place
+                if not each.is_out:
+                    self._written.append(place)
+            if each.is_out:
+                self._outputs.append(each.name)
+                self._by_name[each.name] = self._output
+            elif _WRAPPERS.sub("", str(each.type)) in _PLAIN:
+                continue
+            elif each.kwarg_only:
+                self._by_name[each.name] = self._operand
+            elif str(each.type) in ("Tensor", "Optional[Tensor]"):
+                self._tensors.append((number, number in free))
+            else:
+                convert = self._anywhere if number in free else self._operand
+                self._by_position.append((number, convert))
+        #: The operand that each result is, or None for new tensors.
+        self._returned = [sets.get(_aliased(each)) for each in schema.returns]
+        self._is_precise = name.startswith("aten::")
+        if self._is_precise and key == "CPU":
+            # Those that change sizes are left to torch.
+            self._written = []
+        self._on_cpu = _ON_CPU.get(schema.name.removeprefix("aten::"), set())
+        self._makes_new = self._is_precise and not (
+            self._on_cpu or any(place is not None for place in self._returned)
+        )
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        compute = self._compute
+        count = len(args)
+        operands = list(args)
+        hosts: Hosts = []
+        for number, free in self._tensors:
+            if number >= count:
+                break
+            value = args[number]
+            if isinstance(value, torch.Tensor):
+                if value.is_cuda:
+                    operands[number] = host = to_host(value)
+                    hosts.append((host, value))
+                elif not free and value.is_cpu and value.dim():
+                    raise self._refusal()
+            elif value is not None:
+                # A number, of which torch's own binding makes a tensor.
+                compute = self._compute_with_numbers
+        for number, convert in self._by_position:
+            if number < count:
+                operands[number] = convert(args[number], hosts)
+        named = self._converted(kwargs, hosts) if kwargs else kwargs
+        if not hosts:
+            ask_for_device()
+        result = compute(*operands, **named)
+        if self._makes_new:
+            return _placed(result)
+        for name in self._outputs:
+            _each(_assign, kwargs[name], named[name])
+        for place in self._written:
+            if isinstance(place, int):
+                _each(_update, args[place], operands[place])
+            else:
+                _each(_update, kwargs[place], named[place])
+        if self._is_precise:
+            return self._operands_returned(result, args, kwargs)
+        return _placed(result, {id(host): tensor for host, tensor in hosts})
+
+    def _converted(self, kwargs: dict[str, Any], hosts: Hosts) -> dict[str, Any]:
+        converts = self._by_name
+        named = {
+            name: converts[name](value, hosts) if name in converts else value
+            for name, value in kwargs.items()
+        }
+        if named.get("pin_memory"):
+            named["pin_memory"] = None
+        return named
+
+    def _operands_returned(self, result: Any, args: Any, kwargs: Any) -> Any:
+        results = result if len(self._returned) > 1 else (result,)
+        made = []
+        for number, (place, value) in enumerate(zip(self._returned, results, strict=True)):
+            if place is not None:
+                made.append(args[place] if isinstance(place, int) else kwargs[place])
+            else:
+                made.append(value if number in self._on_cpu else _placed(value))
+        return tuple(made) if len(made) > 1 else made[0]
+
+    # ---- operands as the CPU's kernel takes them
+
+    def _operand(self, value: Any, hosts: Hosts) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_cpu and value.dim():
+            raise self._refusal()
+        return self._anywhere(value, hosts, self._operand)
+
+    def _anywhere(self, value: Any, hosts: Hosts, convert: Convert | None = None) -> Any:
+        if isinstance(value, torch.Tensor):
+            if not value.is_cuda:
+                return value
+            host = to_host(value)
+            hosts.append((host, value))
+            return host
+        if isinstance(value, (list, tuple)):
+            convert = convert or self._anywhere
+            return [convert(each, hosts) for each in value]
+        if isinstance(value, torch.device):
+            return _CPU if value.type == "cuda" else value
+        return value
+
+    def _output(self, value: Any, hosts: Hosts) -> Any:
+        """A tensor for a result, an `out=` argument: kernels may give it another size."""
+        if isinstance(value, (list, tuple)):
+            return [self._output(each, hosts) for each in value]
+        if not value.is_cuda:
+            raise self._refusal()
+        if value.layout is not torch.strided:
+            return self._operand(value, hosts)
+        host = torch.empty(0, dtype=value.dtype, device=_CPU)
+        hosts.append((host, value))
+        return host
+
+    def _refusal(self) -> RuntimeError:
+        """Of torch's own type and words, which scripts may expect."""
+        return RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"cuda:0 and cpu! (in {self._name})"
+        )
 
 
-def _torch_s_own(name: str) -> Kernel:
-    """The CPU's kernel, given the CUDA tensors themselves."""
-    call = torch.library.get_kernel(name, "CPU").call_boxed
-    return functools.partial(call, _ON_CPU)
+def _aliased(argument: Any) -> str:
+    """What the schema calls the memory of an argument or result; empty for new memory."""
+    info = argument.alias_info
+    return " ".join(sorted(info.before_set)) if info else ""
 
 
-_set = _torch_s_own("aten::set_.source_Storage_storage_offset")
+def _composed(name: str) -> Kernel:
+    """The operator itself, which is made of others on the CPU."""
+    op = operator(name)
+    autocast = _keys("AutocastCPU")
+
+    def composed(*args: Any, **kwargs: Any) -> Any:
+        try:
+            # Beneath autocast, which has cast for CUDA.
+            with torch._C._ExcludeDispatchKeyGuard(autocast):
+                return op(*args, **kwargs)
+        except NotImplementedError as error:
+            raise UnsupportedError(
+                f"{name} on a mapped device: torch has it for GPUs only",
+                help="`tensor.cpu()` and operators that the CPU has compute the same",
+            ) from error
+
+    return composed
 
 
-def _resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
+# ---- results
+
+
+def _placed(value: Any, operands: dict[int, Any] | None = None) -> Any:
+    """A result as the script gets it.
+
+    Args:
+        value: what the CPU's kernel gave.
+        operands: the script's tensors by the identity of their CPU tensors, which may be results.
+    """
+    if isinstance(value, torch.Tensor):
+        if operands and id(value) in operands:
+            return operands[id(value)]
+        return value if value.is_cuda else to_cuda(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([_placed(each, operands) for each in value])
+    return value
+
+
+def _each(action: Callable[[Any, Any], None], value: Any, host: Any) -> None:
+    """Does something for a tensor and its CPU tensor, or for those of two lists."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda:
+            action(value, host)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for one, other in zip(value, host, strict=True):
+            _each(action, one, other)
+
+
+set_storage = own_kernel("aten::set_.source_Storage_storage_offset")
+
+
+def _assign(tensor: Any, host: Any) -> None:
+    """Gives an `out=` tensor what was computed for it."""
+    if tensor.layout is not torch.strided:
+        _update(tensor, host)
+    elif tensor.shape == host.shape:
+        to_host(tensor).copy_(host)
+    elif not tensor.untyped_storage().nbytes():
+        storage = to_cuda(host).untyped_storage()
+        set_storage(tensor, storage, 0, list(host.shape), list(host.stride()))
+    else:
+        to_host(resize(tensor, list(host.shape))).copy_(host)
+
+
+def _update(tensor: Any, host: Any) -> None:
+    """Gives a tensor the size that a kernel gave its CPU tensor, or the parts of a sparse one."""
+    if tensor.layout is torch.strided:
+        if host.shape != tensor.shape or host.stride() != tensor.stride():
+            offset = tensor.storage_offset()
+            storage = tensor.untyped_storage()
+            set_storage(tensor, storage, offset, list(host.shape), list(host.stride()))
+    elif tensor.layout is torch.sparse_coo:
+        own_kernel("aten::copy_sparse_to_sparse_", "SparseCPU")(tensor, to_cuda(host))
+    elif tensor.values().data_ptr() != host.values().data_ptr():
+        raise UnsupportedError(f"changing which elements a {tensor.layout} tensor has, in place")
+
+
+def resize(tensor: Any, size: list[int], memory_format: Any = None) -> Any:
     """`resize_`: memory is the CPU's to allocate, which a CUDA storage does not know."""
-    strides = torch.empty(size, device="meta", memory_format=memory_format).stride()
+    shaped = torch.empty(
+        size, device="meta", memory_format=memory_format or torch.contiguous_format
+    )
+    strides = shaped.stride()
     needed = 1 + sum((extent - 1) * step for extent, step in zip(size, strides, strict=True))
     needed = (tensor.storage_offset() + (needed if 0 not in size else 0)) * tensor.element_size()
     storage = tensor.untyped_storage()
     if needed > storage.nbytes():
-        larger = torch.empty(needed, dtype=torch.uint8)
-        before = to_host(tensor.new_empty(0, dtype=torch.uint8).set_(storage))
-        larger[: len(before)] = before
+        larger = torch.empty(needed, dtype=torch.uint8, device=_CPU)
+        before = set_storage(to_cuda(larger[:0]), storage, 0, [storage.nbytes()], [1])
+        larger[: storage.nbytes()] = to_host(before)
         storage = to_cuda(larger).untyped_storage()
-    return _set(tensor, storage, tensor.storage_offset(), list(size), list(strides))
-
-
-# ---- operators that the CPU does not have, or has for itself only
-
-
-def _wide(op: Any) -> Kernel:
-    """Computes in f32 what the CPU computes in half precision where CUDA accumulates in f32."""
-    half = (torch.float16, torch.bfloat16)
-
-    def widened(*args: Any, **kwargs: Any) -> Any:
-        narrow = next(x.dtype for x in args if isinstance(x, torch.Tensor))
-        if narrow not in half:
-            return op(*args, **kwargs)
-        wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype in half else x for x in args]
-        results = op(*wide, **kwargs)
-        # Statistics, which are one for each row, stay wide as CUDA's.
-        whole = len(results) if "backward" in op._schema.name else 1
-        return tuple(
-            x.to(narrow) if x is not None and number < whole else x
-            for number, x in enumerate(results)
-        )
-
-    return widened
-
-
-def _product(op: Any) -> Kernel:
-    """A product of another type than its operands'."""
-
-    def product(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        tensors = [x for x in args if isinstance(x, torch.Tensor)]
-        dtype = args[len(tensors)]
-        result = op(*(x.to(dtype) for x in tensors), **kwargs)
-        return result if out is None else out.copy_(result)
-
-    return product
-
-
-def _lstm_cell(
-    gates: Any, hidden_gates: Any, cell: Any, bias: Any = None, hidden_bias: Any = None
-) -> tuple[Any, Any, Any]:
-    """One step; what the backward pass needs are the gates after their functions."""
-    every = gates + hidden_gates
-    if bias is not None:
-        every = every + bias + hidden_bias
-    i, f, g, o = every.chunk(4, 1)
-    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    after = f * cell + i * g
-    return o * after.tanh(), after, torch.cat((i, f, g, o), 1)
-
-
-def _lstm_cell_backward(
-    hidden_grad: Any, cell_grad: Any, cell: Any, after: Any, gates: Any, has_bias: bool
-) -> tuple[Any, Any, Any]:
-    i, f, g, o = gates.chunk(4, 1)
-    curve = after.tanh()
-    hidden_grad = torch.zeros_like(after) if hidden_grad is None else hidden_grad
-    total = hidden_grad * o * (1 - curve * curve)
-    if cell_grad is not None:
-        total = total + cell_grad
-    grads = torch.cat(
-        (
-            total * g * i * (1 - i),
-            total * cell * f * (1 - f),
-            total * i * (1 - g * g),
-            hidden_grad * curve * o * (1 - o),
-        ),
-        1,
-    )
-    return grads, total * f, grads.sum(0) if has_bias else None
-
-
-def _instead() -> dict[str, Kernel]:
-    """What is computed on CPU tensors instead of an operator, by its name."""
-    aten = torch.ops.aten
-    found: dict[str, Kernel] = {
-        "_thnn_fused_lstm_cell": _lstm_cell,
-        "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
-        # torch's own composition of attention, not that of another library.
-        "_fused_sdp_choice": lambda *args, **kwargs: 0,
-        "_use_cudnn_ctc_loss": lambda *args: False,
-        "_use_cudnn_ctc_loss.Tensor": lambda *args: False,
-        "record_stream": lambda *args: None,
-    }
-    for name in ("native_layer_norm", "native_group_norm"):
-        for whole in (name, f"{name}_backward"):
-            found[whole] = _wide(getattr(aten, whole).default)
-    for name in ("mm", "bmm", "addmm", "baddbmm"):
-        for overload in ("dtype", "dtype_out"):
-            if hasattr(getattr(aten, name), overload):
-                found[f"{name}.{overload}"] = _product(getattr(aten, name).default)
-    return found
-
-
-def kernels() -> Iterator[tuple[str, Kernel]]:
-    """The kernel of every operator that needs one of its own, by its name with the overload.
-
-    Operators that are made of others in C++ need none, nor do those that return views.
-    """
-    yield "resize_", _resize
-    instead = _instead()
-    for short, function in instead.items():
-        op = _operator(f"aten::{short}")
-        if op is not None:
-            yield short, computed_on_cpu(op, function)
-    registrations = torch._C._dispatch_get_registrations_for_dispatch_key
-    on_cpu = {name for name in registrations("CPU") if name.startswith("aten::")}
-    composite = {
-        name for name in registrations("CompositeExplicitAutograd") if name.startswith("aten::")
-    }
-    for name in sorted(on_cpu | composite):
-        op = _operator(name)
-        if op is None:
-            continue
-        short = name.removeprefix("aten::")
-        views = any(r.alias_info and not r.alias_info.is_write for r in op._schema.returns)
-        sets = short.startswith("set_")
-        if short == "resize_" or short in instead:
-            continue
-        if views or sets:
-            if name in on_cpu:
-                yield short, _torch_s_own(name)
-        elif name in on_cpu or not _converts(op):
-            yield short, computed_on_cpu(op)
-
-
-def _converts(op: Any) -> bool:
-    """Whether it takes a tensor and a device, which need not be the tensor's."""
-    types = {str(argument.type) for argument in op._schema.arguments}
-    return "Optional[Device]" in types and "Tensor" in types
-
-
-def _operator(name: str) -> Any:
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    try:
-        return getattr(getattr(torch.ops.aten, packet), overload or "default")
-    except AttributeError:  # an operator that only TorchScript has
-        return None
+    return set_storage(tensor, storage, tensor.storage_offset(), list(size), list(strides))

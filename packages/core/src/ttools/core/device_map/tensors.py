@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.memory import on_host, to_cuda, to_host
+from ttools.core.device_map.memory import on_host
 
 _CUDA_PREFIX = "torch.cuda."
 _KINDS = ("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long", "Short")
@@ -68,8 +68,8 @@ def _legacy_type(torch: ModuleType, kind: str) -> type:
         dtype = host.dtype
 
         def __instancecheck__(cls, instance: object) -> bool:
-            mapped = isinstance(instance, torch.Tensor) and instance.is_cuda
-            return mapped and instance.dtype == host.dtype
+            mapped = getattr(instance, "is_cuda", False)
+            return mapped and getattr(instance, "dtype", None) == host.dtype
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return host(*args, **kwargs).cuda()
@@ -118,6 +118,8 @@ def _generator(torch: ModuleType) -> type:
 
 def _on_cuda(torch: ModuleType, storage: Any) -> Any:
     """A storage of the mapped device with the memory of a CPU storage."""
+    from ttools.core.device_map.aliases import to_cuda
+
     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
     return to_cuda(whole).untyped_storage()
 
@@ -144,6 +146,7 @@ def from_file(storage: Any, location: str) -> Any:
 
 def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
     """A tensor of another process on the mapped device, sent as one on the CPU."""
+    from ttools.core.device_map.aliases import to_cuda
     from ttools.core.device_map.backend import install
 
     install()
@@ -156,6 +159,8 @@ def sending(reduce: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def reduced(tensor: Any) -> Any:
         if tensor.is_cuda and on_host(tensor):
+            from ttools.core.device_map.aliases import to_host
+
             return rebuilt, (to_host(tensor.detach()), type(tensor), tensor.requires_grad)
         return reduce(tensor)
 

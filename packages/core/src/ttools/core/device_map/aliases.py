@@ -1,0 +1,100 @@
+"""One memory, two tensors: the CPU tensor that torch computes with, the CUDA one that scripts hold.
+
+A tensor of a mapped device is a real CUDA tensor of torch's, whose pointer is to the host's memory.
+DLPack makes either of the other: what it hands over says on which device it is. Neither copies, and
+each keeps the other's memory alive. Sparse tensors are made of their parts. Must not know what is
+computed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch
+from torch._C import _from_dlpack, _to_dlpack
+
+from ttools.core.errors import UnsupportedError
+
+_DL_CPU, _DL_CUDA = 1, 2
+
+#: The memory of this process in words of eight bytes: an object of ctypes for one address takes
+#: longer to make than DLPack takes, and every operand and result has its device written.
+_words = (ctypes.c_uint64 * (1 << 57)).from_address(0)
+#: The word of a capsule that has its pointer, behind the count of references and the type.
+_POINTER = 2
+#: The word of DLPack's `DLManagedTensor` that has the kind of its device and, above it, the number.
+_DEVICE = 1
+
+_STRIDED = torch.strided
+#: What the parts of a sparse tensor are called, behind which its values are.
+_PARTS = {
+    torch.sparse_coo: ("_indices",),
+    torch.sparse_csr: ("crow_indices", "col_indices"),
+    torch.sparse_bsr: ("crow_indices", "col_indices"),
+    torch.sparse_csc: ("ccol_indices", "row_indices"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+}
+
+
+def check_capsules() -> None:
+    """Checks that capsules are laid out as this file takes them.
+
+    Raises:
+        LookupError: they are not.
+    """
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = _to_dlpack(torch.empty(1))
+    managed = pointer(capsule, b"dltensor")
+    if _words[(id(capsule) >> 3) + _POINTER] != managed or _words[(managed >> 3) + 1] != _DL_CPU:
+        raise LookupError("this Python keeps capsules in another way")
+
+
+def to_cuda(tensor: torch.Tensor) -> Any:
+    """A tensor of `cuda:0` with the memory, shape and strides of a CPU tensor.
+
+    Raises:
+        UnsupportedError: tensors of its layout or type cannot be on a mapped device.
+    """
+    return _with_device(tensor, _DL_CUDA)
+
+
+def to_host(tensor: torch.Tensor) -> Any:
+    """A CPU tensor with the memory, shape and strides of a mapped one."""
+    return _with_device(tensor, _DL_CPU)
+
+
+def _with_device(tensor: Any, kind: int) -> Any:
+    if tensor.layout is not _STRIDED:
+        return _sparse_with_device(tensor, kind)
+    if tensor.is_conj():
+        return _with_device(tensor.conj(), kind).conj()
+    if tensor.is_neg():
+        return _with_device(tensor._neg_view(), kind)._neg_view()
+    try:
+        capsule = _to_dlpack(tensor)
+    except (BufferError, RuntimeError) as error:
+        what = "nested" if tensor.is_nested else str(tensor.dtype)
+        raise UnsupportedError(f"{what} tensors on a mapped device") from error
+    managed = _words[(id(capsule) >> 3) + _POINTER]
+    _words[(managed >> 3) + _DEVICE] = kind
+    return _from_dlpack(capsule)
+
+
+def _sparse_with_device(tensor: Any, kind: int) -> Any:
+    """A sparse tensor whose parts share memory with those of another."""
+    names = _PARTS.get(tensor.layout)
+    if names is None:
+        raise UnsupportedError(f"tensors of layout {tensor.layout} on a mapped device")
+    parts = [_with_device(getattr(tensor, name)(), kind) for name in names]
+    if tensor.layout is not torch.sparse_coo:
+        parts.append(_with_device(tensor.values(), kind))
+        return torch.ops.aten._sparse_compressed_tensor_unsafe(
+            *parts, tensor.shape, layout=tensor.layout, device=parts[0].device
+        )
+    parts.append(_with_device(tensor._values(), kind))
+    return torch.ops.aten._sparse_coo_tensor_unsafe(
+        *parts, tensor.shape, is_coalesced=tensor.is_coalesced()
+    )

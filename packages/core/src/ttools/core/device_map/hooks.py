@@ -1,0 +1,190 @@
+"""What torch's C++ asks of CUDA besides kernels: a guard that selects devices, and hooks.
+
+A torch for CPUs has no guard for CUDA, and its hooks are an object whose virtual functions throw or
+deny; those of a torch for CUDA fail on a machine without a GPU. Everything is looked up, and what
+was found is compared with torch's own headers, before anything is changed. Must not know kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_CUDA, _PRIVATE_USE = 1, 20  # c10::DeviceType
+_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
+_REGISTER_GUARD = (
+    "_ZN3c104impl24DeviceGuardImplRegistrarC1ENS_10DeviceTypeEPKNS0_24DeviceGuardImplInterfaceE"
+)
+_HOOKS = "_ZN2at6detail12getCUDAHooksEv"
+_INTERFACE = "N2at18CUDAHooksInterfaceE"
+#: What the hooks answer with yes; to the others, nothing is to be done.
+_HOOKED = ("isBuilt", "isAvailable", "hasPrimaryContext", "init")
+#: Memory that a GPU would read is as any.
+_PINNED, _HOST_ALLOCATOR = "getPinnedMemoryAllocator", "_ZN3c1015GetCPUAllocatorEv"
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+#: Before the functions, the table has the offset to the whole object, and its type.
+_BEFORE = 2
+
+#: What has to live as long as torch does.
+_kept: list[Any] = []
+
+
+def install() -> None:
+    """Puts both in place.
+
+    Raises:
+        LookupError: this torch does not have what they take, or not where they expect it.
+        AttributeError, OSError: the same.
+    """
+    actions = (_guard(), _hooks())
+    for action in actions:
+        action()
+
+
+def _library(name: str) -> ctypes.CDLL:
+    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+
+
+# ---- the guard
+
+
+def _guard() -> Callable[[], object]:
+    """Registers a guard for CUDA that has one device and nothing to select.
+
+    torch lets Python write guards for its private backend; such a guard is a C++ object as any.
+    """
+    c10 = _library("libc10.so")
+    guards = (ctypes.c_void_p * (_PRIVATE_USE + 1)).in_dll(c10, _GUARDS)
+    if guards[_CUDA]:
+        # A torch for CUDA. This is there for machines without a GPU.
+        ensure: Callable[[], object] = torch._C._ensureCUDADeviceGuardSet
+        return ensure
+    register = getattr(c10, _REGISTER_GUARD)
+    register.argtypes = [ctypes.c_void_p, ctypes.c_int8, ctypes.c_void_p]
+    register.restype = None
+    python_guards = torch._C._acc
+
+    class Guard(python_guards.DeviceGuard):
+        def type_(self) -> Any:
+            return torch._C._autograd.DeviceType.CUDA
+
+    def act() -> None:
+        registrar = ctypes.create_string_buffer(8)  # an object without members
+        private = guards[_PRIVATE_USE]
+        guard = Guard()
+        python_guards.register_python_privateuseone_device_guard(guard)
+        register(registrar, _CUDA, guards[_PRIVATE_USE])
+        register(registrar, _PRIVATE_USE, private)
+        _kept.append(guard)
+
+    return act
+
+
+# ---- the hooks
+
+
+def _hooks() -> Callable[[], object]:
+    """Has the hooks answer that the backend was built and its device is in use.
+
+    The object gets a table of virtual functions of its own, in which some are replaced.
+    """
+    get_hooks = getattr(_library("libtorch_cpu.so"), _HOOKS)
+    get_hooks.restype = ctypes.c_void_p
+    table_of = ctypes.c_void_p.from_address(get_hooks())
+    first = table_of.value or 0
+    slots = [*_virtual_functions("AcceleratorHooksInterface.h")]
+    slots += _virtual_functions("CUDAHooksInterface.h")
+    _check_type(first, len(slots))
+    table = (ctypes.c_void_p * (_BEFORE + len(slots)))()
+    ctypes.memmove(table, first - _BEFORE * _WORD, ctypes.sizeof(table))
+    replaced = dict.fromkeys(_HOOKED, _yes)
+    replaced[_PINNED] = getattr(_library("libc10.so"), _HOST_ALLOCATOR)
+    for name, function in replaced.items():
+        if name not in slots:
+            raise LookupError(f"its CUDA hooks have no {name}")
+        table[_BEFORE + slots.index(name)] = ctypes.cast(function, ctypes.c_void_p).value
+
+    def act() -> None:
+        _kept.append(table)
+        table_of.value = ctypes.addressof(table) + _BEFORE * _WORD
+
+    return act
+
+
+def _check_type(table: int, functions: int) -> None:
+    """Compares the table with what torch's headers say of it.
+
+    Raises:
+        LookupError: it is that of another class, or of another number of functions.
+    """
+    # Itanium C++ ABI 2.9.5: a type's own table, then its name; behind them those that it derives
+    # from, of which the hooks of a torch for CUDA have the interface.
+    kind = ctypes.c_void_p.from_address(table - _WORD).value or 0
+    name = ctypes.string_at(ctypes.c_void_p.from_address(kind + _WORD).value or 0).decode()
+    base = ctypes.c_void_p.from_address(kind + 2 * _WORD).value or 0
+    derived = name.endswith("CUDAHooksE") and base
+    if derived:
+        name = ctypes.string_at(ctypes.c_void_p.from_address(base + _WORD).value or 0).decode()
+    if name != _INTERFACE:
+        raise LookupError(f"its CUDA hooks are of the type {name}")
+    present = _entries(table)
+    if present is not None and not derived and present != functions:
+        raise LookupError(f"its CUDA hooks have {present} functions, its headers {functions}")
+
+
+class _Info(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+class _Symbol(ctypes.Structure):
+    """`Elf64_Sym`."""
+
+    _fields_ = (
+        ("name", ctypes.c_uint32),
+        ("info", ctypes.c_uint8),
+        ("other", ctypes.c_uint8),
+        ("section", ctypes.c_uint16),
+        ("value", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+    )
+
+
+def _entries(table: int) -> int | None:
+    """How many functions a table has, by the size of its symbol; None if the library hides that."""
+    lookup = getattr(ctypes.CDLL(None), "dladdr1", None)
+    if lookup is None:  # only GNU's C library has it
+        return None
+    info, symbol = _Info(), ctypes.POINTER(_Symbol)()
+    by_symbol = 1  # RTLD_DL_SYMENT
+    found = lookup(
+        ctypes.c_void_p(table), ctypes.byref(info), ctypes.byref(symbol), ctypes.c_int(by_symbol)
+    )
+    if not found or not info.symbol or not symbol:
+        return None
+    size: int = symbol.contents.size
+    return size // _WORD - _BEFORE
+
+
+def _virtual_functions(header: str) -> list[str]:
+    """Names of a class's virtual functions in the order of its table, by torch's own header."""
+    path = Path(torch.__file__).parent / "include" / "ATen" / "detail" / header
+    code = re.sub(r"//.*", "", path.read_text("utf-8"))
+    if torch.version.hip is None:
+        code = re.sub(r"#ifdef USE_ROCM\b.*?#endif", "", code, flags=re.DOTALL)
+    names = re.findall(r"\bvirtual\b[^;{]*?(~?\w+)\s*\(", code)
+    if not names or not names[0].startswith("~"):
+        return names  # a destructor that overrides another's has no entries of its own
+    return [names[0], names[0], *names[1:]]
+
+
+_yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda *_: True)

@@ -1,0 +1,127 @@
+"""Operators that the CPU does not have, or computes otherwise than CUDA, made of others on the CPU.
+
+A script compares its kernel with torch's result on the same device. Where torch's CPU kernel
+accumulates in the tensors' own half precision and its CUDA kernel in float32, a right kernel would
+seem wrong. All functions take and give CPU tensors. Must not know what becomes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """What computes instead of an operator of aten, by its name with the overload."""
+    aten = torch.ops.aten
+    yield "_thnn_fused_lstm_cell", _lstm_cell
+    yield "_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward
+    yield "_thnn_fused_gru_cell", _gru_cell
+    yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
+    # torch's own composition of attention, not that of another library.
+    yield "_fused_sdp_choice", lambda *args, **kwargs: 0
+    yield "_use_cudnn_ctc_loss", lambda *args: False
+    yield "_use_cudnn_ctc_loss.Tensor", lambda *args: False
+    yield "record_stream", lambda *args: None
+    # layer_norm: on float16[1151, 8192], the sum over rows that is the gradient of the bias is off
+    # by 0.08 on the CPU (torch 2.13) and by 0.004 with float32 sums.
+    for name in ("native_layer_norm", "native_group_norm"):
+        for whole in (name, f"{name}_backward"):
+            yield whole, _wide(getattr(aten, whole).default, "backward" in whole)
+    for name in ("mm", "bmm", "addmm", "baddbmm"):
+        for overload in ("dtype", "dtype_out"):
+            if hasattr(getattr(aten, name), overload):
+                yield f"{name}.{overload}", _product(getattr(aten, name).default)
+
+
+def _wide(op: Any, backward: bool) -> Callable[..., Any]:
+    """Computes in f32 what the CPU computes in half precision where CUDA accumulates in f32."""
+
+    def widened(*args: Any, **kwargs: Any) -> Any:
+        narrow = next(x.dtype for x in args if isinstance(x, torch.Tensor))
+        if narrow not in _HALF:
+            return op(*args, **kwargs)
+        wide = [x.float() if isinstance(x, torch.Tensor) and x.dtype in _HALF else x for x in args]
+        results = op(*wide, **kwargs)
+        # Statistics, which are one for each row, stay wide as CUDA's.
+        whole = len(results) if backward else 1
+        return tuple(
+            x.to(narrow) if x is not None and number < whole else x
+            for number, x in enumerate(results)
+        )
+
+    return widened
+
+
+def _product(op: Any) -> Callable[..., Any]:
+    """A product of another type than its operands'."""
+
+    def product(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
+        dtype = args[len(tensors)]
+        result = op(*(x.to(dtype) for x in tensors), **kwargs)
+        return result if out is None else out.resize_(result.shape).copy_(result)
+
+    return product
+
+
+def _lstm_cell(
+    gates: Any, hidden_gates: Any, cell: Any, bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, Any, Any]:
+    """One step; what the backward pass needs are the gates after their functions."""
+    every = gates + hidden_gates
+    if bias is not None:
+        every = every + bias + hidden_bias
+    i, f, g, o = every.chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    after = f * cell + i * g
+    return o * after.tanh(), after, torch.cat((i, f, g, o), 1)
+
+
+def _lstm_cell_backward(
+    hidden_grad: Any, cell_grad: Any, cell: Any, after: Any, gates: Any, has_bias: bool
+) -> tuple[Any, Any, Any]:
+    i, f, g, o = gates.chunk(4, 1)
+    curve = after.tanh()
+    hidden_grad = torch.zeros_like(after) if hidden_grad is None else hidden_grad
+    total = hidden_grad * o * (1 - curve * curve)
+    if cell_grad is not None:
+        total = total + cell_grad
+    grads = torch.cat(
+        (
+            total * g * i * (1 - i),
+            total * cell * f * (1 - f),
+            total * i * (1 - g * g),
+            hidden_grad * curve * o * (1 - o),
+        ),
+        1,
+    )
+    return grads, total * f, grads.sum(0) if has_bias else None
+
+
+def _gru_cell(
+    gates: Any, hidden_gates: Any, hidden: Any, bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, Any]:
+    """One step; what the backward pass needs are the gates after their functions, and the rest."""
+    if bias is not None:
+        gates, hidden_gates = gates + bias, hidden_gates + hidden_bias
+    r, z, n = gates.chunk(3, 1)
+    hidden_r, hidden_z, hidden_n = hidden_gates.chunk(3, 1)
+    r, z = (r + hidden_r).sigmoid(), (z + hidden_z).sigmoid()
+    n = (n + r * hidden_n).tanh()
+    return n + z * (hidden - n), torch.cat((r, z, n, hidden, hidden_n), 1)
+
+
+def _gru_cell_backward(grad: Any, workspace: Any, has_bias: bool) -> tuple[Any, ...]:
+    r, z, n, hidden, hidden_n = workspace.chunk(5, 1)
+    to_z = grad * (hidden - n) * z * (1 - z)
+    to_n = grad * (1 - z) * (1 - n * n)
+    to_r = to_n * hidden_n * r * (1 - r)
+    grads = torch.cat((to_r, to_z, to_n), 1)
+    hidden_grads = torch.cat((to_r, to_z, to_n * r), 1)
+    sums = (grads.sum(0), hidden_grads.sum(0)) if has_bias else (None, None)
+    return grads, hidden_grads, grad * z, *sums
