@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 #: Where the class of its autotuners is.
 MODULE = "torch._inductor.runtime.triton_heuristics"
@@ -140,7 +141,7 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
     """
     jit_function(autotuner)
     tuner = object.__new__(type(autotuner))  # copying by `copy` would pickle it
-    vars(tuner).update(vars(autotuner), _ttools_asks=True)
+    vars(tuner).update(vars(autotuner), _ttools_original=ref(autotuner))
     tuner.lock = threading.Lock()
     tuner.configs = list(configs or configurations(autotuner))
     tuner.compile_results, tuner.launchers = [], []
@@ -155,7 +156,13 @@ def launchable(autotuner: Any, configs: Sequence[Any] | None = None, *, for_gpu:
 
 def is_launchable(autotuner: Any) -> bool:
     """Whether it is what `launchable` made."""
-    return "_ttools_asks" in vars(autotuner)
+    return "_ttools_original" in vars(autotuner)
+
+
+def original(autotuner: Any) -> Any:
+    """What it was copied from, if it is what `launchable` made; itself if it is not."""
+    copied_from = vars(autotuner).get("_ttools_original")
+    return autotuner if copied_from is None else copied_from()
 
 
 def asking(precompile: Callable[..., None]) -> Callable[..., None]:

@@ -42,6 +42,10 @@ _NO_GRAPHS = "kernels that run on the CPU"
 #: Set while Inductor compiles or times for the CPU.
 _for_cpu: ContextVar[bool] = ContextVar("ttools_inductor_is_for_cpu", default=False)
 
+_lock = threading.RLock()
+#: What launches on the CPU, by autotuner and by whether it takes its first configuration.
+_compiled: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
+
 
 class InductorKernels:
     """Takes Inductor's kernels to the CPU.
@@ -54,9 +58,6 @@ class InductorKernels:
     def __init__(self, is_default: bool, routed: Routed) -> None:
         self._is_default = is_default
         self._routed = routed
-        self._lock = threading.RLock()
-        #: By autotuner and by whether it takes its first configuration.
-        self._known: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
         self._precompile: Callable[..., None] | None = None
 
     def install(self, patches: Patches) -> None:
@@ -76,7 +77,7 @@ class InductorKernels:
             at_import(_POOL, _compile_here)
             at_import(_BENCHMARKING, _time_here)
             at_import(_WRAPPERS, _refuse_cpp_wrappers)
-            at_import(_DEVICES, _give_stream)
+            at_import(_DEVICES, _ask_torch_each_time)
 
     # ---- compilation
 
@@ -117,8 +118,8 @@ class InductorKernels:
         first = not inductor.is_tuned_by_user(autotuner) or (
             run is not None and (run.first_config or run.observer is not None)
         )
-        with self._lock:
-            known = self._known.setdefault(autotuner, {})
+        with _lock:
+            known = _compiled.setdefault(autotuner, {})
             if first not in known:
                 configs = inductor.configurations(autotuner)
                 chosen = configs[:1] if first else configs
@@ -138,6 +139,7 @@ class InductorKernels:
         def run(autotuner: Any, *args: Any, stream: Any, **kwargs: Any) -> Any:
             if _for_cpu.get() or not self._is_for_cpu(autotuner):
                 return original(autotuner, *args, stream=stream, **kwargs)
+            autotuner = inductor.original(autotuner)
             chosen = selecting_run(inductor.kernel_name(autotuner))
             with self._routed(True):
                 if chosen is not None and _takes_triton_s_way(chosen, autotuner):
@@ -198,10 +200,23 @@ def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
     patches.callback(undo)
 
 
-def _give_stream(patches: Patches, devices: ModuleType) -> None:
-    """Gives CUDA's interface the only stream, where torch was built without any."""
-    if devices.CudaInterface.get_raw_stream is None:
-        patches.replace(devices.CudaInterface, "get_raw_stream", staticmethod(lambda device: 0))
+def _ask_torch_each_time(patches: Patches, devices: ModuleType) -> None:
+    """Has Dynamo ask torch for CUDA's functions when it calls them, not when it was imported."""
+    import torch
+
+    interface = devices.CudaInterface
+    for name in list(vars(interface)):
+        asked = name if hasattr(torch.cuda, name) else f"_{name}"
+        if not name.startswith("_") and hasattr(torch.cuda, asked):
+            patches.replace(interface, name, staticmethod(_asking(torch.cuda, asked)))
+    patches.replace(interface, "get_raw_stream", staticmethod(lambda device: 0))
+    caches = devices.caching_worker_device_properties
+    caches.pop("cuda", None)
+    patches.callback(lambda: caches.pop("cuda", None))
+
+
+def _asking(owner: Any, name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: getattr(owner, name)(*args, **kwargs)
 
 
 def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:
