@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._C import _from_dlpack, _to_dlpack
 
+from ttools.core.device_map import hooks, memory
 from ttools.core.errors import UnsupportedError
 
 _DL_CPU, _DL_CUDA = 1, 2
@@ -58,7 +59,14 @@ def to_cuda(tensor: torch.Tensor) -> Any:
     Raises:
         UnsupportedError: tensors of its layout or type cannot be on a mapped device.
     """
-    return _with_device(tensor, _DL_CUDA)
+    if memory.is_mapped():
+        return _with_device(tensor, _DL_CUDA)
+    # Made of tensors that outlived their map: not for DLPack to ask whether there is CUDA.
+    hooks.ask_on_next_use(False)
+    try:
+        return _with_device(tensor, _DL_CUDA)
+    finally:
+        hooks.ask_on_next_use(True)
 
 
 def to_host(tensor: torch.Tensor) -> Any:

@@ -21,8 +21,6 @@ from ttools.core.device_map.registry import BACKENDS, kernels
 from ttools.core.errors import UnsupportedError
 
 _lock = threading.Lock()
-#: What has to live as long as torch does.
-_kept: list[Any] = []
 
 
 @cache
@@ -50,6 +48,12 @@ def prepare() -> None:
     """Gives torch what it asks for before the first tensor is made, if it takes it."""
     with _lock:
         _refusal()
+    hooks.ask_on_next_use(True)
+
+
+def end() -> None:
+    """Has torch say that it has no CUDA, if it has none, to those who name a device after a map."""
+    hooks.ask_on_next_use(True)
 
 
 def install() -> None:
@@ -70,7 +74,8 @@ def _install_kernels() -> None:
     namespaces = ["aten", "_", *(["c10d"] if torch.distributed.is_available() else [])]
     make: Any = torch.library.Library
     libraries = {name: make(name, "IMPL") for name in namespaces}
-    _kept.extend(libraries.values())
+    for library in libraries.values():
+        hooks.keep(library)
     with warnings.catch_warnings():
         # That a torch for CUDA has kernels of its own.
         warnings.filterwarnings("ignore", "Warning only once for all operators")
@@ -81,7 +86,8 @@ def _install_kernels() -> None:
     for key, backend in BACKENDS.items():
         libraries["_"].fallback(_computed_by_name(key), backend)
     libraries["_"].fallback(_refuse_nested, "NestedTensorCUDA")
-    memory.install()
+    count = getattr(torch._C, "_cuda_getDeviceCount", None)
+    memory.install(gpu=count is not None and count() > 0)
 
 
 def _computed_by_name(key: str) -> Any:

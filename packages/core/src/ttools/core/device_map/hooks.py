@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,12 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 #: Before the functions, the table has the offset to the whole object, and its type.
 _BEFORE = 2
 
-#: What has to live as long as torch does.
-_kept: list[Any] = []
+_REQUIRE = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
+
+
+def keep(value: object) -> None:
+    """Has a value live as long as the process: torch may use it after Python has ended."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 def install() -> None:
@@ -41,9 +46,25 @@ def install() -> None:
         LookupError: this torch does not have what they take, or not where they expect it.
         AttributeError, OSError: the same.
     """
-    actions = (_guard(), _hooks())
+    actions = (_guard(), _hooks(), _initialisation())
     for action in actions:
         action()
+
+
+#: Has torch call `torch.cuda._lazy_init` when a script next names a CUDA device, or no more.
+ask_on_next_use: Callable[[bool], object] = bool
+
+
+def _initialisation() -> Callable[[], object]:
+    require = getattr(_library("libtorch_python.so"), _REQUIRE)
+    require.argtypes = [ctypes.c_int8, ctypes.c_bool]
+    require.restype = None
+
+    def act() -> None:
+        global ask_on_next_use
+        ask_on_next_use = partial(require, _CUDA)
+
+    return act
 
 
 def _library(name: str) -> ctypes.CDLL:
@@ -80,7 +101,7 @@ def _guard() -> Callable[[], object]:
         python_guards.register_python_privateuseone_device_guard(guard)
         register(registrar, _CUDA, guards[_PRIVATE_USE])
         register(registrar, _PRIVATE_USE, private)
-        _kept.append(guard)
+        keep(guard)
 
     return act
 
@@ -110,7 +131,8 @@ def _hooks() -> Callable[[], object]:
         table[_BEFORE + slots.index(name)] = ctypes.cast(function, ctypes.c_void_p).value
 
     def act() -> None:
-        _kept.append(table)
+        keep(table)
+        keep(_yes)
         table_of.value = ctypes.addressof(table) + _BEFORE * _WORD
 
     return act

@@ -22,13 +22,15 @@ _CPU = torch.device("cpu")
 #: Operands of these types, optional ones and lists of them, too, are passed on as they are.
 _PLAIN = frozenset(("int", "float", "bool", "number", "str", "Generator"))
 _WRAPPERS = re.compile(r"Optional|List|[\[\]]")
+#: Whether libraries that the CPU does not have compute this loss.
+_CTC_CHOICES = ("_use_cudnn_ctc_loss", "_use_miopen_ctc_loss")
 #: Which operands may be on the CPU beside tensors of the device, by the operator's name.
 _ON_EITHER = {
     **{name: {0, 1} for name in ("copy_", "_copy_from", "_copy_from_and_resize")},
     **{name: {0, 1} for name in ("_foreach_copy_", "_foreach_copy", "set_", "is_set_to")},
     **{name: {1} for name in ("index", "_unsafe_index", "index_put", "index_put_")},
     **{name: {1} for name in ("_index_put_impl_", "_unsafe_index_put", "_pack_padded_sequence")},
-    **{name: {1, 2, 3} for name in ("_ctc_loss", "_use_cudnn_ctc_loss")},
+    **{name: {1, 2, 3} for name in ("_ctc_loss", *_CTC_CHOICES)},
     "_ctc_loss_backward": {2, 3, 4},
 }
 #: Which results are on the CPU.
@@ -204,6 +206,8 @@ class _Computation:
             convert = convert or self._anywhere
             return [convert(each, hosts) for each in value]
         if isinstance(value, torch.device):
+            if value.type == "cuda" and value.index:
+                raise RuntimeError(f"CUDA error: invalid device ordinal {value.index}")
             return _CPU if value.type == "cuda" else value
         return value
 

@@ -22,7 +22,7 @@ from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.memory import begin_map, end_map, on_host
+from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.errors import UsageError
 from ttools.core.patches import Patches
 
@@ -55,13 +55,13 @@ def map_devices(
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)
-        begin_map(current.use)
+        count_maps(1)
     try:
         yield
     finally:
         with _lock:
             _active.pop()
-            end_map()
+            count_maps(-1)
             current.patches.__exit__(None, None, None)
 
 
@@ -135,11 +135,12 @@ class _Mapping:
         return wrapper
 
     def _patch_torch(self, torch: ModuleType) -> None:
-        from ttools.core.device_map.backend import prepare
+        from ttools.core.device_map.backend import end, prepare
         from ttools.core.device_map.cuda import replacements
         from ttools.core.device_map.tensors import from_file, sending, tensor_replacements
 
         prepare()
+        self.patches.callback(end)
         self._replace(replacements(torch, self.counting))
         self._replace(tensor_replacements(torch))
         # torch calls it when a device is first named, or never again if it has.

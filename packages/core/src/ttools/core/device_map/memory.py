@@ -5,42 +5,43 @@ What many ask who never make such a tensor, torch not yet imported among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 _installed = False
-_asked: list[Callable[[], None]] = []
+_maps = 0
+#: Whether this machine has a GPU that the process could have used.
+_gpu = False
 
 
-def install() -> None:
-    """CUDA tensors of this process are in the host's memory from now on."""
-    global _installed
-    _installed = True
-
-
-def begin_map(asked: Callable[[], None]) -> None:
-    """Says that a device map begins.
+def install(gpu: bool) -> None:
+    """CUDA tensors of this process are in the host's memory from now on.
 
     Args:
-        asked: called whenever a tensor of its device is made of none.
+        gpu: whether there is a GPU whose tensors they are taken for no more.
     """
-    _asked.append(asked)
+    global _installed, _gpu
+    _installed, _gpu = True, gpu
 
 
-def end_map() -> None:
-    """Says that the device map that began last has ended."""
-    _asked.pop()
+def count_maps(change: int) -> None:
+    """Says that a device map begins, 1, or ends, -1."""
+    global _maps
+    _maps += change
+
+
+def is_mapped() -> bool:
+    """Whether a device map is in place."""
+    return _maps > 0
 
 
 def ask_for_device() -> None:
-    """Notes that a tensor of the mapped device is made of none.
+    """Asks whether a tensor of the mapped device may be made of none.
 
     Raises:
-        RuntimeError: there is no such device any more.
+        RuntimeError: the map has ended, and the GPU is meant.
     """
-    if not _asked:
-        raise RuntimeError("there is no CUDA device: the device map has ended")
-    _asked[0]()
+    if _gpu and not _maps:
+        raise RuntimeError("the device map has ended, and the GPU is for another process to use")
 
 
 def on_host(holder: Any) -> bool:

@@ -24,9 +24,17 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "_thnn_fused_gru_cell_backward", _gru_cell_backward
     # torch's own composition of attention, not that of another library.
     yield "_fused_sdp_choice", lambda *args, **kwargs: 0
-    yield "_use_cudnn_ctc_loss", lambda *args: False
-    yield "_use_cudnn_ctc_loss.Tensor", lambda *args: False
+    for library in ("cudnn", "miopen"):
+        yield f"_use_{library}_ctc_loss", lambda *args: False
+        yield f"_use_{library}_ctc_loss.Tensor", lambda *args: False
     yield "record_stream", lambda *args: None
+    yield "_sparse_mm_reduce_impl", _not_on_gpus("_sparse_mm_reduce_impl")
+    # Tensors of zeros without memory, of which forward-mode differentiation makes use.
+    yield "_efficientzerotensor", torch.zeros
+    for name in ("_softmax", "_log_softmax"):
+        yield name, _to_float(getattr(aten, name).default)
+        backward = f"{name}_backward_data"
+        yield backward, _from_float(getattr(aten, backward).default)
     # layer_norm: on float16[1151, 8192], the sum over rows that is the gradient of the bias is off
     # by 0.08 on the CPU (torch 2.13) and by 0.004 with float32 sums.
     for name in ("native_layer_norm", "native_group_norm"):
@@ -36,6 +44,13 @@ def replacements() -> Iterator[tuple[str, Callable[..., Any]]]:
         for overload in ("dtype", "dtype_out"):
             if hasattr(getattr(aten, name), overload):
                 yield f"{name}.{overload}", _product(getattr(aten, name).default)
+
+
+def _not_on_gpus(name: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"torch has no kernel for CUDA of aten::{name}")
+
+    return refuse
 
 
 def _wide(op: Any, backward: bool) -> Callable[..., Any]:
@@ -67,6 +82,22 @@ def _product(op: Any) -> Callable[..., Any]:
         return result if out is None else out.resize_(result.shape).copy_(result)
 
     return product
+
+
+def _to_float(op: Any) -> Callable[..., Any]:
+    """A function that may make f32 of f16, which the CPU's does not."""
+
+    def function(x: Any, axis: int, half_to_float: bool) -> Any:
+        return op(x.float() if half_to_float else x, axis, False)
+
+    return function
+
+
+def _from_float(op: Any) -> Callable[..., Any]:
+    def backward(grad: Any, output: Any, axis: int, dtype: Any) -> Any:
+        return op(grad, output, axis, grad.dtype).to(dtype)
+
+    return backward
 
 
 def _lstm_cell(

@@ -40,18 +40,17 @@ def kernels(key: str) -> Iterator[tuple[str, Kernel]]:
     """
     own = {name for name in _registrations(key) if name.startswith(_NAMESPACES)}
     composed: set[str] = set()
-    instead: dict[str, Kernel] = {}
+    instead = {f"aten::{short}": function for short, function in numerics.replacements()}
     if key == "CPU":
         composed.update(
             name
             for name in _registrations("CompositeExplicitAutograd")
             if name.startswith("aten::")
         )
-        instead = {f"aten::{short}": function for short, function in numerics.replacements()}
         yield "aten::resize_", resize
-        for name, function in instead.items():
-            if _schema(name) is not None:
-                yield name, computed_on_cpu(name, function=function)
+    for name, function in instead.items():
+        if _schema(name) is not None and (key == "CPU" or name in own):
+            yield name, computed_on_cpu(name, key=key, function=function)
     for name in sorted((own | composed) - instead.keys() - {"aten::resize_"}):
         schema = _schema(name)
         if schema is None:

@@ -6,6 +6,7 @@ CUDA devices: all that a backend does not reach. `mapping.py` puts these replace
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -28,8 +29,11 @@ def tensor_replacements(torch: ModuleType) -> Iterator[Replacement]:
     yield tensor, "type", _type(tensor.type)
     yield torch, "Generator", _generator(torch)
     yield torch, "set_default_tensor_type", _default_type(torch, torch.set_default_tensor_type)
+    profile = torch.autograd.profiler.profile
+    yield profile, "__init__", _without_device(profile.__init__)
     # With a tensor's device, by the workers of a DataLoader.
     yield storage, "_new_shared", classmethod(_new_shared(torch, storage._new_shared.__func__))
+    yield storage, "__new__", _new_storage(torch, storage.__new__)
     yield storage, "cuda", lambda self, device=None, non_blocking=False: _storage_on_cuda(self)
     for kind in _KINDS:
         yield torch.cuda, f"{kind}Tensor", _legacy_type(torch, kind)
@@ -88,6 +92,19 @@ def _default_type(torch: ModuleType, original: Callable[..., Any]) -> Callable[.
     return set_default
 
 
+def _without_device(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The profiler without events of a GPU, which it would miss at every operator."""
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("use_device") == "cuda":
+            kwargs["use_device"] = None
+        kwargs.pop("use_cuda", None)
+        original(self, *args, **kwargs)
+
+    return init
+
+
 def _generator(torch: ModuleType) -> type:
     """`torch.Generator`, of which one of a mapped device is the CPU's."""
     original = torch.Generator
@@ -128,6 +145,15 @@ def _storage_on_cuda(storage: Any) -> Any:
     import torch
 
     return storage if storage.device.type == "cuda" else _on_cuda(torch, storage.clone())
+
+
+def _new_storage(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
+    def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is not None and torch.device(device).type == "cuda":
+            return _on_cuda(torch, original(cls, *args, **kwargs))
+        return original(cls, *args, device=device, **kwargs)
+
+    return new
 
 
 def _new_shared(torch: ModuleType, original: Callable[..., Any]) -> Callable[..., Any]:
