@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -53,11 +54,15 @@ def test_whoever_only_looks_for_the_module_does_not_end_the_wait() -> None:
 
 def test_can_be_ended_one_by_one() -> None:
     seen: list[str] = []
-    stops = [after_import(NAME, lambda _, word=word: seen.append(word)) for word in "abc"]
+    stops = [after_import(NAME, functools.partial(_note, seen, word)) for word in "abc"]
     stops[1]()
     importlib.import_module(NAME)
     assert seen == ["a", "c"]
     stops[0]()
+
+
+def _note(seen: list[str], word: str, _: ModuleType) -> None:
+    seen.append(word)
 
 
 def test_the_last_one_ended_leaves_imports_alone() -> None:

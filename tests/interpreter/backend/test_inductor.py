@@ -254,9 +254,10 @@ def test_torch_s_own_launchers_are_left_out_where_triton_is_to_be_asked(
     with Patches() as patches:
         observe(patches, INDUCTOR, before=lambda kernel, *_: seen.append(kernel))
         warm()
+    kernel = inductor.original(seen[0])
     with config.patch(use_static_cuda_launcher=True):
-        inductor.asking(compiles)(seen[0])
-        inductor.asking(compiles)(inductor.launchable(seen[0], for_gpu=True))
+        inductor.asking(compiles)(kernel)
+        inductor.asking(compiles)(inductor.launchable(kernel, for_gpu=True))
     assert used == [(False, True), (True, False)]
 
 
