@@ -205,6 +205,11 @@ def test_what_was_compiled_runs_in_later_runs() -> None:
         assert [kernel.launches for kernel in run.stats] == [1]
 
 
+def test_no_run_is_needed() -> None:
+    x = torch.randn(64, device="cuda")
+    torch.testing.assert_close(torch.compile(lambda x: x.sin() + 1)(x), x.sin() + 1)
+
+
 # ---- those who watch
 
 

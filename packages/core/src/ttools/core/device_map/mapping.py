@@ -10,13 +10,8 @@ on exit. CUDA tensors stay what they are.
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
@@ -24,6 +19,7 @@ from typing import Any
 
 from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.errors import UsageError
+from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
 _lock = threading.RLock()
@@ -106,13 +102,7 @@ class _Mapping:
             "triton.profiler": self._patch_proton,
         }
         for name, action in actions.items():
-            module = sys.modules.get(name)
-            if module is not None:
-                action(module)
-            else:
-                finder = _AfterImport(name, action)
-                sys.meta_path.insert(0, finder)
-                patches.callback(finder.remove)
+            patches.callback(after_import(name, action))
 
     def use(self) -> None:
         """Notes that the script asks for a CUDA device, which is there from now on."""
@@ -174,40 +164,3 @@ class _Mapping:
         # All of them first: one may be built on another's original.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module as soon as it has been imported."""
-
-    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
-        self._name = name
-        self._action = action
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the other finders give, with a loader that calls the function."""
-        if fullname != self._name:
-            return None
-        self.remove()
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self._wrap(spec.loader)
-        return spec
-
-    def remove(self) -> None:
-        """Stops waiting."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def _wrap(self, loader: Any) -> None:
-        # On the loader's instance: a loader of another class would hide its other abilities.
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
-            execute(module)
-            if is_active():
-                self._action(module)
-
-        loader.exec_module = exec_module

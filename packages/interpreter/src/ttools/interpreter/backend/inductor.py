@@ -1,4 +1,4 @@
-"""Kernels that TorchInductor writes, while a run is active: compiled and launched for the CPU.
+"""Kernels that TorchInductor writes, compiled and launched for the CPU.
 
 Inductor compiles for the device of its tensors. What runs here is the same kernel, with the
 signature and the constants that Inductor gave it, compiled for the CPU at its first launch: a
@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from functools import cache
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,6 +48,15 @@ _lock = threading.RLock()
 _compiled: WeakKeyDictionary[Any, dict[bool, Any]] = WeakKeyDictionary()
 
 
+@cache
+def install_for_good() -> None:
+    """Takes Inductor's kernels to the CPU, with or without runs: its driver is Triton's default."""
+    InductorKernels(is_default=True, routed=lambda _: nullcontext()).install(_for_good)
+
+
+_for_good = Patches()
+
+
 class InductorKernels:
     """Takes Inductor's kernels to the CPU.
 
@@ -55,7 +65,7 @@ class InductorKernels:
         routed: a context in which launches go to the CPU, or not.
     """
 
-    def __init__(self, is_default: bool, routed: Routed) -> None:
+    def __init__(self, *, is_default: bool, routed: Routed) -> None:
         self._is_default = is_default
         self._routed = routed
         self._precompile: Callable[..., None] | None = None

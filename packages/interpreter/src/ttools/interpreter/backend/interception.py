@@ -63,7 +63,8 @@ def _install(patches: Patches) -> None:
     take_over(patches, TRIAL, known_trial)
     take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _twin, _routed))
     take_over(patches, INTERPRETED, _refusing_run)
-    InductorKernels(is_default, _routed).install(patches)
+    if not is_default:
+        InductorKernels(is_default=False, routed=_routed).install(patches)
 
 
 def _take_driver(patches: Patches) -> bool:
