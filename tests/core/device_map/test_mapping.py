@@ -8,7 +8,7 @@ import io
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,12 +21,6 @@ from ttools.core.errors import UnsupportedError, UsageError
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
 CUDA = torch.device("cuda", 0)
-
-
-@pytest.fixture
-def mapped() -> Iterator[None]:
-    with map_devices({"cuda": "cpu"}):
-        yield
 
 
 FACTORIES: dict[str, Callable[[Any], torch.Tensor]] = {

@@ -11,12 +11,18 @@ from typing import Annotated, Literal
 
 import typer
 
+from ttools.core.device_map.request import read_device_map
+
 _report = partial(typer.Option, rich_help_panel="Report")
 _launch = partial(typer.Option, rich_help_panel="Launch")
 _ttir = partial(typer.Option, rich_help_panel="Launching a .ttir file")
 
-#: What CUDA devices that a script names are mapped to.
-DeviceMap = Literal["cuda=cpu", "off"]
+
+def _checked_map(text: str | None) -> str | None:
+    if text is not None:
+        read_device_map(text)
+    return text
+
 
 WordsArgument = Annotated[
     list[str] | None,
@@ -77,10 +83,13 @@ OnlyOption = Annotated[
     _launch("--only", metavar="KERNEL", help="Interpret only kernels of this name; repeatable."),
 ]
 DeviceMapOption = Annotated[
-    DeviceMap | None,
+    str | None,
     _launch(
         "--device-map",
-        help="Run on the CPU what asks for CUDA devices; the default where there is no GPU.",
+        metavar="cuda=cpu|off",
+        callback=_checked_map,
+        help="Run on the CPU what asks for CUDA devices; the default where there is no GPU. "
+        "cuda=cpu,capability=9.0,sms=132 is what scripts see of the device.",
     ),
 ]
 FirstConfigOption = Annotated[

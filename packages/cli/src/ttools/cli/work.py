@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ttools.cli.console import say
-from ttools.cli.options import DeviceMap
 from ttools.cli.replay import Replay, run_replay
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, kernels_path, read_target
 from ttools.cli.ttir import Launch, read_launch, run_launch
-from ttools.core.device_map.mapping import map_devices
+from ttools.core.configuration import read
+from ttools.core.device_map.mapping import VARIABLE, map_devices, requested, restore
+from ttools.core.device_map.request import DeviceMap, read_device_map
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 from ttools.core.process.script import Target, run_target
@@ -74,7 +75,7 @@ def require_source(work: Work, *options: str) -> None:
 
 def run_work(
     work: Work,
-    device_map: DeviceMap | None,
+    device_map: str | None,
     dump_outputs: Path | None = None,
     quiet: bool = False,
     debug: bool = False,
@@ -143,14 +144,33 @@ def _provide_cache() -> None:
 
 
 @contextmanager
-def devices_for(choice: DeviceMap | None) -> Iterator[None]:
-    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU."""
-    if choice == "off" or (choice is None and gpu_usable()):
+def devices_for(choice: str | None) -> Iterator[None]:
+    """Maps CUDA devices to the CPU when asked to, or by default when there is no GPU.
+
+    Args:
+        choice: the text of `--device-map`; by default that of `TTOOLS_DEVICE_MAP`.
+
+    Raises:
+        UsageError: it asks for no map that can be.
+    """
+    explicit = choice or read(VARIABLE)
+    if explicit is None and gpu_usable():
         yield
+        return
+    asked = requested() if choice is None else read_device_map(choice)
+    if explicit is None:
+        asked = DeviceMap()
+    if asked is None:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = "off"
+        try:
+            yield
+        finally:
+            restore(before)
         return
 
     def announce() -> None:
         say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")
 
-    with map_devices({"cuda": "cpu"}, on_first_use=None if choice else announce):
+    with map_devices(asked, on_first_use=None if explicit else announce):
         yield

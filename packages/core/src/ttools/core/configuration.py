@@ -38,6 +38,10 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(name="TTOOLS_CACHE_DIR", meaning="where compiled kernels are kept"),
     Variable(name="TTOOLS_COMPUTE_SANITIZER", meaning="the compute-sanitizer that `--on gpu` runs"),
     Variable(name="TTOOLS_CPU", meaning="the LLVM CPU to compile for, such as `x86-64-v3`"),
+    Variable(
+        name="TTOOLS_DEVICE_MAP",
+        meaning="what stands in for CUDA devices: `cuda=cpu[,capability=X.Y][,sms=N]` or `off`",
+    ),
     Variable(name="TTOOLS_DOT", meaning="matrix products: as-written, exact or tensor-core"),
     Variable(name="TTOOLS_MAX_PARKED", meaning="how many programs of a launch may wait at once"),
     Variable(name="TTOOLS_OPT", meaning="LLVM's optimisation level, 0 to 3"),

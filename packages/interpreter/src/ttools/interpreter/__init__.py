@@ -10,12 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ttools.interpreter.api import interpret
+    from ttools.interpreter.api import device_map, interpret
     from ttools.interpreter.eager.program import eager_program
 
-__all__ = ["eager_program", "interpret"]
+__all__ = ["device_map", "eager_program", "interpret"]
 
 _MODULES = {
+    "device_map": "api",
     "eager_program": "eager.program",
     "interpret": "api",
 }
@@ -26,3 +27,17 @@ def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Makes the CPU stand in for CUDA devices in a notebook: `%load_ext ttools.interpreter`."""
+    from ttools.core.device_map.mapping import map_for_good
+
+    map_for_good()
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Ends that: `%unload_ext ttools.interpreter`."""
+    from ttools.core.device_map.mapping import end_map_for_good
+
+    end_map_for_good()

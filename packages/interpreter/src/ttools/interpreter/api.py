@@ -5,11 +5,13 @@ The public face of the engine. Owns what the arguments may be; the rest is deleg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from types import TracebackType
 from typing import Any, Literal, get_args
 
+from ttools.core.device_map.mapping import map_devices
+from ttools.core.device_map.request import read_device_map
 from ttools.core.errors import UsageError
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.interpretation import Run, enter, leave
@@ -19,7 +21,7 @@ from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
 from ttools.interpreter.runtime.launch import LaunchOptions
 
-__all__ = ["Interpretation", "KernelStats", "interpret"]
+__all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 
 
 class Interpretation(ContextDecorator):
@@ -30,8 +32,11 @@ class Interpretation(ContextDecorator):
     entered.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, device_map: str | None = None) -> None:
         self._run = run
+        self._device_map = device_map
+        #: One for each time that it is entered now.
+        self._maps: list[AbstractContextManager[None]] = []
 
     def unshared(self) -> Interpretation:
         """The same, to which launches of threads that enter no run do not belong."""
@@ -55,6 +60,10 @@ class Interpretation(ContextDecorator):
             self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
+        if self._device_map is not None:
+            mapped = device_map(self._device_map)
+            mapped.__enter__()
+            self._maps.append(mapped)
         INTERCEPTION.__enter__()
         enter(self._run)
         return self
@@ -69,6 +78,29 @@ class Interpretation(ContextDecorator):
 
         leave(self._run)
         INTERCEPTION.__exit__(kind, error, traceback)
+        if self._device_map is not None:
+            self._maps.pop().__exit__(kind, error, traceback)
+
+
+@contextmanager
+def device_map(text: str = "cuda=cpu") -> Iterator[None]:
+    """Makes the CPU stand in for CUDA devices while the context is active, in all threads.
+
+    Tensors of the device stay usable after it.
+
+    Args:
+        text: what `--device-map` takes: `cuda=cpu`, with `capability=9.0` and `sms=132` if scripts
+            are to see such a device, or `off`, which changes nothing.
+
+    Raises:
+        UsageError: it is nothing like that, or another map than the one in place.
+
+    Example:
+        >>> with device_map("cuda=cpu,capability=9.0"):
+        ...     kernel[grid](torch.ones(1024, device="cuda"))
+    """
+    with map_devices(read_device_map(text) or {}):
+        yield
 
 
 def interpret(
@@ -84,6 +116,7 @@ def interpret(
     tune: Callable[[TunedLaunch], Any] | None = None,
     engine: Literal["native", "eager"] = "native",
     dot: DotMode | None = None,
+    device_map: str | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -108,6 +141,8 @@ def interpret(
             their operands; `tensor-core` also sums products of f32, f16 and bf16 as Hopper's
             tensor cores do, bit for bit, many times slower. `as-written` by default, or what the
             variable TTOOLS_DOT says.
+        device_map: `cuda=cpu` has the CPU stand in for CUDA devices meanwhile, see `device_map`;
+            by default only the devices that torch has are there.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -130,6 +165,8 @@ def interpret(
         raise UsageError("engine='eager': what the eager engine runs cannot be observed")
     if programs is not None:
         selection.parse(programs)
+    if device_map is not None:
+        read_device_map(device_map)
     return Interpretation(
         Run(
             selects=_selector(only),
@@ -142,7 +179,8 @@ def interpret(
             tune=tune,
             engine=engine,
             dot=dot,
-        )
+        ),
+        device_map,
     )
 
 

@@ -109,7 +109,7 @@ def _sources(
     module: str | None,
     code: str | None,
     inspected: _Inspected,
-    device_map: options.DeviceMap | None,
+    device_map: str | None,
 ) -> tuple[int, list[KernelSource]]:
     """The script's exit status, and what is to be compiled."""
     if module is None and code is None and words:

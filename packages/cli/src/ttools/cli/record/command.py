@@ -14,6 +14,8 @@ from ttools.cli import exit_codes, options
 from ttools.cli.console import require_folder, say
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
 from ttools.cli.work import ADVICE, run_work, take_over_from_upstream
+from ttools.core.configuration import read
+from ttools.core.device_map.mapping import VARIABLE
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
 
@@ -101,11 +103,11 @@ def record_command(
 
 
 @contextmanager
-def _survives(device_map: options.DeviceMap | None) -> Iterator[Sanitization | None]:
+def _survives(device_map: str | None) -> Iterator[Sanitization | None]:
     """Keeps wild accesses on the CPU from killing the process, and the record with it."""
     from ttools.sanitizer import sanitize
 
-    if gpu_usable() and device_map in (None, "off"):
+    if gpu_usable() and (device_map or read(VARIABLE) or "off") == "off":
         yield None  # a GPU's own memory protection makes an exception of them
         return
     with sanitize(checks="memcheck") as checked:

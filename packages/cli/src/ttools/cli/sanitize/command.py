@@ -128,7 +128,7 @@ def sanitize_command(
 def _run(
     work: Work,
     checked: Sanitization,
-    device_map: options.DeviceMap | None,
+    device_map: str | None,
     advice: str | None,
     quiet: bool,
 ) -> tuple[int | None, TtoolsError | None]:

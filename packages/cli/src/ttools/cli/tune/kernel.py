@@ -9,7 +9,6 @@ from typing import Any
 from ttools.cli import exit_codes
 from ttools.cli.console import say
 from ttools.cli.kernel_file import load_decorated
-from ttools.cli.options import DeviceMap
 from ttools.cli.work import devices_for
 from ttools.core.errors import TtoolsError, UsageError
 
@@ -30,7 +29,7 @@ def read_configs(space: Path | None) -> list[Any] | None:
 
 
 def run_kernel(
-    word: str, configs: Sequence[Any] | None, inputs: Path, device_map: DeviceMap | None
+    word: str, configs: Sequence[Any] | None, inputs: Path, device_map: str | None
 ) -> tuple[int, TtoolsError | None]:
     """Launches a kernel once with each of its inputs.
 

@@ -7,6 +7,7 @@ event is a point in time. Must not know how replacements are installed or tensor
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ttools.core.device_map.properties import CAPABILITY, device_properties, physical_memory
+from ttools.core.device_map.properties import capability, device_properties, physical_memory
 from ttools.core.errors import UnsupportedError
 
 CUDA_VERSION = "12.8"
@@ -223,8 +224,8 @@ _QUERIES: dict[str, Any] = {
     "_is_in_bad_fork": _answer(False),
     "device_count": _answer(1),
     "current_device": _answer(0),
-    "get_arch_list": _answer([f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"]),
-    "get_device_capability": _answer(CAPABILITY),
+    "get_arch_list": lambda: ["sm_{}{}".format(*capability())],
+    "get_device_capability": capability,
     "get_device_name": _properties_field("name"),
     "get_device_properties": device_properties,
     "is_current_stream_capturing": _answer(False),
@@ -339,6 +340,34 @@ def replacements(
 
 def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     """Every (owner, attribute, value) of Triton's own that would reach for CUDA."""
-    cublas = getattr(getattr(triton._C.libtriton, "nvidia", None), "cublas", None)
+    # By name: a child's map is made while Triton is being imported.
+    libtriton = importlib.import_module(f"{triton.__name__}._C.libtriton")
+    cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:
         yield cublas, "CublasLt", CublasLt
+
+
+def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) of a driver of Triton's that asks torch for its GPU."""
+    for value in list(vars(driver).values()):
+        own = isinstance(value, type) and value.__module__ == driver.__name__
+        if own and "is_active" in vars(value):
+            yield value, "is_active", staticmethod(lambda: False)
+
+
+def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) that Dynamo took from `torch.cuda` when it was imported."""
+    import torch
+
+    interface = devices.CudaInterface
+    for name in list(vars(interface)):
+        asked = name if hasattr(torch.cuda, name) else f"_{name}"
+        if not name.startswith("_") and hasattr(torch.cuda, asked):
+            yield interface, name, staticmethod(_asking(torch.cuda, asked))
+    yield interface, "get_raw_stream", staticmethod(_answer(_DEFAULT_STREAM.cuda_stream))
+    properties = staticmethod(_asking(torch.cuda, "get_device_properties"))
+    yield interface.Worker, "get_device_properties", properties
+
+
+def _asking(owner: Any, name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: getattr(owner, name)(*args, **kwargs)

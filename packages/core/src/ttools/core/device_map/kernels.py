@@ -248,6 +248,8 @@ def _composed(name: str) -> Kernel:
             with torch._C._ExcludeDispatchKeyGuard(autocast):
                 return op(*args, **kwargs)
         except NotImplementedError as error:
+            if "Could not run" not in str(error):
+                raise
             raise UnsupportedError(
                 f"{name} on a mapped device: torch has it for GPUs only",
                 help="`tensor.cpu()` and operators that the CPU has compute the same",

@@ -10,44 +10,58 @@ on exit. CUDA tensors stay what they are.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
 from typing import Any
 
+from ttools.core.configuration import read
 from ttools.core.device_map.memory import count_maps, on_host
+from ttools.core.device_map.properties import describe, described, forget
+from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
 from ttools.core.errors import UsageError
 from ttools.core.imports import after_import
 from ttools.core.patches import Patches
 
+#: Backends of Triton's that ask torch whether there is a GPU.
+_GPUS = ("nvidia", "amd")
+
 _lock = threading.RLock()
 _active: list[_Mapping] = []
+#: Maps that end with the process.
+_for_good = ExitStack()
+VARIABLE = "TTOOLS_DEVICE_MAP"
 
 
 @contextmanager
 def map_devices(
-    mapping: Mapping[str, str], *, on_first_use: Callable[[], None] | None = None
+    mapping: Mapping[str, str] | DeviceMap, *, on_first_use: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Makes the CPU stand in for CUDA devices, in all threads, until the context ends.
 
-    Re-entrant. torch need not be imported yet: the map is put in place when it is.
+    Re-entrant: an inner map is the outer one. torch need not be imported yet: the map is put in
+    place when it is. Processes that this one starts get the map where they import Triton.
 
     Args:
-        mapping: `{"cuda": "cpu"}`, the only map there is; an empty one changes nothing.
+        mapping: `{"cuda": "cpu"}`, with `capability` and `sms` of the device if it has to have
+            others; an empty one changes nothing.
         on_first_use: Called once, when the script first asks for a CUDA device.
 
     Raises:
-        UsageError: Another mapping was asked for.
+        UsageError: Another mapping was asked for, or one that differs from the one in place.
     """
     if not mapping:
         yield
         return
-    if dict(mapping) != {"cuda": "cpu"}:
-        pairs = ",".join(f"{source}={target}" for source, target in mapping.items())
-        raise UsageError(f"the device map `{pairs}` is not possible; the only one is `cuda=cpu`")
+    asked = mapping if isinstance(mapping, DeviceMap) else device_map_of(mapping)
     with _lock:
+        if not _active:
+            describe(asked)
+        elif asked not in (described(), DeviceMap()):
+            raise UsageError(f"the device map `{asked}` inside another, `{described()}`")
         current = _active[-1] if _active else _Mapping(on_first_use)
         current.patches.__enter__()
         _active.append(current)
@@ -59,6 +73,49 @@ def map_devices(
             _active.pop()
             count_maps(-1)
             current.patches.__exit__(None, None, None)
+            if not _active:
+                forget()
+
+
+def map_as_environment_says() -> None:
+    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, if there is none, for the whole process.
+
+    The backend plugin calls it in every process that imports Triton, so that the children of a
+    mapped process are mapped, too.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    asked = requested()
+    if asked is not None and not _active:
+        _for_good.enter_context(map_devices(asked))
+
+
+def map_for_good() -> None:
+    """Makes the map that `TTOOLS_DEVICE_MAP` asks for, `cuda=cpu` by default, until it is ended.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    _for_good.enter_context(map_devices(requested() or DeviceMap()))
+
+
+def end_map_for_good() -> None:
+    """Ends the maps that were made for good."""
+    _for_good.close()
+
+
+def requested() -> DeviceMap | None:
+    """The map that `TTOOLS_DEVICE_MAP` asks for; None if it is unset or `off`.
+
+    Raises:
+        UsageError: the variable asks for no map.
+    """
+    text = read(VARIABLE)
+    try:
+        return None if text is None else read_device_map(text)
+    except UsageError as error:
+        raise UsageError(f"{VARIABLE}: {error.message}") from error
 
 
 def is_active() -> bool:
@@ -96,10 +153,15 @@ class _Mapping:
         self._used = False
 
     def _install(self, patches: Patches) -> None:
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = str(described())
+        patches.callback(functools.partial(restore, before))
         actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
             "triton.profiler": self._patch_proton,
+            "torch._dynamo.device_interface": self._patch_dynamo,
+            **{f"triton.backends.{name}.driver": self._patch_driver for name in _GPUS},
         }
         for name, action in actions.items():
             patches.callback(after_import(name, action))
@@ -109,8 +171,8 @@ class _Mapping:
         if not self._used:
             from ttools.core.device_map.backend import install
 
-            self._used = True
             install()
+            self._used = True
             if self._on_first_use is not None:
                 self._on_first_use()
 
@@ -155,6 +217,16 @@ class _Mapping:
 
         self._replace(triton_replacements(triton))
 
+    def _patch_driver(self, driver: ModuleType) -> None:
+        from ttools.core.device_map.cuda import driver_replacements
+
+        self._replace(driver_replacements(driver))
+
+    def _patch_dynamo(self, devices: ModuleType) -> None:
+        from ttools.core.device_map.cuda import dynamo_replacements
+
+        self._replace(dynamo_replacements(devices))
+
     def _patch_proton(self, profiler: ModuleType) -> None:
         from ttools.core.device_map.proton import proton_replacements
 
@@ -164,3 +236,11 @@ class _Mapping:
         # All of them first: one may be built on another's original.
         for owner, name, value in list(replacements):
             self.patches.replace(owner, name, value)
+
+
+def restore(value: str | None) -> None:
+    """Sets `TTOOLS_DEVICE_MAP` to what it was."""
+    if value is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = value

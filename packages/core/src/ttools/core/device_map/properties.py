@@ -1,7 +1,7 @@
 """The properties of the CUDA device that the CPU stands in for.
 
-Its name, processors and memory are this machine's; the rest is what scripts divide by. Must not
-know which functions of torch give them.
+Its name and memory are this machine's, and its processors unless a map says how many; the rest is
+what scripts divide by. Must not know which functions of torch give them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,33 @@ import os
 import platform
 from dataclasses import dataclass
 
+from ttools.core.device_map.request import DeviceMap
 from ttools.core.gpus.devices import DEVICES
 from ttools.core.gpus.targets import MAX_THREADS
 
-# A compute capability whose features all have a meaning on the CPU: bf16 and asynchronous copies,
-# but no tensor memory or warp specialisation for scripts to choose instead of plain code.
-CAPABILITY = (8, 0)
-#: What scripts divide by is this one's.
+#: What scripts divide by is this one's, if no other has the capability that is asked for.
 _A100 = DEVICES["a100"]
+_described = [DeviceMap()]
+
+
+def describe(device_map: DeviceMap) -> None:
+    """Has the device be as a map asks for, until `forget`."""
+    _described.append(device_map)
+
+
+def forget() -> None:
+    """Ends what `describe` began last."""
+    _described.pop()
+
+
+def described() -> DeviceMap:
+    """What the device is asked to be."""
+    return _described[-1]
+
+
+def capability(device: object = None) -> tuple[int, int]:
+    """The compute capability of the only device."""
+    return _described[-1].capability
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +44,7 @@ class DeviceProperties:
     """What `torch.cuda.get_device_properties` gives; memory in bytes, clocks in kHz.
 
     Only the name, the processors and the memory are this machine's; the rest is what scripts
-    divide by, with the values of an A100.
+    divide by, with the values of a GPU of the capability, of an A100 where none is known.
     """
 
     name: str
@@ -36,8 +55,8 @@ class DeviceProperties:
     shared_memory_per_block_optin: int
     shared_memory_per_multiprocessor: int
     L2_cache_size: int
-    major: int = CAPABILITY[0]
-    minor: int = CAPABILITY[1]
+    major: int
+    minor: int
     warp_size: int = 32
     max_threads_per_block: int = MAX_THREADS
     shared_memory_per_block: int = 49152
@@ -55,17 +74,23 @@ class DeviceProperties:
 
 def device_properties(device: object = None) -> DeviceProperties:
     """The properties of the only device."""
-    limits = _A100.target.limits
+    asked = described()
+    major, minor = asked.capability
+    similar = (each for each in DEVICES.values() if each.architecture == f"sm_{major}{minor}")
+    gpu = next(similar, _A100)
+    limits = gpu.target.limits
     assert limits is not None
     return DeviceProperties(
         name=f"{platform.processor() or platform.machine()} CPU (ttools)",
         total_memory=physical_memory("SC_PHYS_PAGES"),
-        multi_processor_count=_processors(),
-        max_threads_per_multi_processor=limits.simds * limits.warps * _A100.target.threads,
+        multi_processor_count=asked.sms or _processors(),
+        major=major,
+        minor=minor,
+        max_threads_per_multi_processor=limits.simds * limits.warps * gpu.target.threads,
         regs_per_multiprocessor=limits.simds * limits.registers,
         shared_memory_per_block_optin=limits.shared_per_block,
         shared_memory_per_multiprocessor=limits.shared,
-        L2_cache_size=_A100.cache or 0,
+        L2_cache_size=gpu.cache or 0,
     )
 
 

@@ -180,14 +180,39 @@ def rebuilt(host: Any, kind: type, requires_grad: bool) -> Any:
     return tensor if type(tensor) is kind else kind(tensor, requires_grad)
 
 
+def _shared(tensor: Any) -> Any:
+    """A CPU tensor with the memory of a mapped one, which other processes can share from now on.
+
+    Memory that was not made to be shared cannot become so: the tensor gets other memory, of which
+    views that were made before know nothing.
+    """
+    from ttools.core.device_map.aliases import to_cuda, to_host
+    from ttools.core.device_map.kernels import set_storage
+
+    place = tensor.storage_offset(), list(tensor.shape), list(tensor.stride())
+    storage = tensor.untyped_storage()
+    whole = getattr(tensor, "_ttools_shared", None)
+    if whole is None or whole.data_ptr() != storage.data_ptr():
+        bytes_of = set_storage(
+            tensor.new_empty(0, dtype=sys.modules["torch"].uint8),
+            storage,
+            0,
+            [storage.nbytes()],
+            [1],
+        )
+        whole = to_host(bytes_of).clone().share_memory_()
+        set_storage(tensor, to_cuda(whole).untyped_storage(), *place)
+        tensor._ttools_shared = whole
+    host = whole.new_empty(0, dtype=tensor.dtype)
+    return set_storage(host, whole.untyped_storage(), *place)
+
+
 def sending(reduce: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """How a tensor is sent to another process: the memory of a mapped one can be shared."""
 
     def reduced(tensor: Any) -> Any:
-        if tensor.is_cuda and on_host(tensor):
-            from ttools.core.device_map.aliases import to_host
-
-            return rebuilt, (to_host(tensor.detach()), type(tensor), tensor.requires_grad)
+        if tensor.is_cuda and on_host(tensor) and not tensor.is_sparse:
+            return rebuilt, (_shared(tensor), type(tensor), tensor.requires_grad)
         return reduce(tensor)
 
     return reduced

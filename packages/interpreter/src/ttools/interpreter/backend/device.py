@@ -93,9 +93,9 @@ def reported_target(asking_module: str) -> GPUTarget:
     """The target to report to code of the module named `asking_module`."""
     if not _is_mapped() or asking_module.split(".")[0] in ("triton", "torch", "ttools"):
         return CPU_TARGET
-    from ttools.core.device_map.properties import CAPABILITY
+    from ttools.core.device_map.properties import capability
 
-    major, minor = CAPABILITY
+    major, minor = capability()
     return GPUTarget("cuda", 10 * major + minor, WARP_SIZE)
 
 

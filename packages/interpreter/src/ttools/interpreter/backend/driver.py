@@ -145,3 +145,19 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         import torch
 
         return torch.zeros(size, dtype=torch.int8, device="cpu")
+
+
+def _map_devices() -> None:
+    """Makes the device map of a process that a mapped one started, or that its user asks for."""
+    if not os.environ.get("TTOOLS_DEVICE_MAP", "").strip():
+        return
+    from ttools.core.device_map.mapping import map_as_environment_says
+    from ttools.core.errors import UsageError
+
+    try:
+        map_as_environment_says()
+    except UsageError as error:
+        sys.stderr.write(f"error: {error}\n")
+
+
+_map_devices()

@@ -35,7 +35,6 @@ _POOL = "torch._inductor.async_compile"
 _BENCHMARKING = "torch._inductor.runtime.benchmarking"
 _GRAPHS = "torch._inductor.cudagraph_utils"
 _WRAPPERS = "torch._inductor.graph"
-_DEVICES = "torch._dynamo.device_interface"
 _DYNAMO = "torch._dynamo.trace_rules"
 
 _NO_GRAPHS = "kernels that run on the CPU"
@@ -87,7 +86,6 @@ class InductorKernels:
             at_import(_POOL, _compile_here)
             at_import(_BENCHMARKING, _time_here)
             at_import(_WRAPPERS, _refuse_cpp_wrappers)
-            at_import(_DEVICES, _ask_torch_each_time)
 
     # ---- compilation
 
@@ -208,25 +206,6 @@ def _leave_to_python(patches: Patches, rules: ModuleType) -> None:
         rules._recompile_re()
 
     patches.callback(undo)
-
-
-def _ask_torch_each_time(patches: Patches, devices: ModuleType) -> None:
-    """Has Dynamo ask torch for CUDA's functions when it calls them, not when it was imported."""
-    import torch
-
-    interface = devices.CudaInterface
-    for name in list(vars(interface)):
-        asked = name if hasattr(torch.cuda, name) else f"_{name}"
-        if not name.startswith("_") and hasattr(torch.cuda, asked):
-            patches.replace(interface, name, staticmethod(_asking(torch.cuda, asked)))
-    patches.replace(interface, "get_raw_stream", staticmethod(lambda device: 0))
-    caches = devices.caching_worker_device_properties
-    caches.pop("cuda", None)
-    patches.callback(lambda: caches.pop("cuda", None))
-
-
-def _asking(owner: Any, name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: getattr(owner, name)(*args, **kwargs)
 
 
 def _refuse_cpp_wrappers(patches: Patches, graph: ModuleType) -> None:

@@ -1,0 +1,80 @@
+"""What a device map is asked to be: `cuda=cpu`, the capability and the size of the device.
+
+Must not import torch, nor know how a map is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ttools.core.errors import UsageError
+
+#: A compute capability whose features all have a meaning on the CPU: bf16 and asynchronous copies,
+#: but no tensor memory or warp specialisation for scripts to choose instead of plain code.
+CAPABILITY = (8, 0)
+_FORM = "cuda=cpu[,capability=X.Y][,sms=N]"
+#: What no GPU has more of; scripts make arrays of so many.
+_MOST_SMS = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceMap:
+    """The device that the CPU stands in for.
+
+    Attributes:
+        capability: its compute capability, as scripts see it.
+        sms: its number of multiprocessors; as many as this process has processors by default.
+    """
+
+    capability: tuple[int, int] = CAPABILITY
+    sms: int | None = None
+
+    def __str__(self) -> str:
+        parts = ["cuda=cpu"]
+        if self.capability != CAPABILITY:
+            parts.append("capability={}.{}".format(*self.capability))
+        if self.sms is not None:
+            parts.append(f"sms={self.sms}")
+        return ",".join(parts)
+
+
+def read_device_map(text: str) -> DeviceMap | None:
+    """A device map as users write it; None for `off`.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if text.strip().lower() == "off":
+        return None
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or name.strip() in pairs:
+            raise UsageError(f"the device map `{text}` is neither `off` nor of the form `{_FORM}`")
+        pairs[name.strip()] = value.strip()
+    return device_map_of(pairs)
+
+
+def device_map_of(pairs: Mapping[str, str]) -> DeviceMap:
+    """A device map from its parts: `{"cuda": "cpu", "capability": "9.0", "sms": "132"}`.
+
+    Raises:
+        UsageError: they are not those of a device map.
+    """
+    text = ",".join(f"{name}={value}" for name, value in pairs.items())
+    if pairs.get("cuda") != "cpu" or pairs.keys() - {"cuda", "capability", "sms"}:
+        raise UsageError(f"the device map `{text}` is not possible; the only ones are `{_FORM}`")
+    sms = pairs.get("sms")
+    if sms is not None and not (sms.isascii() and sms.isdigit() and 0 < int(sms) <= _MOST_SMS):
+        raise UsageError(f"`sms={sms}` of a device map must be a number from 1 to {_MOST_SMS}")
+    capability = CAPABILITY
+    if "capability" in pairs:
+        match = re.fullmatch(r"(?a:(\d{1,2})\.(\d))", pairs["capability"])
+        if match is None:
+            raise UsageError(
+                f"`capability={pairs['capability']}` of a device map must be as in `capability=9.0`"
+            )
+        capability = int(match[1]), int(match[2])
+    return DeviceMap(capability=capability, sms=None if sms is None else int(sms))

@@ -1,0 +1,155 @@
+"""What `--device-map` and `TTOOLS_DEVICE_MAP` may say, and what scripts see of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ttools.core.device_map.mapping import VARIABLE, map_devices, requested
+from ttools.core.device_map.request import DeviceMap, read_device_map
+from ttools.core.errors import UsageError
+
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("off", None),
+        (" OFF", None),
+        ("cuda=cpu", DeviceMap()),
+        ("cuda=cpu,capability=9.0", DeviceMap(capability=(9, 0))),
+        ("sms=132, capability=10.3 ,cuda=cpu", DeviceMap(capability=(10, 3), sms=132)),
+    ],
+)
+def test_what_can_be_asked_for(text: str, expected: DeviceMap | None) -> None:
+    assert read_device_map(text) == expected
+    if expected is not None:
+        assert read_device_map(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "neither `off` nor"),
+        ("cpu", "neither `off` nor"),
+        ("cuda=cpu,cuda=cpu", "neither `off` nor"),
+        ("cuda=gpu", "not possible"),
+        ("capability=9.0", "not possible"),
+        ("cuda=cpu,warps=3", "not possible"),
+        ("cuda=cpu,sms=0", "from 1 to 65535"),
+        ("cuda=cpu,sms=many", "from 1 to 65535"),
+        ("cuda=cpu,sms=70000", "from 1 to 65535"),
+        ("cuda=cpu,capability=9", "capability=9.0"),
+        ("cuda=cpu,capability=9.0a", "capability=9.0"),
+    ],
+)
+def test_what_cannot_is_a_sentence(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_device_map(text)
+
+
+def test_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert requested() is None
+    monkeypatch.setenv(VARIABLE, "off")
+    assert requested() is None
+    monkeypatch.setenv(VARIABLE, "cuda=cpu,sms=4")
+    assert requested() == DeviceMap(sms=4)
+    monkeypatch.setenv(VARIABLE, "cuda")
+    with pytest.raises(UsageError, match="TTOOLS_DEVICE_MAP: the device map `cuda` is neither"):
+        requested()
+
+
+@without_gpu
+def test_scripts_see_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with map_devices(DeviceMap(capability=(9, 0), sms=132)):
+        properties: Any = torch.cuda.get_device_properties(0)
+        assert torch.cuda.get_device_capability() == (properties.major, properties.minor) == (9, 0)
+        assert properties.multi_processor_count == 132
+        assert properties.shared_memory_per_block_optin == 232448
+        assert torch.cuda.get_arch_list() == ["sm_90"]
+        with map_devices({"cuda": "cpu"}):
+            assert torch.cuda.get_device_capability() == (9, 0)
+        with (
+            pytest.raises(UsageError, match=r"`cuda=cpu,sms=4` inside another"),
+            map_devices(DeviceMap(sms=4)),
+        ):
+            pass
+    with map_devices(DeviceMap()):
+        assert torch.cuda.get_device_capability() == (8, 0)
+
+
+# ---- processes that a mapped one starts
+
+_PARENT = """
+import multiprocessing, subprocess, sys
+import torch, triton
+
+def child(queue):
+    x = torch.ones(2, device="cuda")
+    queue.put((str(x.device), torch.cuda.get_device_capability()))
+
+def receiver(tensor, queue):
+    tensor += 1
+    queue.put((str(tensor.device), tensor.sum().item()))
+
+if __name__ == "__main__":
+    for how in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(how)
+        queue = context.Queue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        print(how, *queue.get(timeout=60))
+        process.join()
+    x = torch.ones(3, device="cuda")
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=receiver, args=(x, queue))
+    process.start()
+    print("sent", *queue.get(timeout=60), x.sum().item())
+    process.join()
+    code = "import triton, torch; print(torch.ones(2, device='cuda').device)"
+    print("subprocess", subprocess.check_output([sys.executable, "-c", code], text=True).strip())
+"""
+
+
+@without_gpu
+def test_children_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parent.py").write_text(_PARENT)
+    monkeypatch.setenv(VARIABLE, "cuda=cpu,capability=9.0")
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "parent.py")],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        *(f"{how} cuda:0 (9, 0)" for how in ("fork", "spawn", "forkserver")),
+        "sent cuda:0 6.0 6.0",
+        "subprocess cuda:0",
+    ]
+
+
+def test_a_wrong_variable_is_a_line_and_no_map() -> None:
+    code = "import triton, torch; print(torch.cuda.is_available())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, VARIABLE: "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == f"{torch.cuda.is_available()}\n"
+    assert "error: TTOOLS_DEVICE_MAP: the device map `cpu`" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,139 @@
+"""What traces, transforms and extends torch, on tensors of a mapped device."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed
+from torch._functorch.aot_autograd import aot_function
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+pytestmark = [
+    pytest.mark.skipif(torch.cuda.is_available(), reason="there are real CUDA devices"),
+    pytest.mark.usefixtures("mapped"),
+]
+CUDA = torch.device("cuda", 0)
+
+
+def branch(a: torch.Tensor) -> torch.Tensor:
+    return torch.where(a > 0, a, 0.0) + torch.full([4], 1.0, device=a.device)
+
+
+def test_fake_tensors_are_on_the_device() -> None:
+    real = torch.randn(4, device="cuda")
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        x = mode.from_tensor(real)
+        made = torch.empty(4, device="cuda")
+        results = [torch.full_like(x, 1.0), torch.where(x > 0, x, 0.0), x.exp(), torch.outer(x, x)]
+        assert {each.device for each in (x, made, *results)} == {CUDA}
+        assert type(x + real) is type(x)
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_make_fx(mode: Any) -> None:
+    x = torch.randn(4, device="cuda", requires_grad=True)
+    graph = make_fx(branch, tracing_mode=mode)(x)
+    assert torch.equal(graph(x), branch(x))
+    devices = {node.kwargs["device"] for node in graph.graph.nodes if "device" in node.kwargs}
+    assert devices == {CUDA}
+
+
+def test_ahead_of_time_autograd() -> None:
+    x = torch.randn(4, device="cuda", requires_grad=True)
+    compiled = aot_function(branch, fw_compiler=lambda graph, _: graph)  # type: ignore[no-untyped-call]
+    compiled(x).sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, (x > 0).float())
+
+
+def test_transforms() -> None:
+    def cube(a: torch.Tensor) -> torch.Tensor:
+        return (a**3).sum()
+
+    x = torch.rand(3, device="cuda")
+    assert torch.allclose(torch.func.grad(cube)(x), 3 * x * x)
+    assert torch.allclose(torch.func.hessian(cube)(x), torch.diag(6 * x))
+    assert torch.allclose(torch.func.vmap(torch.func.grad(cube))(x[:, None])[:, 0], 3 * x * x)
+    assert torch.allclose(torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1], x.cos())
+    assert torch.func.jacrev(torch.sin)(x).is_cuda
+    assert torch.autograd.gradcheck(torch.nn.functional.gelu, (x.double().requires_grad_(),))
+
+
+def test_operators_for_cuda_only() -> None:
+    @torch.library.custom_op("ttools_test::twice", mutates_args=(), device_types="cuda")
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    library = torch.library.Library("ttools_test_2", "DEF")  # type: ignore[no-untyped-call]
+    library.define("thrice(Tensor x) -> Tensor")
+    library.impl("thrice", lambda x: x * 3, "CUDA")  # type: ignore[no-untyped-call]
+    x = torch.ones(4, device="cuda")
+    assert twice(x).tolist() == [2] * 4
+    assert twice(x).is_cuda
+    assert torch.ops.ttools_test_2.thrice(x).tolist() == [3] * 4
+    with pytest.raises(NotImplementedError):
+        twice(x.cpu())
+
+
+def test_operators_of_others_for_the_cpu() -> None:
+    """Other libraries' operators get CPU tensors of the same memory, and may change them."""
+    library = torch.library.Library("ttools_test_3", "DEF")  # type: ignore[no-untyped-call]
+    library.define("double_(Tensor(a!) x, Tensor[] others) -> Tensor(a!)")
+    seen: list[str] = []
+
+    def double(x: torch.Tensor, others: list[torch.Tensor]) -> torch.Tensor:
+        seen.extend(each.device.type for each in (x, *others))
+        return x.mul_(2)
+
+    library.impl("double_", double, "CPU")  # type: ignore[no-untyped-call]
+    x = torch.ones(4, device="cuda")
+    assert torch.ops.ttools_test_3.double_(x, [x, x[1:]]) is x
+    assert x.tolist() == [2] * 4
+    assert seen == ["cpu"] * 3
+
+
+def test_dispatch_modes_see_what_the_script_calls() -> None:
+    seen: list[str] = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    x = torch.ones(3, device="cuda")
+    with Log():
+        (x * 2).sum()
+    assert seen == ["aten.mul.Tensor", "aten.sum.default"]
+
+
+def test_traced_and_exported_modules() -> None:
+    linear, x = torch.nn.Linear(4, 2, device="cuda"), torch.rand(3, 4, device="cuda")
+    exported = torch.export.export(linear, (x,)).module()
+    assert torch.equal(exported(x), linear(x))
+
+
+def test_data_parallel_training_with_gloo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "GLOO_SOCKET_IFNAME", "lo")
+    distributed: Any = torch.distributed
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        x = torch.ones(3, device="cuda")
+        distributed.all_reduce(x)
+        gathered = [torch.zeros(3, device="cuda")]
+        distributed.all_gather(gathered, x * 2)
+        assert gathered[0].tolist() == [2] * 3
+        distributed.broadcast(x, 0, async_op=True).wait()
+        model = torch.nn.parallel.DistributedDataParallel(
+            torch.nn.Linear(3, 2).cuda(), device_ids=[0]
+        )
+        model(x).sum().backward()
+        assert model.module.weight.grad.tolist() == [[1] * 3] * 2
+    finally:
+        distributed.destroy_process_group()
