@@ -1,7 +1,8 @@
-"""TorchInductor with `cpu_backend = "triton"`: what it generates runs natively and equals eager.
+"""TorchInductor: what torch.compile writes runs natively and equals eager, forward and backward.
 
-torch.compile writes Triton kernels for the CPU, autotunes them, and launches them through the
-backend plugin. Matrix products and convolutions stay calls of torch's own libraries.
+It writes Triton kernels for tensors of the device map, as for a GPU, and for those of the CPU with
+`cpu_backend = "triton"`. Matrix products and convolutions stay calls of torch's own libraries,
+unless Inductor is to write them, too.
 """
 
 from __future__ import annotations
@@ -20,23 +21,35 @@ import triton
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ttools.core import triton_versions
+from ttools.core.device_map.mapping import map_devices
 from ttools.interpreter import interpret
 
 pytestmark = pytest.mark.slow
 
 
+@pytest.fixture(params=["cuda", "cpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    """Where tensors are; without a GPU, CUDA's are those of the device map."""
+    return str(request.param)
+
+
 @pytest.fixture
-def launched() -> Iterator[set[str]]:
-    """Has torch.compile generate Triton for the CPU, afresh; gives the kernels launched.
+def launched(device: str) -> Iterator[set[str]]:
+    """Has torch.compile generate Triton for a device, afresh; gives the kernels launched.
 
     Triton's own hook names them, whoever runs them: under `--ttools-sanitize` it is the sanitizer.
     """
     config: Any = pytest.importorskip("torch._inductor.config")
-    if not hasattr(config, "cpu_backend"):
+    if device == "cpu" and not hasattr(config, "cpu_backend"):
         pytest.skip("this torch cannot choose the backend of the CPU")
     torch._dynamo.reset()
     # Without worker processes: they would import torch again for each test.
-    options = {"cpu_backend": "triton", "force_disable_caches": True, "compile_threads": 1}
+    options: dict[str, Any] = {"force_disable_caches": True, "compile_threads": 1}
+    if device == "cpu":
+        options["cpu_backend"] = "triton"
+    triton_versions.active_driver()  # before there seems to be a GPU
+    mapped = device == "cuda" and not torch.cuda.is_available()
     names: set[str] = set()
 
     def note(metadata: Any) -> None:
@@ -45,7 +58,7 @@ def launched() -> Iterator[set[str]]:
     hooks = triton.knobs.runtime.launch_enter_hook
     hooks.add(note)
     try:
-        with config.patch(options), interpret():
+        with config.patch(options), map_devices({"cuda": "cpu"} if mapped else {}), interpret():
             yield names
     finally:
         hooks.remove(note)
@@ -66,7 +79,7 @@ class Attention(nn.Module):
         split = self.project_in(x).view(batch, positions, 3, self.heads, width // self.heads)
         q, k, v = split.permute(2, 0, 3, 1, 4)
         if self.written_out:
-            later = torch.ones(positions, positions, dtype=torch.bool).triu(1)
+            later = torch.ones(positions, positions, dtype=torch.bool, device=x.device).triu(1)
             scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
             mixed = scores.masked_fill(later, float("-inf")).softmax(-1) @ v
         else:
@@ -124,13 +137,14 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_model(name: str, launched: set[str]) -> None:
+def test_model(name: str, launched: set[str], device: str) -> None:
     """Output, gradients of inputs and parameters, and running averages."""
     make, shape = MODELS[name]
     torch.manual_seed(0)
     eager = make()
-    compiled = copy.deepcopy(eager)
-    x = torch.randn(shape)
+    compiled = copy.deepcopy(eager).to(device)
+    eager.to(device)
+    x = torch.randn(shape, device=device)
     direction: Tensor | None = None
     inputs = [x.clone().requires_grad_() for _ in range(2)]
     outputs = [torch.compile(compiled)(inputs[0]), eager(inputs[1])]
@@ -193,24 +207,77 @@ GRAPHS: dict[str, Graph] = {
     "sort": (lambda x: x.sort(-1), normal(5, 32)),
     "embedding": (lambda w, i: functional.embedding(i, w).relu(), rows_by_index),
     "scattered sum": (
-        lambda w, i: torch.zeros(50, 16).index_add(0, i.view(-1), w[:36]),
+        lambda w, i: w.new_zeros(50, 16).index_add(0, i.view(-1), w[:36]),
         rows_by_index,
     ),
-    "search": (lambda x: torch.bucketize(x, torch.arange(-3.0, 3)), normal(40)),
+    "search": (lambda x: torch.bucketize(x, torch.arange(-3.0, 3, device=x.device)), normal(40)),
     "pooling": (lambda x: functional.max_pool2d(x, 3, 2), normal(2, 3, 17, 17)),
 }
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_graph(name: str, launched: set[str]) -> None:
+def test_graph(name: str, launched: set[str], device: str) -> None:
     function, make = GRAPHS[name]
     torch.manual_seed(0)
-    inputs = make()
+    inputs = [each.to(device) for each in make()]
     ours = torch.compile(function)(*inputs)
     theirs = function(*inputs)
     for actual, expected in zip(tensors(ours), tensors(theirs), strict=True):
         close(actual, expected)
     assert launched
+
+
+def attention_of_neighbours(
+    q: Tensor, k: Tensor, v: Tensor, attend: Callable[..., Tensor]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """FlexAttention whose scores fall with the distance, causal; and gradients."""
+    flex: Any = pytest.importorskip("torch.nn.attention.flex_attention")
+    positions = q.shape[-2]
+    mask = flex.create_block_mask(
+        lambda batch, head, i, j: i >= j, None, None, positions, positions, device=q.device
+    )
+
+    def score(value: Tensor, batch: Tensor, head: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return value + (j - i) * 0.1
+
+    result = attend(q, k, v, score_mod=score, block_mask=mask)
+    return result.detach(), torch.autograd.grad(result.square().sum(), (q, k, v))
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_flex_attention(launched: set[str]) -> None:
+    """Its kernels are templates that Inductor has for GPUs only."""
+    flex: Any = pytest.importorskip("torch.nn.attention.flex_attention")
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 200, 16, device="cuda", requires_grad=True) for _ in range(3))
+    ours = attention_of_neighbours(q, k, v, torch.compile(flex.flex_attention))
+    theirs = attention_of_neighbours(q, k, v, flex.flex_attention)
+    # Products of f32 are computed with tf32 in the templates, as on a GPU.
+    torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+    templates = {name for name in launched if name.startswith("triton_tem")}
+    assert len(templates) == 2
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+@pytest.mark.parametrize("shape", [(64, 64, 64), (50, 70, 30)])
+def test_products_by_templates(
+    launched: set[str], shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor writes no products for GPUs that are small, which the device map's is."""
+    config: Any = pytest.importorskip("torch._inductor.config")
+    for module in ("utils", "template_heuristics.triton", "kernel.mm", "select_algorithm"):
+        name = f"torch._inductor.{module}.is_big_gpu"
+        monkeypatch.setattr(name, lambda *_: True, raising=False)
+    m, k, n = shape
+    torch.manual_seed(0)
+    x, w = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
+
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).relu() + 1
+
+    with config.patch(max_autotune=True, max_autotune_gemm_backends="TRITON"):
+        close(torch.compile(function)(x, w), function(x, w))
+    assert any(name.startswith("triton_tem") for name in launched)
 
 
 def tensors(value: Any) -> list[Tensor]:

@@ -374,11 +374,12 @@ def test_other_maps_are_refused() -> None:
 
 def test_torch_may_be_imported_later() -> None:
     code = """
-import sys
+import importlib.util, sys
 from ttools.core.device_map.mapping import map_devices
 with map_devices({"cuda": "cpu"}):
     assert "torch" not in sys.modules
     finders = len(sys.meta_path)
+    assert importlib.util.find_spec("torch")  # as libraries do which ask whether there is torch
     import torch
     assert torch.ones(2, device="cuda").is_cuda
     assert type(torch.__spec__.loader).__name__ == "SourceFileLoader"

@@ -217,3 +217,9 @@ def test_tool_failures_pass_but_kernel_failures_are_the_script_s(
         run_target(Target(kind="code", name=raises.format("UnsupportedError")))
     assert run_target(Target(kind="code", name=raises.format(KernelError.__name__))) == 1
     assert "error: boom" in capsys.readouterr().err
+    wrapped = "error = ValueError(); error.inner_exception = {0}('boom'); raise error"
+    code = "from ttools.core.errors import {0}; " + wrapped
+    with pytest.raises(TtoolsError, match="boom"):  # as torch.compile raises what a backend raised
+        run_target(Target(kind="code", name=code.format("UnsupportedError")))
+    assert run_target(Target(kind="code", name=code.format(KernelError.__name__))) == 1
+    assert "ValueError" in capsys.readouterr().err

@@ -240,7 +240,7 @@ def sanitize(
         seed=seed,
         first_config=first_config,
         observer=session,
-        tune=session.tune,
+        tune=session.tune if options.all_configs else None,
         dot=dot,
     )
     files = [suppressions] if isinstance(suppressions, (str, Path)) else suppressions

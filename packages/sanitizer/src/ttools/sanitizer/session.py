@@ -17,7 +17,7 @@ from ttools.core.findings.findings import Finding, LaunchEntry, merge, merge_in_
 from ttools.core.process.host_line import host_line
 from ttools.core.reports.tensor_map import TensorMap
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
+from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.sanitizer.all_configs import AllConfigs
 from ttools.sanitizer.analysis.known_kernel import KnownKernels
@@ -113,8 +113,8 @@ class Session:
         return checked.report
 
     def tune(self, launch: TunedLaunch) -> Any:
-        """Runs an autotuned launch in the configurations that the options ask for."""
-        return (self._configs.tune if self.options.all_configs else run_first)(launch)
+        """Runs an autotuned launch in all its configurations."""
+        return self._configs.tune(launch)
 
     def adopt(self, arguments: Iterable[Any]) -> None:
         """Takes memory as unwritten that another watch filled, also one of another process.

@@ -1,6 +1,6 @@
 """Which specialisations of kernels a program launches, whoever compiled them and when.
 
-Owns reading them off the kernels that launches return. Must not know targets.
+Owns reading them off the kernels that are asked about their launches. Must not know targets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ttools.core import triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
-from ttools.core.launch_path import CALL, observe
+from ttools.core.launch_path import METADATA, observe
 from ttools.core.patches import Patches
 
 
@@ -23,14 +23,14 @@ def launched() -> Iterator[list[Any]]:
     known: set[int] = set()  # `found` holds the kernels, which keeps their ids apart
     lock = threading.Lock()
 
-    def note(_function: Any, _args: tuple[Any, ...], kwargs: dict[str, Any], kernel: Any) -> None:
-        if kernel is not None and id(kernel) not in known and not kwargs.get("warmup"):
-            with lock:
+    def note(kernel: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:
+        with lock:
+            if id(kernel) not in known:
                 known.add(id(kernel))
                 found.append(kernel)
 
     with Patches() as patches:
-        observe(patches, CALL, after=note)
+        observe(patches, METADATA, before=note)
         yield found
 
 

@@ -345,3 +345,29 @@ def triton_replacements(triton: ModuleType) -> Iterator[tuple[Any, str, Any]]:
     cublas = getattr(getattr(libtriton, "nvidia", None), "cublas", None)
     if cublas is not None:
         yield cublas, "CublasLt", CublasLt
+
+
+def driver_replacements(driver: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) of a driver of Triton's that asks torch for its GPU."""
+    for value in list(vars(driver).values()):
+        own = isinstance(value, type) and value.__module__ == driver.__name__
+        if own and "is_active" in vars(value):
+            yield value, "is_active", staticmethod(lambda: False)
+
+
+def dynamo_replacements(devices: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Every (owner, attribute, value) that Dynamo took from `torch.cuda` when it was imported."""
+    import torch
+
+    interface = devices.CudaInterface
+    for name in list(vars(interface)):
+        asked = name if hasattr(torch.cuda, name) else f"_{name}"
+        if not name.startswith("_") and hasattr(torch.cuda, asked):
+            yield interface, name, staticmethod(_asking(torch.cuda, asked))
+    yield interface, "get_raw_stream", staticmethod(_answer(_DEFAULT_STREAM.cuda_stream))
+    properties = staticmethod(_asking(torch.cuda, "get_device_properties"))
+    yield interface.Worker, "get_device_properties", properties
+
+
+def _asking(owner: Any, name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: getattr(owner, name)(*args, **kwargs)

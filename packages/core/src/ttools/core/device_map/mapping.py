@@ -10,14 +10,9 @@ on exit. CUDA tensors stay what they are.
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
@@ -28,7 +23,11 @@ from ttools.core.device_map.memory import count_maps, on_host
 from ttools.core.device_map.properties import describe, described, forget
 from ttools.core.device_map.request import DeviceMap, device_map_of, read_device_map
 from ttools.core.errors import UsageError
+from ttools.core.imports import after_import
 from ttools.core.patches import Patches
+
+#: Backends of Triton's that ask torch whether there is a GPU.
+_GPUS = ("nvidia", "amd")
 
 _lock = threading.RLock()
 _active: list[_Mapping] = []
@@ -161,17 +160,12 @@ class _Mapping:
         actions = {
             "torch": self._patch_torch,
             "triton": self._patch_triton,
-            "triton.backends.nvidia.driver": self._patch_driver,
             "triton.profiler": self._patch_proton,
+            "torch._dynamo.device_interface": self._patch_dynamo,
+            **{f"triton.backends.{name}.driver": self._patch_driver for name in _GPUS},
         }
         for name, action in actions.items():
-            module = sys.modules.get(name)
-            if module is not None:
-                action(module)
-            else:
-                finder = _AfterImport(name, action)
-                sys.meta_path.insert(0, finder)
-                patches.callback(finder.remove)
+            patches.callback(after_import(name, action))
 
     def use(self) -> None:
         """Notes that the script asks for a CUDA device, which is there from now on."""
@@ -225,8 +219,14 @@ class _Mapping:
         self._replace(triton_replacements(triton))
 
     def _patch_driver(self, driver: ModuleType) -> None:
-        # It would take torch's word that there is a GPU, and look for its library.
-        self.patches.replace(driver.CudaDriver, "is_active", staticmethod(lambda: False))
+        from ttools.core.device_map.cuda import driver_replacements
+
+        self._replace(driver_replacements(driver))
+
+    def _patch_dynamo(self, devices: ModuleType) -> None:
+        from ttools.core.device_map.cuda import dynamo_replacements
+
+        self._replace(dynamo_replacements(devices))
 
     def _patch_proton(self, profiler: ModuleType) -> None:
         from ttools.core.device_map.proton import proton_replacements
@@ -245,40 +245,3 @@ def restore(value: str | None) -> None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = value
-
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module as soon as it has been imported."""
-
-    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
-        self._name = name
-        self._action = action
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The spec that the other finders give, with a loader that calls the function."""
-        if fullname != self._name:
-            return None
-        self.remove()
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self._wrap(spec.loader)
-        return spec
-
-    def remove(self) -> None:
-        """Stops waiting."""
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
-
-    def _wrap(self, loader: Any) -> None:
-        # On the loader's instance: a loader of another class would hide its other abilities.
-        execute = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
-            execute(module)
-            if is_active():
-                self._action(module)
-
-        loader.exec_module = exec_module

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from types import CodeType, FrameType
+from typing import Any
 
 _OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 
@@ -20,10 +21,20 @@ def host_line() -> str | None:
     while frame is not None:
         code = frame.f_code
         if id(code) not in _ours:
-            name = frame.f_globals.get("__name__", "")
-            if str(name).partition(".")[0] in _OURS:
+            if _is_ours(frame):
                 _ours[id(code)] = code
             elif not code.co_filename.startswith("<frozen"):
                 return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
+    if str(name).partition(".")[0] in _OURS:
+        return True
+    # What torch.compile has written has no module: neither Dynamo's graphs nor AOTAutograd's calls.
+    if not name and file.startswith("<"):
+        return True
+    package: Any = getattr(sys.modules.get("torch"), "__file__", None)
+    return package is not None and file.startswith(package.removesuffix("__init__.py"))

@@ -252,8 +252,19 @@ def _execute(program: _Program, module: ModuleType, execute: Execute) -> int:
             error.add_during(f"running {location}")
         raise
     except BaseException as error:  # noqa: BLE001 - the script ends here, whatever ended it
+        ours = _ours_in(error)
+        if ours is not None and not isinstance(ours, KernelError):
+            if location := _user_location(error):
+                ours.add_during(f"running {location}")
+            raise ours from None
         code = _report(error)
     return code
+
+
+def _ours_in(error: BaseException) -> TtoolsError | None:
+    """Our error in one of torch.compile's, which keeps what went wrong in it."""
+    inner = getattr(error, "inner_exception", None)
+    return inner if isinstance(inner, TtoolsError) else None
 
 
 def _exit_code(code: object) -> int:

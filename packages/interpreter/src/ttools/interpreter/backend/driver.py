@@ -54,6 +54,10 @@ class CPUDriver(DriverBase):  # type: ignore[misc]
         super().__init__()
         self._device = device
         parse_one_by_one()
+        if device == 0:
+            from ttools.interpreter.backend.inductor import install_for_good
+
+            install_for_good()
 
     @classmethod
     def is_active(cls) -> bool:

@@ -21,6 +21,7 @@ from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, ta
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuned_on_cpu
 from ttools.interpreter.backend.driver import eager_device, launches_are_eager
+from ttools.interpreter.backend.inductor import InductorKernels
 from ttools.interpreter.backend.tuned_config import known_trial
 from ttools.interpreter.run.interpretation import Run, selecting_run
 
@@ -62,6 +63,8 @@ def _install(patches: Patches) -> None:
     take_over(patches, TRIAL, known_trial)
     take_over(patches, TUNED, lambda run: tuned_on_cpu(run, is_default, _twin, _routed))
     take_over(patches, INTERPRETED, _refusing_run)
+    if not is_default:
+        InductorKernels(is_default=False, routed=_routed).install(patches)
 
 
 def _take_driver(patches: Patches) -> bool:

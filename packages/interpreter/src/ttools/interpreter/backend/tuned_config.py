@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ttools.core.launch_path import TRIAL, TUNED, take_over
+from ttools.core import inductor
+from ttools.core.launch_path import INDUCTOR_TRIAL, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
 
 _tuner: ContextVar[Any] = ContextVar("ttools_autotuner", default=None)
@@ -42,6 +43,15 @@ def follow_configs(patches: Patches) -> None:
     """Has all launches of autotuners know their configuration."""
     take_over(patches, TUNED, _known_run)
     take_over(patches, TRIAL, known_trial)
+    take_over(patches, INDUCTOR_TRIAL, _known_bench)
+
+
+def _known_bench(original: Callable[..., Any]) -> Callable[..., Any]:
+    def bench(tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
+        with trying(launcher.config):
+            return original(tuner, launcher, *args, **kwargs)
+
+    return bench
 
 
 def _known_run(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,7 +79,8 @@ def is_trial() -> bool:
 
 def autotuner_config() -> Mapping[str, Any] | None:
     """The configuration of the launch being made; None without an autotuner."""
-    config = _trial.get() or getattr(_tuner.get(), "best_config", None)
+    tuner = _tuner.get()
+    config = _trial.get() or getattr(tuner, "best_config", None) or inductor.launched_config()
     if config is None:
         return None
     return {name: value for name, value in config.all_kwargs().items() if value is not None}

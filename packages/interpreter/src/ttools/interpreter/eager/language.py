@@ -33,6 +33,8 @@ from ttools.interpreter.eager.values import (
 _LIBDEVICE = "triton.language.extra.libdevice"
 #: Modules whose functions kernels may only use on constants.
 _PLAIN = frozenset(sys.stdlib_module_names) | {"numpy", "torch", "ml_dtypes"}
+#: Jit functions of torch's, which kernels of TorchInductor call.
+_OF_TORCH = ("torch._inductor.",)
 
 #: Names of the language that are no operations.
 _STATIC: dict[int, Any] = {
@@ -84,7 +86,7 @@ def wrap(value: Any) -> Any:
 
 def _view(module: ModuleType) -> Any:
     name = module.__name__
-    if name.partition(".")[0] in _PLAIN:
+    if name.partition(".")[0] in _PLAIN and not name.startswith(_OF_TORCH):
         return module
     return _module_view(libdevice_module() if name == _LIBDEVICE else module)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ttools.core import triton_versions
+from ttools.core import inductor, triton_versions
 from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UnsupportedError, UsageError
-from ttools.core.launch_path import CALL, observe
+from ttools.core.launch_path import CALL, INDUCTOR, observe, take_over
 from ttools.core.location import SourceLocation
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
@@ -129,11 +129,25 @@ class LaunchRecorder:
     def _watch(self, patches: Patches) -> None:
         follow_configs(patches)
         observe(patches, CALL, before=self._before)
+        take_over(patches, INDUCTOR, self._seen_once)
 
-    def _before(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _before(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         unwanted = _looking.get() or is_trial() or kwargs.get("warmup")
-        if not unwanted and self._wants(function.__name__):
-            self._look(function, args, kwargs)
+        if not unwanted and self._wants(_name(kernel)):
+            self._look(kernel, args, kwargs)
+
+    def _seen_once(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Inductor's step, beneath which some launches are made as Triton makes them."""
+
+        def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            self._before(kernel, args, kwargs)
+            token = _looking.set(True)
+            try:
+                return run(kernel, *args, **kwargs)
+            finally:
+                _looking.reset(token)
+
+        return launch
 
     def _wants(self, kernel: str) -> bool:
         if self.only is not None and kernel not in self.only:
@@ -145,12 +159,12 @@ class LaunchRecorder:
             self._kernels.add(kernel)
         return is_first if self.launches is None else _is_chosen(self.launches, number)
 
-    def _look(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        name = function.__name__
+    def _look(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = _name(kernel)
         token = _looking.set(True)
         try:
             with interpret(only=[name], observer=self).unshared():
-                function.run(*args, **kwargs)
+                kernel.run(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the program goes on: its own launch comes now
             self._say(f"`{name}` is not recorded: {getattr(error, 'what', None) or error}")
         finally:
@@ -212,6 +226,11 @@ def record(
     if data not in ("full", "seed", "auto"):
         raise UsageError(f"data={data!r}: must be full, seed or auto")
     return LaunchRecorder(Path(path), only, launches, data)
+
+
+def _name(kernel: Any) -> str:
+    """Of a jit function or of a kernel of Inductor's."""
+    return str(getattr(kernel, "__name__", None) or inductor.kernel_name(kernel))
 
 
 def _is_chosen(launches: str, number: int) -> bool:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ttools.core.launch_path import TRIAL, TUNED, observe, take_over
+from ttools.core.launch_path import (
+    INDUCTOR,
+    INDUCTOR_TRIAL,
+    TRIAL,
+    TUNED,
+    observe,
+    take_over,
+)
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.tuned_config import follow_configs
 
@@ -41,8 +48,10 @@ class TunedConfigs:
         with Patches() as patches:
             follow_configs(patches)
             count = self._count
-            observe(patches, TUNED, before=lambda *_: count(1), after=lambda *_: count(-1))
-            take_over(patches, TRIAL, self._timed)
+            for step in (TUNED, INDUCTOR):
+                observe(patches, step, before=lambda *_: count(1), after=lambda *_: count(-1))
+            for trial in (TRIAL, INDUCTOR_TRIAL):
+                take_over(patches, trial, self._timed)
             yield
 
     def _timed(self, trial: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,11 +12,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ttools.core import triton_versions
-from ttools.core.launch_path import CALL, METADATA, TUNED, observe
+from ttools.core import inductor, triton_versions
+from ttools.core.launch_path import (
+    CALL,
+    INDUCTOR,
+    INDUCTOR_TRIAL,
+    METADATA,
+    TUNED,
+    observe,
+    take_over,
+)
 from ttools.core.patches import Patches
 from ttools.core.process.host_line import host_line
-from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs
+from ttools.interpreter.backend.tuned_config import autotuner_config, follow_configs, trying
 from ttools.sanitizer.gpu.launch_log import LaunchLogWriter
 
 
@@ -36,8 +44,10 @@ class LaunchWatch:
         patches = Patches()
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)
+        observe(patches, INDUCTOR, after=self._ended)
         follow_configs(patches)
         observe(patches, TUNED, before=_untimed)
+        take_over(patches, INDUCTOR_TRIAL, lambda _: self._tried_once)
         return patches
 
     def _begins(self, kernel: Any, given: tuple[Any, ...], _named: dict[str, Any]) -> None:
@@ -60,6 +70,14 @@ class LaunchWatch:
         number = self._under_way.pop(threading.get_ident(), None)
         if number is not None and wait_for_gpu():
             self._log.finished(number)
+
+    def _tried_once(self, tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
+        """Stands in for the timing of a configuration by Inductor: milliseconds."""
+        kwargs.pop("with_profiler", None)
+        with trying(launcher.config):
+            duration = float(_run_once(inductor.trial(tuner, launcher, args, kwargs)))
+        self._ended()
+        return duration
 
 
 def _untimed(tuner: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ttools.core import triton_versions
-from ttools.core.launch_path import TUNED, take_over
+from ttools.core import inductor, triton_versions
+from ttools.core.launch_path import INDUCTOR, TUNED, take_over
 from ttools.core.patches import Patches
 from ttools.interpreter.backend.autotuners import tuning_key
 from ttools.interpreter.run.tuned_launch import TunedLaunch
@@ -64,8 +64,18 @@ def tuning_on_gpu(selects: Callable[[str], bool], tune: Tune) -> Iterator[None]:
 
         return run
 
+    def compiled(original: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            chosen = selects(inductor.kernel_name(self))
+            if not chosen or len(inductor.configurations(self)) == 1:
+                return original(self, *args, **kwargs)
+            return inductor.launch_by_triton(self, args)
+
+        return run
+
     with Patches() as patches:
         take_over(patches, TUNED, tuned)
+        take_over(patches, INDUCTOR, compiled)
         _active.append(patches)
         try:
             yield
