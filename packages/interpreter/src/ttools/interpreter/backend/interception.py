@@ -99,6 +99,7 @@ def _twin(tuner: Any, run: Run) -> Any:
 
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest and IPython leave such frames out
         chosen = selecting_run(self.fn.__name__)
         if chosen is not None:
             kwargs["grid"] = _checked_grid(kwargs.get("grid"), self.fn.__name__)

@@ -101,6 +101,7 @@ class EagerKernel:
         Raises:
             KernelError: a program failed or left the memory of its arguments.
         """
+        __tracebackhide__ = True
         if is_timed(self.name):
             return
         if enter_hook is not None:
@@ -123,6 +124,7 @@ class EagerKernel:
     def _launch(
         self, grid: tuple[int, int, int], arguments: Sequence[Any], run: Run | None
     ) -> None:
+        __tracebackhide__ = True
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
         given = plan.flatten(arguments)
         values = given
@@ -172,6 +174,7 @@ class EagerKernel:
         options: LaunchOptions,
     ) -> int:
         """Runs the programs; returns how many."""
+        __tracebackhide__ = True
         raw = plan.pack(values)
         memory = Memory()
         for slot in sorted(plan.pointers):
