@@ -106,6 +106,17 @@ class ObservedLaunch:
         """The parameters' names."""
         return self.plan.names
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Parameters that the kernel was compiled for one value of, and that value."""
+        if self.source is None:
+            return {}
+        names = list(self.source.signature)
+        return {
+            "".join([names[path[0]], *(f"[{n}]" for n in path[1:])]): value
+            for path, value in sorted(self.source.constants.items())
+        }
+
     @cached_property
     def regions(self) -> list[Region]:
         """The storages of the arguments, for guards that judge no views."""

@@ -89,7 +89,8 @@ def value_text(record: Record) -> str:
     elif sums.low is not None and sums.high is not None:
         parts.append(f"min {number_text(sums.low)}  max {number_text(sums.high)}")
         if sums.mean is not None:
-            parts.append(f"mean {number_text(sums.mean)}")
+            of = " of finite" * bool(sums.nans or sums.infinities)
+            parts.append(f"mean{of} {number_text(sums.mean)}")
     if sums.nans:
         parts.append(f"nan {sums.nans} of {sums.count}")
     if sums.infinities:
