@@ -48,6 +48,11 @@ class Interpretation(ContextDecorator):
         """What the user should know of launches that completed."""
         return self._run.warnings
 
+    @property
+    def notes(self) -> list[str]:
+        """What may surprise the user although Triton means it: assertions that debug leaves out."""
+        return self._run.notes
+
     def __enter__(self) -> Interpretation:
         from ttools.core.triton_versions import take_over_triton_interpret
 

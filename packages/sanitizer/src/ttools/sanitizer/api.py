@@ -73,6 +73,11 @@ class Sanitization(ContextDecorator):
         """What the user should know of launches that completed."""
         return [*self._interpretation.warnings, *self.session.forked.warnings]
 
+    @property
+    def notes(self) -> list[str]:
+        """See `Interpretation.notes`."""
+        return self._interpretation.notes
+
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
     ) -> Report:

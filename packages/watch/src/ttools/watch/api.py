@@ -46,6 +46,11 @@ class WatchedRun(ContextDecorator):
         return [*self._interpretation.warnings, *self._notes]
 
     @property
+    def notes(self) -> list[str]:
+        """See `Interpretation.notes`."""
+        return self._interpretation.notes
+
+    @property
     def recording(self) -> Recording:
         """The values so far, as NumPy arrays."""
         return self._values.recording

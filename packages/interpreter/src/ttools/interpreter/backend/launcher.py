@@ -18,6 +18,7 @@ from ttools.core.errors import (
     UsageError,
     during,
 )
+from ttools.core.process.child_launches import note_child_launch
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config
@@ -72,6 +73,7 @@ class CPULauncher:
         __tracebackhide__ = True
         if launch_enter_hook is not None:
             launch_enter_hook(launch_metadata)
+        note_child_launch(self._name)
         run = active_run()
         if run is None:
             announce_implicit_launch()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.child_launches import note_child_launch
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
@@ -106,6 +107,7 @@ class EagerKernel:
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
+        note_child_launch(self.name)
         run = active_run()
         if run is None:
             announce_implicit_launch()
