@@ -5,12 +5,13 @@ The public face of the engine. Owns what the arguments may be; the rest is deleg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
 from types import TracebackType
 from typing import Any, Literal, get_args
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.shown import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.interpretation import Run, enter, leave
 from ttools.interpreter.run.observation import Observer
@@ -22,7 +23,7 @@ from ttools.interpreter.runtime.launch import LaunchOptions
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
 
-class Interpretation(ContextDecorator):
+class Interpretation(ContextDecorator, ShowsItself):
     """A run of the engine, as a context manager and as a decorator; made by `interpret`.
 
     It may be entered again, also while it is active, and by several threads; what it counts adds
@@ -53,6 +54,12 @@ class Interpretation(ContextDecorator):
         """What may surprise the user although Triton means it: assertions that debug leaves out."""
         return self._run.notes
 
+    def _shown(self) -> Iterator[Part]:
+        columns = ("kernel", *(f">{name}" for name in ("launches", "programs")))
+        times = (">front end ms", ">compile ms", ">run ms", ">cached")
+        yield Table("Kernel launches", (*columns, *times), [_row(each) for each in self.stats])
+        yield from map(Text, (*self.warnings, *self.notes))
+
     def __enter__(self) -> Interpretation:
         from ttools.core.triton_versions import take_over_triton_interpret
 
@@ -74,6 +81,16 @@ class Interpretation(ContextDecorator):
 
         leave(self._run)
         INTERCEPTION.__exit__(kind, error, traceback)
+
+
+def _row(kernel: KernelStats) -> tuple[str, ...]:
+    times = (kernel.front_end_s, kernel.compile_s, kernel.run_s)
+    return (
+        kernel.kernel,
+        *(f"{count:,}" for count in (kernel.launches, kernel.programs)),
+        *(f"{1e3 * seconds:,.2f}" for seconds in times),
+        f"{kernel.cache_hits:,}",
+    )
 
 
 def interpret(

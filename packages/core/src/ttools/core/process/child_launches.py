@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-#: The parent's number and the file's path.
-_VARIABLE = "TTOOLS_CHILD_LAUNCHES"
+#: The parent's number and the file's path. Not for users, so it begins otherwise than theirs.
+_VARIABLE = "_TTOOLS_CHILD_LAUNCHES"
 _FORKED, _STARTED = "forked", "started"
 
 

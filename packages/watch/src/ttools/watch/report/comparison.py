@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.shown import Code, Part, ShowsItself
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.recording import Recording
@@ -59,7 +60,7 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class Comparison(ShowsItself):
     """What a comparison of two recordings found.
 
     Attributes:
@@ -79,6 +80,11 @@ class Comparison:
     alone: dict[str, int] = field(default_factory=dict)
     launches: int = 0
     unpaired: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.watch.report.comparison_text import text_lines
+
+        yield Code("\n".join(text_lines(self)))
 
 
 def compare(
