@@ -11,7 +11,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from ttools.cli.console import say
@@ -22,6 +23,7 @@ from ttools.cli.ttir import Launch, read_launch, run_launch
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.process.imports import when_imported
 from ttools.core.process.script import Target, run_target
 
 Work = Launch | Replay | Target
@@ -91,10 +93,8 @@ def run_work(
         advice: what finds wild accesses, which may kill the process, which then says so; None
             where they are found and suppressed.
     """
-    from ttools.interpreter.runtime.crash_note import write_crash_note
-
     if advice is not None:
-        write_crash_note(advice)
+        when_imported("triton", partial(_write_crash_note, advice))
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
@@ -105,6 +105,12 @@ def run_work(
         from ttools.interpreter.eager.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))
+
+
+def _write_crash_note(advice: str) -> None:
+    from ttools.interpreter.runtime.crash_note import write_crash_note
+
+    write_crash_note(advice)
 
 
 def take_over_from_upstream(instead: str) -> None:
@@ -152,5 +158,11 @@ def devices_for(choice: DeviceMap | None) -> Iterator[None]:
     def announce() -> None:
         say("note", "no GPU here: the CPU stands in for cuda:0 (--device-map off to disable)")
 
-    with map_devices({"cuda": "cpu"}, on_first_use=None if choice else announce):
-        yield
+    devices = map_devices({"cuda": "cpu"}, on_first_use=None if choice else announce)
+    with ExitStack() as mapped:
+        # After what else waits for torch: a run asks which driver is active before that.
+        awaited = when_imported("torch", partial(mapped.enter_context, devices))
+        try:
+            yield
+        finally:
+            awaited.cancel()

@@ -5,20 +5,24 @@ The public face of the engine. Owns what the arguments may be; the rest is deleg
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.errors import UsageError
 from ttools.core.reports.shown import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
+from ttools.interpreter.run.beginning import Beginning
 from ttools.interpreter.run.interpretation import Run, enter, leave
-from ttools.interpreter.run.observation import Observer
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+
+if TYPE_CHECKING:
+    from ttools.interpreter.run.observation import Observer
 
 __all__ = ["Interpretation", "KernelStats", "interpret"]
 
@@ -33,6 +37,7 @@ class Interpretation(ContextDecorator, ShowsItself):
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._beginnings: list[Beginning] = []
 
     def unshared(self) -> Interpretation:
         """The same, to which launches of threads that enter no run do not belong."""
@@ -61,6 +66,17 @@ class Interpretation(ContextDecorator, ShowsItself):
         yield from map(Text, (*self.warnings, *self.notes))
 
     def __enter__(self) -> Interpretation:
+        enter(self._run)
+        try:
+            # Set before Triton is imported, that variable has to be taken out of its way.
+            now = bool(os.environ.get("TRITON_INTERPRET"))
+            self._beginnings.append(Beginning(self._take_over, now=now))
+        except BaseException:
+            leave(self._run)
+            raise
+        return self
+
+    def _take_over(self) -> None:
         from ttools.core.triton_versions import take_over_triton_interpret
 
         if take_over_triton_interpret():
@@ -68,8 +84,6 @@ class Interpretation(ContextDecorator, ShowsItself):
         from ttools.interpreter.backend.interception import INTERCEPTION
 
         INTERCEPTION.__enter__()
-        enter(self._run)
-        return self
 
     def __exit__(
         self,
@@ -77,10 +91,11 @@ class Interpretation(ContextDecorator, ShowsItself):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        from ttools.interpreter.backend.interception import INTERCEPTION
-
         leave(self._run)
-        INTERCEPTION.__exit__(kind, error, traceback)
+        if self._beginnings.pop().end():
+            from ttools.interpreter.backend.interception import INTERCEPTION
+
+            INTERCEPTION.__exit__(kind, error, traceback)
 
 
 def _row(kernel: KernelStats) -> tuple[str, ...]:

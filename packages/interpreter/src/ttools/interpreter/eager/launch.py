@@ -41,7 +41,7 @@ from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.notices import announce_implicit_launch
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
 #: Nothing is known of a kernel that was not compiled.

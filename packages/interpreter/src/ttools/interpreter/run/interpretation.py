@@ -17,7 +17,7 @@ from ttools.core.errors import UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.stats import Statistics
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.observation import Observer

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
-from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
