@@ -276,3 +276,35 @@ def test_wrong_use_of_compare(
     done = ttools("profile", "compare", *words)
     assert done.returncode == 2
     assert sentence in done.stderr
+
+
+def test_the_same_kernel_in_two_files(ttools: Run, tmp_path: Path) -> None:
+    """What was compiled of the one has its locations, which are no lines of the other."""
+    text = STRIDED
+    cache = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "copy.py").write_text(text)
+        done = ttools("profile", "--device", "h100", f"{folder}/copy.py", COLUMNS="160", **cache)
+        assert done.returncode == 0, done.stderr
+        assert "uncoalesced_access" in done.stdout, folder
+        assert f"{folder}/copy.py:9" in done.stdout
+        done = ttools("inspect", "--stage", "ttgir", f"{folder}/copy.py", **cache)
+        assert f"# {folder}/copy.py:9: " in done.stdout
+
+
+STRIDED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offs * 2)
+    tl.store(out_ptr + offs, x)
+
+
+copy_kernel[(16,)](torch.rand(8192), torch.empty(4096), BLOCK=256)
+"""

@@ -57,9 +57,9 @@ masked off 12 of 16  FIRST
     rows.py:8 < 19  result  iteration 1  float32[16]  min 0  max 19.5  mean 4.6875  FIRST
   program (2, 0, 0)
     rows.py:16      start   iteration 0  int32        = 0
-    rows.py:18      x       iteration 0  float32[16]  min 40  max 55  mean 47.6667  \
+    rows.py:18      x       iteration 0  float32[16]  min 40  max 55  mean of finite 47.6667  \
 nan 1 of 16  FIRST
-    rows.py:8 < 19  result  iteration 0  float32[16]  min 20  max 27.5  mean 23.8333  \
+    rows.py:8 < 19  result  iteration 0  float32[16]  min 20  max 27.5  mean of finite 23.8333  \
 nan 1 of 16  FIRST
     rows.py:16      start   iteration 1  int32        = 16
     rows.py:18      x       iteration 1  float32[16]  min 56  max 59  mean 57.5  \
@@ -184,6 +184,26 @@ def test_comparing_with_an_earlier_run(ttools: Run, script: str, tmp_path: Path)
     assert "`begun.trace` ends early, since its run was interrupted" in begun.stderr
     assert "no kernel `other` was launched (--only); launched: row_sum" in begun.stderr
     assert "no Triton kernel that --only names was launched" in begun.stderr
+
+
+def test_comparing_scripts_of_other_names(ttools: Run, script: str, tmp_path: Path) -> None:
+    assert ttools("interpret", "--trace", "before.trace", script).returncode == 0
+    text = (tmp_path / script).read_text()
+    warm_up = "row_sum[(3,)](out, x, 20, BLOCK=16)\n"
+    other = text.replace("x[2, 5]", "x[1, 17]").replace(warm_up, warm_up * 2)
+    (tmp_path / "renamed.py").write_text(f"# A comment.\n{other}")
+    done = ttools("interpret", "--compare", "before.trace", "renamed.py")
+    assert done.returncode == 1, done.stderr
+    assert f"{tmp_path}/renamed.py:19: `x` differs first" in done.stdout
+    assert "iteration 1, lane [1] of [16]" in done.stdout
+    assert "launches of `row_sum`: 2 in native code, 1 in before.trace" in done.stdout
+    (tmp_path / "other.py").write_text(text.replace("row_sum", "row_total"))
+    done = ttools("interpret", "--compare", "before.trace", "other.py")
+    assert done.returncode == 2
+    assert (
+        "nothing to compare: native code launched `row_total`, and before.trace `row_sum`"
+        in done.stderr
+    )
 
 
 def test_a_page(ttools: Run, script: str, tmp_path: Path) -> None:

@@ -81,6 +81,45 @@ def test_breakpoints_steps_and_expressions(tmp_path: Path) -> None:
         assert terminal.leave() == 0
 
 
+def test_elements_at_the_prompt(tmp_path: Path) -> None:
+    script(tmp_path)
+    with Terminal(ttools("interpret", "--pdb", "script.py"), tmp_path) as terminal:
+        terminal.until(PROMPT)
+        terminal.say("b script.py:17")
+        terminal.say("c")
+        assert terminal.say("p v[1]") == "fp32 1.0"
+        assert terminal.say("p (v + v)[-1]") == "fp32 6.0"
+        assert terminal.say("p (x_ptr + offsets)[2]") == "pointer<fp32> x_ptr + 2"
+        assert terminal.say("p offsets[1:3].tolist()") == "[1, 2]"
+        assert terminal.say("p v[None, :]") == "fp32[1, 4] [[0. 1. 2. 3.]]"
+        assert "index 9 is out of bounds" in terminal.say("p v[9]")
+        assert "take .numpy()" in terminal.say("p v[pid]")
+        terminal.leave()
+
+
+def test_elements_are_only_for_the_prompt(tmp_path: Path) -> None:
+    script(tmp_path, SCRIPT.replace("    total = tl.sum(w, 0)", "    total = w[0]"))
+    done = run(tmp_path, "--engine", "eager", "script.py")
+    assert done.returncode == 1
+    assert "CompilationError" in done.stderr
+    assert "unsupported tensor index" in done.stderr
+
+
+@pytest.mark.parametrize("statement", ["breakpoint()", "import pdb; pdb.set_trace()"])
+@pytest.mark.parametrize("plain", [False, True], ids=["ttools", "python"])
+def test_leaving_at_a_breakpoint_leaves_no_traceback(
+    tmp_path: Path, statement: str, plain: bool
+) -> None:
+    script(tmp_path, SCRIPT.replace("    w = double(v)", f"    {statement}\n    w = double(v)"))
+    command = ["script.py"] if plain else ttools("interpret", "script.py")
+    with Terminal(command, tmp_path) as terminal:
+        terminal.until(PROMPT)
+        rest, status = terminal.finish("q")
+        assert status == 1
+        assert "Traceback" not in rest
+        assert "note:" not in rest
+
+
 def test_chosen_programs_and_the_launch_site(tmp_path: Path) -> None:
     script(tmp_path)
     command = ttools("interpret", "--pdb", "--programs", "1", "script.py")

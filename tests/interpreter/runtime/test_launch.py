@@ -12,7 +12,8 @@ import pytest
 from handmade_kernels import ADD, COUNT, LOG, WORK, Counters, kernel
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 Order = Literal["natural", "reverse", "random"]
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ttools.core.errors import KernelError, UsageError
 from ttools.interpreter.runtime import parking
-from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport, run
+from ttools.interpreter.runtime.launch import LaunchReport, run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 #: What programs are believed to cost: a thread takes one at a time, or many cheap ones at once.
 UNKNOWN, CHEAP = None, 1e-9

@@ -17,7 +17,8 @@ from tests.forked_python import PYTHON
 
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.runtime import printing
-from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.pool import Pool, pool
 
 TWO = LaunchOptions(threads=2)
@@ -147,7 +148,8 @@ import sys, ctypes, threading, os, signal
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from handmade_kernels import SPIN_SITE, WAIT, kernel
 from ttools.interpreter.runtime import parking
-from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 parking._DEADLOCK_SECONDS = 1e9
 flags, table = (ctypes.c_int32 * 2)(), (ctypes.c_int64 * 2)(1, 0)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -178,7 +180,8 @@ def test_a_process_with_idle_threads_exits_cleanly(tmp_path: Path) -> None:
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from handmade_kernels import COUNT, Counters, kernel
-from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 counters = Counters(100)
 k = kernel(COUNT, 1)
 for _ in range(20):

@@ -12,7 +12,8 @@ from handmade_kernels import CALL, HERE, SPIN_SITE, kernel
 
 from ttools.core.errors import KernelError
 from ttools.interpreter.abi.module import CallbackKind, Site
-from ttools.interpreter.runtime.launch import LaunchOptions, run
+from ttools.interpreter.runtime.launch import run
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.printing import lines
 
 Operand = tuple[str, tuple[int, ...], bool, bool]

@@ -38,6 +38,7 @@ from ttools.interpreter.ir.verification import verify
 from ttools.interpreter.native import jit
 from ttools.interpreter.parser import parse_module
 from ttools.interpreter.runtime import launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 _TYPES = {
     torch.float32: "*fp32",
@@ -134,7 +135,7 @@ def run(
     values = [arguments[name] for name in kernel.arg_names if name not in constants]
     params = [v.data_ptr() if isinstance(v, torch.Tensor) else v for v in values]
     params += [*hidden, *(output.ctypes.data for output in outputs)]
-    launch.run(launch.Kernel(emitted, native), params, grid, launch.LaunchOptions(threads=1))
+    launch.run(launch.Kernel(emitted, native), params, grid, LaunchOptions(threads=1))
     return held
 
 

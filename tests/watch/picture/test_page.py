@@ -108,6 +108,18 @@ def test_sliders_move_through_programs_and_iterations(ask: Callable[[str], Any])
     assert found["code"] == "@triton.jit"
 
 
+def test_constants_are_named(run: WatchedRun) -> None:
+    packed = re.search(r'id="data">([^<]*)<', run.picture().html())
+    assert packed
+    launches = json.loads(zlib.decompress(base64.b64decode(packed[1])))["launches"]
+    given = {each["name"]: each["text"] for launch in launches for each in launch["arguments"]}
+    assert given["BLOCK"] == "constant 16"
+    assert given["BLOCK_M"] == given["BLOCK_N"] == "constant 4"
+    # Triton compiles for a stride of 1.
+    assert given["stride_m"] == "constant 1"
+    assert given["steps"] == "i32 3"
+
+
 def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
     found = ask("""
       const line = Number(chip("iteration").dataset.line) - 1;
@@ -128,7 +140,9 @@ def test_a_value_in_detail(ask: Callable[[str], Any]) -> None:
       point("value-cells", size * 8.5, 2);
       found.masked = text("value-readout");
     """)
-    assert found["title"].startswith("x float32[16] min 16  max 31  mean 23.7333  nan 1 of 16")
+    assert found["title"].startswith(
+        "x float32[16] min 16  max 31  mean of finite 23.7333  nan 1 of 16"
+    )
     assert found["pressed"] == "true"
     assert found["nan"] == "lane 4: nan"
     assert found["red"] == "213,0,0,255"

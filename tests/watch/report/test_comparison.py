@@ -136,16 +136,56 @@ def test_runs_that_launch_something_else(tmp_path: Path) -> None:
         run_fused(X)
     with watch(compare=file) as run:
         narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
-    with pytest.raises(UsageError, match=r"launch 0 is `narrow` .* but `fused`"):
+    with pytest.raises(UsageError, match=r"native code launched `narrow`, and .* `fused`"):
         _ = run.comparison
-    with watch(["nothing"], compare=file) as run:
-        run_fused(X)
-    with pytest.raises(UsageError, match="nothing to compare"):
+    with watch(compare=file) as run:
+        fused[(2,)](torch.zeros(LANES), X, 3, BLOCK=LANES)
+    with pytest.raises(UsageError, match=r"launch 0 of `fused` has grid \(2, 1, 1\) in native"):
         _ = run.comparison
     with pytest.raises(UsageError, match="cannot read the trace"):
         watch(compare=tmp_path / "missing")
     with pytest.raises(UsageError, match="nothing is compared"):
         _ = watch(["x"]).comparison
+
+
+@pytest.mark.parametrize(
+    ("names", "programs", "why"),
+    [
+        (["nothing"], None, "native code holds no values"),
+        (["total"], None, r"native code holds `total`, and .*earlier.trace `x`"),
+        (["x"], "1", "hold values of other programs"),
+        (["pid"], "0", "native code holds `pid`"),
+    ],
+)
+def test_why_nothing_can_be_compared(
+    tmp_path: Path, names: list[str], programs: str | None, why: str
+) -> None:
+    def run_once() -> None:
+        accumulate[(2,)](torch.zeros(64), torch.arange(160.0), 50, 3, BLOCK=32)
+
+    file = tmp_path / "earlier.trace"
+    with watch(["x"], trace=file, programs="0"):
+        run_once()
+    with watch(names, compare=file, programs=programs) as run:
+        run_once()
+    with pytest.raises(UsageError, match=f"nothing to compare: .*{why}"):
+        _ = run.comparison
+
+
+def test_kernels_are_paired_in_the_order_of_their_own_launches(tmp_path: Path) -> None:
+    file = tmp_path / "earlier.trace"
+    with watch(["x"], trace=file):
+        run_fused(X)
+        run_fused(X + 1)
+    with watch(["x"], compare=file) as run:
+        run_fused(X)
+        narrow[(1,)](torch.zeros(LANES), X, BLOCK=LANES)
+        run_fused(X + 1)
+    found = run.comparison
+    assert found.first is None
+    assert (found.launches, found.compared) == (2, 2)
+    assert found.unpaired == {"narrow": (1, 0)}
+    assert as_data(found)["unpaired"] == {"narrow": [1, 0]}
 
 
 def test_large_grids_are_sampled() -> None:

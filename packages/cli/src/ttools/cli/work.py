@@ -23,6 +23,7 @@ from ttools.core.device_map.mapping import VARIABLE, map_devices, requested, res
 from ttools.core.device_map.request import DeviceMap, read_device_map
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.imports import after_import
 from ttools.core.process.script import Target, run_target
 
 Work = Launch | Replay | Target
@@ -92,10 +93,8 @@ def run_work(
         advice: what finds wild accesses, which may kill the process, which then says so; None
             where they are found and suppressed.
     """
-    from ttools.interpreter.runtime.crash_note import write_crash_note
-
     if advice is not None:
-        write_crash_note(advice)
+        after_import("triton", lambda _: _write_crash_note(advice))
     if isinstance(work, Launch):
         return run_launch(work, dump_outputs, quiet)
     if isinstance(work, Replay):
@@ -106,6 +105,12 @@ def run_work(
         from ttools.interpreter.eager.debugger import debug_script
 
         return debug_script(lambda execute: run_target(work, execute))
+
+
+def _write_crash_note(advice: str) -> None:
+    from ttools.interpreter.runtime.crash_note import write_crash_note
+
+    write_crash_note(advice)
 
 
 def take_over_from_upstream(instead: str) -> None:

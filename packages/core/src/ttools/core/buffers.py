@@ -97,13 +97,22 @@ class ArrayBuffer:
 def as_argument(value: Any) -> Any:
     """What to pass to a kernel for `value`: an array in a wrapper, anything else as it is.
 
+    Arrays in tuples are wrapped, too. Under `interpret()` and the commands this is done for you;
+    Triton by itself refuses arrays.
+
     Raises:
         UsageError: An array that no kernel can take.
 
     Example:
         `kernel[grid](as_argument(x), as_argument(out), x.size, BLOCK=64)` with NumPy arrays.
     """
-    return ArrayBuffer(value) if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return ArrayBuffer(value)
+    if type(value) is tuple:
+        return tuple(map(as_argument, value))
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return type(value)(*map(as_argument, value))
+    return value
 
 
 def _problem(array: np.ndarray[Any, Any]) -> str | None:

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.machinery import PathFinder
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core import configuration
+from ttools.core.reports.shown import Part, ShowsItself, Table
 
 Status = Literal["ok", "info", "warning", "error"]
 
@@ -63,9 +64,18 @@ class Result:
 Finding = tuple[Status, str] | tuple[Status, str, str]
 
 
-def examine(checks: Sequence[tuple[str, Callable[[], Finding]]] | None = None) -> list[Result]:
+class Examination(list[Result], ShowsItself):
+    """Results in their order; a notebook shows them as a table."""
+
+    def _shown(self) -> Iterator[Part]:
+        rows = [(each.status, each.name, each.detail, each.help or "") for each in self]
+        yield Table("", ("", "what", "found", "help"), rows)
+
+
+def examine(checks: Sequence[tuple[str, Callable[[], Finding]]] | None = None) -> Examination:
     """Runs the checks, all of them by default, in order."""
-    return [_run(name, check) for name, check in (CHECKS if checks is None else checks)]
+    chosen = CHECKS if checks is None else checks
+    return Examination(_run(name, check) for name, check in chosen)
 
 
 def _run(name: str, check: Callable[[], Finding]) -> Result:

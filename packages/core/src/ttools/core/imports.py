@@ -98,7 +98,7 @@ class _Waiting(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)
             execute(module)
             with _lock:
                 actions = list(self.actions)

@@ -5,26 +5,31 @@ The public face of the engine. Owns what the arguments may be; the rest is deleg
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ContextDecorator, contextmanager
+from contextlib import ContextDecorator, ExitStack, contextmanager
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.device_map.mapping import map_devices
 from ttools.core.device_map.request import read_device_map
 from ttools.core.errors import UsageError
+from ttools.core.reports.shown import Part, ShowsItself, Table, Text
 from ttools.interpreter.abi.module import DotMode
+from ttools.interpreter.run.beginning import Beginning
 from ttools.interpreter.run.interpretation import Run, enter, leave
-from ttools.interpreter.run.observation import Observer
 from ttools.interpreter.run.stats import KernelStats
 from ttools.interpreter.run.tuned_launch import TunedLaunch
 from ttools.interpreter.runtime import selection
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
+
+if TYPE_CHECKING:
+    from ttools.interpreter.run.observation import Observer
 
 __all__ = ["Interpretation", "KernelStats", "device_map", "interpret"]
 
 
-class Interpretation(ContextDecorator):
+class Interpretation(ContextDecorator, ShowsItself):
     """A run of the engine, as a context manager and as a decorator; made by `interpret`.
 
     It may be entered again, also while it is active, and by several threads; what it counts adds
@@ -36,7 +41,7 @@ class Interpretation(ContextDecorator):
         self._run = run
         self._device_map = device_map
         #: One for each time that it is entered now.
-        self._maps: list[AbstractContextManager[None]] = []
+        self._begun: list[ExitStack] = []
 
     def unshared(self) -> Interpretation:
         """The same, to which launches of threads that enter no run do not belong."""
@@ -53,20 +58,38 @@ class Interpretation(ContextDecorator):
         """What the user should know of launches that completed."""
         return self._run.warnings
 
+    @property
+    def notes(self) -> list[str]:
+        """What may surprise the user although Triton means it: assertions that debug leaves out."""
+        return self._run.notes
+
+    def _shown(self) -> Iterator[Part]:
+        columns = ("kernel", *(f">{name}" for name in ("launches", "programs")))
+        times = (">front end ms", ">compile ms", ">run ms", ">cached")
+        yield Table("Kernel launches", (*columns, *times), [_row(each) for each in self.stats])
+        yield from map(Text, (*self.warnings, *self.notes))
+
     def __enter__(self) -> Interpretation:
+        with ExitStack() as begun:
+            enter(self._run)
+            begun.callback(leave, self._run)
+            if self._device_map is not None:
+                begun.enter_context(device_map(self._device_map))
+            # Set before Triton is imported, that variable has to be taken out of its way.
+            now = bool(os.environ.get("TRITON_INTERPRET"))
+            beginning = Beginning(self._take_over, now=now)
+            begun.callback(self._end, beginning)
+            self._begun.append(begun.pop_all())
+        return self
+
+    def _take_over(self) -> None:
         from ttools.core.triton_versions import take_over_triton_interpret
 
         if take_over_triton_interpret():
             self._run.warn("TRITON_INTERPRET is set; ttools interprets instead")
         from ttools.interpreter.backend.interception import INTERCEPTION
 
-        if self._device_map is not None:
-            mapped = device_map(self._device_map)
-            mapped.__enter__()
-            self._maps.append(mapped)
         INTERCEPTION.__enter__()
-        enter(self._run)
-        return self
 
     def __exit__(
         self,
@@ -74,12 +97,13 @@ class Interpretation(ContextDecorator):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        from ttools.interpreter.backend.interception import INTERCEPTION
+        self._begun.pop().close()
 
-        leave(self._run)
-        INTERCEPTION.__exit__(kind, error, traceback)
-        if self._device_map is not None:
-            self._maps.pop().__exit__(kind, error, traceback)
+    def _end(self, beginning: Beginning) -> None:
+        if beginning.end():
+            from ttools.interpreter.backend.interception import INTERCEPTION
+
+            INTERCEPTION.__exit__(None, None, None)
 
 
 @contextmanager
@@ -101,6 +125,16 @@ def device_map(text: str = "cuda=cpu") -> Iterator[None]:
     """
     with map_devices(read_device_map(text) or {}):
         yield
+
+
+def _row(kernel: KernelStats) -> tuple[str, ...]:
+    times = (kernel.front_end_s, kernel.compile_s, kernel.run_s)
+    return (
+        kernel.kernel,
+        *(f"{count:,}" for count in (kernel.launches, kernel.programs)),
+        *(f"{1e3 * seconds:,.2f}" for seconds in times),
+        f"{kernel.cache_hits:,}",
+    )
 
 
 def interpret(

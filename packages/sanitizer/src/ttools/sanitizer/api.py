@@ -19,6 +19,7 @@ from ttools.core.findings.inline import InlineSuppressions
 from ttools.core.findings.suppressions import Source, SuppressionFile, apply, names
 from ttools.core.reports.registry import write_report
 from ttools.core.reports.report import Report, at_least, most_severe, summary
+from ttools.core.reports.shown_findings import Findings
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, interpret
 from ttools.sanitizer.checks.registry import kinds, parse_checks, what_ran
@@ -59,9 +60,9 @@ class Sanitization(ContextDecorator):
         self._baseline = baseline and baseline.absolute()
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """What was found so far, one finding per defect site, less what is suppressed."""
-        return list(self.report().findings)
+        return Findings(self.report().findings)
 
     @property
     def launches(self) -> list[LaunchEntry]:
@@ -72,6 +73,11 @@ class Sanitization(ContextDecorator):
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
         return [*self._interpretation.warnings, *self.session.forked.warnings]
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Interpretation.notes`."""
+        return self._interpretation.notes
 
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
@@ -159,6 +165,9 @@ class Sanitization(ContextDecorator):
 
     def __repr__(self) -> str:
         return f"<Sanitization: {summary(self.report())}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": self.to("text").rstrip(), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
         """For notebooks: the page, in a frame that keeps its style and script apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ttools.core.errors import KernelError
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.sanitizer.checks.check import Check, Observation
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.passes.rewrites import Pass

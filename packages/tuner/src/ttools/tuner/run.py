@@ -7,7 +7,7 @@ of launches that cannot be tuned. Must not know how a problem is tuned.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from ttools.core.environment import gpu_usable
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.gpus.devices import read_gpu
 from ttools.core.reports.report import config_text
+from ttools.core.reports.shown import Part, ShowsItself, Text
 from ttools.interpreter import interpret
 from ttools.interpreter.api import Interpretation
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
@@ -47,7 +48,7 @@ from ttools.tuner.workers.serving import opening_of
 from ttools.tuner.workers.worker_pool import Pools, WorkerPool, start_pools
 
 
-class TuningRun:
+class TuningRun(ShowsItself):
     """While active, autotuned kernels are tuned, and launched in their winning configuration.
 
     Args:
@@ -132,6 +133,14 @@ class TuningRun:
     def unknown_scratch(self) -> list[str]:
         """Names of scratch memory that no kernel which was tuned has."""
         return [n for n in self._options.checks.scratch if n not in self._parameters]
+
+    def _shown(self) -> Iterator[Part]:
+        for result in self.results:
+            yield from result._shown()
+        if not self.results:
+            yield Text("no autotuned kernel was launched")
+        yield from (Text(f"`{name}` has a single configuration") for name in self.single)
+        yield from map(Text, (*self.warnings, *self.notes))
 
     def __enter__(self) -> TuningRun:
         self._unwritten.__enter__()

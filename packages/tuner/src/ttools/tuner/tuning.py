@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ttools.core.reports.shown import Part, ShowsItself
 from ttools.tuner.measure.bench import Bench
 from ttools.tuner.measure.finalists import finalists, winner
 from ttools.tuner.measure.trial import Trial
@@ -29,7 +30,7 @@ AnyBench = Bench | RemoteBench
 
 
 @dataclass(kw_only=True)
-class TuningResult:
+class TuningResult(ShowsItself):
     """What came of a problem; filled while it is tuned.
 
     Attributes:
@@ -58,6 +59,11 @@ class TuningResult:
     complete: bool = False
     notes: list[str] = field(default_factory=list)
     bound: float | None = None
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.tuner.report.shown import shown_tuning
+
+        return shown_tuning(self.entry(), self.space, self.notes)
 
     def entry(self) -> TuningEntry:
         """The entry as it is stored."""

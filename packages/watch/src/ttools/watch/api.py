@@ -6,17 +6,19 @@ recording is the recorder's business, keeping the values that of `values`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.shown import Part, ShowsItself, Text
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.api import Interpretation, KernelStats, interpret
 from ttools.interpreter.runtime import selection
 from ttools.watch.picture.picture import Picture
+from ttools.watch.report import summary
 from ttools.watch.report.comparison import Comparison
 from ttools.watch.trace.recording import Recording
 from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
@@ -24,7 +26,7 @@ from ttools.watch.values import DEFAULT_LIMIT, WatchedValues
 __all__ = ["WatchedRun", "watch"]
 
 
-class WatchedRun(ContextDecorator):
+class WatchedRun(ContextDecorator, ShowsItself):
     """A run of the engine that records, as a context manager and as a decorator; made by `watch`.
 
     It may be entered several times; what it records adds up.
@@ -44,6 +46,11 @@ class WatchedRun(ContextDecorator):
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
         return [*self._interpretation.warnings, *self._notes]
+
+    @property
+    def notes(self) -> list[str]:
+        """See `Interpretation.notes`."""
+        return self._interpretation.notes
 
     @property
     def recording(self) -> Recording:
@@ -76,6 +83,21 @@ class WatchedRun(ContextDecorator):
     def unmatched(self) -> list[str]:
         """A sentence for each entry of `names` that no kernel that ran could answer."""
         return self._values.recorder.complaints()
+
+    def _shown(self) -> Iterator[Part]:
+        if self._values.compares:
+            yield from self.comparison._shown()
+        else:
+            yield from summary.tables(self.recording)
+        yield from map(Text, (*self.unmatched, *self.warnings, *self.notes))
+
+    def _repr_html_(self) -> str:
+        """The picture if there is one, else tables."""
+        drawn = self._values.book is not None and bool(self._values.book.launches)
+        return self.picture()._repr_html_() if drawn else super()._repr_html_()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**super()._repr_mimebundle_(), "text/html": self._repr_html_()}
 
     def __enter__(self) -> WatchedRun:
         self._interpretation.__enter__()

@@ -105,6 +105,11 @@ class WatchedValues:
         return Recording(self._file.getvalue())
 
     @property
+    def compares(self) -> bool:
+        """Whether the run is compared with anything."""
+        return self._against is not None
+
+    @property
     def comparison(self) -> Comparison:
         """What the comparison of all that was recorded so far finds.
 

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -78,6 +77,8 @@ def _table(results: Sequence[Result]) -> Table:
 
 def _self_test(seconds: float) -> None:
     """Runs random kernels; the exit status is 1 when one does not do as it should."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     from ttools.fuzz.self_test import self_test
 
     # Another machine at another time tries other kernels; the seeds are in the report.

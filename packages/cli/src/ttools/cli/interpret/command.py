@@ -8,11 +8,13 @@ from typing import Any
 import typer
 
 from ttools.cli import exit_codes, options
+from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.interpret import options as watch_options
 from ttools.cli.interpret import statistics, watching
 from ttools.cli.work import read_work, require_source, run_work, take_over_from_upstream
 from ttools.core.errors import UsageError
+from ttools.core.process.child_launches import child_launches
 
 
 class _Chosen:
@@ -113,7 +115,7 @@ def interpret_command(
     }
     watched = wanted.run(**how) if wanted.any else None
     run = watched or interpret(first_config=first_config, engine=engine, **how)
-    with run:
+    with child_launches() as children, run:
         status = run_work(work, device_map, dump_outputs, debug=pdb)
     unmatched = watched.unmatched if watched is not None else []
     for warning in run.warnings:
@@ -121,7 +123,12 @@ def interpret_command(
             say("warning", warning)
     for name in chosen.missing():
         say("warning", f"no kernel `{name}` was launched (--only); launched: {chosen.listed()}")
-    if not run.stats and not pdb:
+    for note in run.notes:
+        say("note", note)
+    reported = stats or wanted.any or output is not None or form == "json"
+    if children.kernels and (reported or not (run.stats or status or pdb)):
+        say_child_launches(children.kernels, bool(run.stats), "the report")
+    elif not run.stats and not pdb and not status:
         which = " that --only names" if chosen.launched else ""
         say("note", f"no Triton kernel{which} was launched, so nothing was interpreted")
     if watched is not None and run.stats:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import typer
 
 from ttools.cli import options
+from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.profile import options as profile_options
 from ttools.cli.profile import report as profile_report
 from ttools.cli.progress import progress
 from ttools.cli.work import read_work, run_work, take_over_from_upstream
+from ttools.core.process.child_launches import child_launches
 
 
 def profile_command(
@@ -70,9 +72,12 @@ def profile_command(
         hook=hook,
         proton_file=proton_file,
     )
-    with progress(lambda: f"profiled {profiled.seen:,} launches"), profiled:
+    seen = progress(lambda: f"profiled {profiled.seen:,} launches")
+    with child_launches() as children, seen, profiled:
         status = run_work(work, device_map, quiet=True)
-    if not profiled.launches and not profiled.notes:
+    if children.kernels:
+        say_child_launches(children.kernels, bool(profiled.launches), "the profile")
+    elif not profiled.launches and not profiled.notes and not status:
         wanted = f"kernel named {' or '.join(only)}" if only else "Triton kernel"
         say("note", f"no {wanted} was launched, so nothing was profiled")
     if form == "text":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ttools.cli import exit_codes, options
+from ttools.cli.children import say_child_launches
 from ttools.cli.console import require_folder, say
 from ttools.cli.targets import RECORD_SUFFIX, TTIR_SUFFIX, read_target
 from ttools.cli.work import ADVICE, run_work, take_over_from_upstream
@@ -18,6 +19,7 @@ from ttools.core.configuration import read
 from ttools.core.device_map.mapping import VARIABLE
 from ttools.core.environment import gpu_usable
 from ttools.core.errors import UsageError
+from ttools.core.process.child_launches import child_launches
 
 if TYPE_CHECKING:
     from ttools.interpreter.records.launch_recorder import LaunchRecorder
@@ -85,8 +87,9 @@ def record_command(
     recorder = record(
         output, only=only or None, launches=",".join(launch) if launch else None, data=data
     )
-    with recorder, _survives(device_map) as checked:
+    with child_launches() as children, recorder, _survives(device_map) as checked:
         status = run_work(target, device_map, advice=ADVICE if checked is None else None)
+    say_child_launches(children.kernels, bool(recorder.seen), "the record")
     for note in recorder.notes:
         say("warning", note)
     if checked is not None and checked.findings:
@@ -98,7 +101,8 @@ def record_command(
             f"{output} holds {recorder.recorded:,} of {recorder.seen:,} launches, {size:,} bytes",
         )
         raise typer.Exit(status)
-    say("error", f"nothing was recorded: {_reason(recorder)}")
+    if recorder.seen or not status:
+        say("error", f"nothing was recorded: {_reason(recorder)}")
     raise typer.Exit(status or exit_codes.FINDINGS)
 
 

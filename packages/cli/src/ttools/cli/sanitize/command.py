@@ -23,6 +23,7 @@ from ttools.cli.work import (
     take_over_from_upstream,
 )
 from ttools.core.errors import KernelError, TtoolsError, UsageError
+from ttools.core.process.child_launches import child_launches
 from ttools.core.process.hard_exit import before_hard_exit
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def sanitize_command(
         require_launches=require_launches,
         new_baseline=baseline if update_baseline else None,
     )
-    with before_hard_exit(ending.status_after_hard_exit):
+    with child_launches() as ending.children, before_hard_exit(ending.status_after_hard_exit):
         result = run()
     raise typer.Exit(ending.conclude(*result))
 

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttools.cli import exit_codes
+from ttools.cli.children import child_launches_text
 from ttools.cli.console import say, show_error, write_findings, write_text
 from ttools.core.errors import TtoolsError
 from ttools.core.findings.findings import Severity
 
 if TYPE_CHECKING:
+    from ttools.core.process.child_launches import ChildLaunches
     from ttools.core.reports.report import Report
     from ttools.sanitizer import Sanitization
     from ttools.sanitizer.gpu import GpuSanitization
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class SanitizeEnding:
     """The end of one run.
 
@@ -32,6 +34,7 @@ class SanitizeEnding:
         fail_on: from which severity on findings fail the run.
         require_launches: whether a run that saw no kernel fails.
         new_baseline: where to write down what was found, if anywhere.
+        children: the kernels that child processes launch, once the program runs.
     """
 
     checked: Sanitization | GpuSanitization
@@ -42,6 +45,7 @@ class SanitizeEnding:
     fail_on: Severity
     require_launches: bool
     new_baseline: Path | None
+    children: ChildLaunches | None = None
 
     def conclude(self, status: int | None, failure: TtoolsError | None = None) -> int:
         """Writes the report and all messages, and returns the exit status.
@@ -52,6 +56,8 @@ class SanitizeEnding:
         """
         for warning in (*self.checked.warnings, *self._unchecked()):
             say("warning", warning)
+        for note in self.checked.notes:
+            say("note", note)
         report = self.checked.report(target=self.target, exit_code=status, fail_on=self.fail_on)
         self._write(report)
         if failure is not None:
@@ -74,6 +80,8 @@ class SanitizeEnding:
         for name in self.only:
             if name not in launched:
                 yield f"no kernel `{name}` was launched (--only)"
+        if self.children is not None and self.children.of_started:
+            yield f"{child_launches_text(self.children.of_started)}, which was not checked there"
         if "xdist.dsession" in sys.modules:
             yield (
                 "pytest-xdist ran tests in processes of its own, whose kernels were not checked; "
@@ -84,11 +92,16 @@ class SanitizeEnding:
         from ttools.core.reports.registry import write_report
         from ttools.core.reports.report import no_launch, summary
 
+        failed = bool(report.exit_code) and not report.launches
+        if failed and self.output is None and self.form == "text" and not report.findings:
+            return  # that nothing was launched follows from how the program ended
         text = write_report(report, self.form)
         if self.output is None and self.form == "text":
             write_findings(text)
             return
         write_text(text, self.output)
+        if failed:
+            return
         if not report.launches:
             say("note", no_launch(report))
         elif self.output is not None:

@@ -139,7 +139,7 @@ def tune_command(
     try:
         _report(run, form, output, str(work or (words or [""])[0]), status)
     finally:
-        _tell(run, store, only or ())
+        _tell(run, store, only or (), failed=status != exit_codes.OK)
     if failure is not None:
         raise failure
     raise typer.Exit(status)
@@ -227,7 +227,7 @@ def _report(
         tune_report.write_as_text(entries, output)
 
 
-def _tell(run: TuningRun, store: Path, only: Sequence[str]) -> None:
+def _tell(run: TuningRun, store: Path, only: Sequence[str], failed: bool) -> None:
     from ttools.core.reports.report import counted
 
     for kernel in run.single:
@@ -236,6 +236,8 @@ def _tell(run: TuningRun, store: Path, only: Sequence[str]) -> None:
         tried = sum(len(result.trials) for result in run.results)
         new = sum(len(result.new) for result in run.results)
         say("note", f"{counted(tried, 'configuration')}, {new} of them tried now; see {store}")
+    elif failed:
+        return  # what is missing follows from how the script ended
     elif not run.clock.launches:
         which = f" {' or '.join(f'`{name}`' for name in only)}" if only else ""
         say("note", f"no Triton kernel{which} was launched, so nothing was tuned")

@@ -5,7 +5,7 @@ Owns the facts that every way of showing them needs. Must not know how they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,10 +25,11 @@ from ttools.core.compilation.specialisation import Change, reason
 from ttools.core.compilation.stages import Compilation, compile_for
 from ttools.core.gpus.targets import Target
 from ttools.core.location import SourceLocation
+from ttools.core.reports.shown import Part, ShowsItself
 
 
 @dataclass(frozen=True)
-class Inspection:
+class Inspection(ShowsItself):
     """A kernel compiled for a target, and what can be read off it.
 
     Attributes:
@@ -38,6 +39,11 @@ class Inspection:
 
     compilation: Compilation
     recompiled: tuple[Change, ...] = field(default=())
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.core.compilation.shown import shown_inspection
+
+        return shown_inspection(self)
 
     @property
     def source(self) -> KernelSource:

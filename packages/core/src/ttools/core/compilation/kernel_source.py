@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttools.core.errors import UsageError
-from ttools.core.triton_versions import read_foreign_ttir
+from ttools.core.triton_versions import kernel_ast_source, read_foreign_ttir
 
 _TYPE = re.compile(
     r"\*?(?:i1|i8|i16|i32|i64|u8|u16|u32|u64|fp16|bf16|fp32|fp64|fp8e4nv|fp8e5|fp8e4b8|fp8e5b16"
@@ -55,11 +55,7 @@ class KernelSource:
         """What `triton.compile` takes."""
         if self.path is not None:
             return str(self.path)
-        from triton.compiler import ASTSource
-
-        return ASTSource(
-            self.function, dict(self.signature), dict(self.constants), dict(self.hints)
-        )
+        return kernel_ast_source(self.function, self.signature, self.constants, self.hints)
 
     def parameters(self) -> dict[str, str]:
         """Each parameter as it is specialised: `*fp32, divisible by 16`, `constant 1024`."""

@@ -7,12 +7,14 @@ written (`reports`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
+from ttools.core.reports.shown import Code, Part, ShowsItself
 
 Severity = Literal["error", "warning", "note"]
 #: Most severe first.
@@ -52,7 +54,7 @@ class Related:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Finding(ShowsItself):
     """One defect site, with its first witness.
 
     Attributes:
@@ -98,6 +100,11 @@ class Finding:
     config: Mapping[str, Any] | None = field(default=None, hash=False)
     other_configs: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     help: str | None = None
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.core.reports.text import finding_text
+
+        yield Code(finding_text(self, Path.cwd()))
 
     @property
     def site(self) -> tuple[object, ...]:

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.process.ending import ScriptEnd
+from ttools.core.process.launch_frames import hide_launch_frames
 
 _CODE_FILE = "<string>"
 _NOT_THE_USERS = frozenset({"contextlib", "functools", "torch", "triton", "ttools"})
@@ -67,7 +68,8 @@ Execute = Callable[[CodeType, dict[str, object]], None]
 def run_target(target: Target, execute: Execute = exec) -> int:
     """Runs a script in this process and returns the exit code that `python` would give.
 
-    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does. What
+    An uncaught exception is printed by `sys.excepthook` without our frames, as Python does, and
+    without those of Triton's and ours that launches go through. What
     Python does at the end of a process is done, see `ScriptEnd`. `__main__`, `sys.argv`, `sys.path`
     and the folder that the process is in are restored.
 
@@ -280,6 +282,7 @@ def _exit_code(code: object) -> int:
 def _report(error: BaseException) -> int:
     """Prints an uncaught exception as Python would; returns the exit code."""
     _strip_our_frames(error)
+    hide_launch_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as leaving:

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ttools.core.findings.findings import SEVERITIES, Finding, LaunchEntry, Severity
 from ttools.core.findings.suppressions import Suppressed
-from ttools.core.reports.tensor_map import TensorMap
+
+if TYPE_CHECKING:
+    from ttools.core.reports.tensor_map import TensorMap
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"

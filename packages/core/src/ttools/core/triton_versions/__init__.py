@@ -64,6 +64,10 @@ from ttools.core.triton_versions.rebuilding import (
     public_name,
     rebuilding,
 )
+from ttools.core.triton_versions.source_key import (
+    keep_files_apart,
+    kernel_ast_source,
+)
 from ttools.core.triton_versions.version import (
     installed_triton,
     triton_version,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -107,8 +107,18 @@ def kernel_being_compiled(frame: FrameType | None) -> CompiledSource | None:
     kernel = getattr(source, "fn", None) or frame.f_locals.get("self")
     if not _is_jit_callable(kernel):
         return None
-    constants = getattr(source, "constants", {}).values()
-    return CompiledSource(tuple(_reachable([kernel, *filter(_is_jit_callable, constants)])))
+    return compiled_source(kernel, getattr(source, "constants", {}))
+
+
+def compiled_source(kernel: Any, constants: Mapping[Any, Any]) -> CompiledSource:
+    """A kernel and what it may call, the functions included that are passed as constants.
+
+    Args:
+        kernel: a `JITFunction`.
+        constants: the values it is compiled for.
+    """
+    passed = filter(_is_jit_callable, constants.values())
+    return CompiledSource(tuple(_reachable([kernel, *passed])))
 
 
 def launched_function(frame: FrameType | None) -> Any:

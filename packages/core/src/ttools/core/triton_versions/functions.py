@@ -49,7 +49,7 @@ def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:
     tuner.__dict__["do_bench"] = benchmark
 
 
-_interpret_lock = threading.Lock()
+_interpret_lock = threading.RLock()
 
 
 def take_over_triton_interpret() -> bool:

@@ -55,13 +55,16 @@ class CPUBackend(BaseBackend):  # type: ignore[misc]
             UnsupportedError: the kernel holds something that only CPython can run.
         """
         from ttools.core.triton_versions import kernel_being_compiled, launched_function
-        from ttools.interpreter.backend.engine import choose_engine
+        from ttools.interpreter.backend.engine import choose_engine, note_assertions
 
         frame = sys._getframe(1)
         source = kernel_being_compiled(frame)
         if source is None:
             return parse_options(opts)
-        choose_engine(source, launched_function(frame), codegen_implementation())
+        launched = launched_function(frame)
+        choose_engine(source, launched, codegen_implementation())
+        if not opts.get("debug"):
+            note_assertions(source, launched)
         return parse_options(opts, source.files)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from typing import Any
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.triton_versions import CompiledSource
 from ttools.interpreter.eager.choice import hand_over, python_only
+from ttools.interpreter.frontend.assertions import first_assertion
 from ttools.interpreter.frontend.front import gluon_refused
 from ttools.interpreter.frontend.recursion import refuse_recursion
 from ttools.interpreter.run.interpretation import selecting_run
@@ -17,6 +18,20 @@ from ttools.interpreter.run.notices import announce_eager_kernel
 
 _NOT_LAUNCHED = "only the eager engine can run it: launch the kernel, or use tl.device_print"
 _OBSERVED = "remove it: what the eager engine runs is not checked"
+
+
+def note_assertions(source: CompiledSource, launched: Any) -> None:
+    """Notes for the run that assertions of a kernel are not compiled, its debug being off.
+
+    Args:
+        source: the kernel and the functions it calls.
+        launched: the kernel, if Triton compiles it for a launch.
+    """
+    run = selecting_run(launched.fn.__name__) if launched is not None else None
+    if run is not None:
+        location = first_assertion(source)
+        if location is not None:
+            run.unchecked_assertions.setdefault(launched.fn.__name__, location)
 
 
 def choose_engine(source: CompiledSource, launched: Any, codegen: Any) -> None:

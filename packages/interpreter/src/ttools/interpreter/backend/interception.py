@@ -8,6 +8,7 @@ beyond which kernels it selects and what it counts.
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ttools.core import triton_versions
+from ttools.core.buffers import as_argument
 from ttools.core.errors import UsageError
 from ttools.core.launch_path import CALL, COMPILE, INTERPRETED, TRIAL, TUNED, take_over
 from ttools.core.patches import Patches
@@ -102,9 +104,11 @@ def _twin(tuner: Any, run: Run) -> Any:
 
 def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest and IPython leave such frames out
         chosen = selecting_run(self.fn.__name__)
         if chosen is not None:
             kwargs["grid"] = _checked_grid(kwargs.get("grid"), self.fn.__name__)
+            args, kwargs = _with_buffers(args, kwargs)
         # One context manager less for what every launch goes through.
         token = _to_cpu.set(chosen is not None)
         try:
@@ -117,6 +121,27 @@ def _routed_run(original: Callable[..., Any]) -> Callable[..., Any]:
             _to_cpu.reset(token)
 
     return run
+
+
+def _with_buffers(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a launch, arrays of NumPy in what Triton takes for a pointer.
+
+    Raises:
+        UsageError: no kernel can take an array.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is None:
+        return args, kwargs
+    array = numpy.ndarray
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (array, tuple)):
+            return (
+                tuple(map(as_argument, args)),
+                {name: as_argument(value) for name, value in kwargs.items()},
+            )
+    return args, kwargs
 
 
 def _checked_grid(grid: Any, kernel: str) -> Any:

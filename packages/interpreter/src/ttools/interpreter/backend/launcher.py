@@ -11,7 +11,14 @@ from operator import index
 from typing import Any
 
 from ttools.core.device_map.proton import note_launch
-from ttools.core.errors import TtoolsError, UsageError, during
+from ttools.core.errors import (
+    KernelError,
+    TtoolsError,
+    UnsupportedError,
+    UsageError,
+    during,
+)
+from ttools.core.process.child_launches import note_child_launch
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
 from ttools.interpreter.backend.tuned_config import autotuner_config
@@ -63,8 +70,10 @@ class CPULauncher:
         Raises:
             TtoolsError: see `ttools.core.errors`; the launch hooks get no exit then, as on a GPU.
         """
+        __tracebackhide__ = True
         if launch_enter_hook is not None:
             launch_enter_hook(launch_metadata)
+        note_child_launch(self._name)
         run = active_run()
         if run is None:
             announce_implicit_launch()
@@ -84,6 +93,7 @@ class CPULauncher:
     def _launch(
         self, function: LoadedKernel, grid: Sequence[int], arguments: Sequence[Any], run: Run | None
     ) -> None:
+        __tracebackhide__ = True
         kernel = self._kernel
         if kernel is None or function.variants is None:
             kernel = self._load(function)
@@ -99,6 +109,8 @@ class CPULauncher:
             report = make_launch(kernel, given, run)
         except TtoolsError as error:
             error.add_during(f"running kernel `{self._name}` with grid {tuple(grid)}")
+            if isinstance(error, (KernelError, UnsupportedError)):  # it says where itself
+                error.__traceback__ = None
             raise
         finally:
             if copies is not None:

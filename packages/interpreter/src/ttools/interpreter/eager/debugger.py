@@ -72,6 +72,19 @@ class Debugger(pdb.Pdb):
         return (shown, max(before - 1, 0)) if shown else (stack, index)
 
 
+class _InlineDebugger(Debugger):
+    """What `breakpoint()` in a kernel enters in a program that nobody debugs as a whole."""
+
+    def set_quit(self) -> None:
+        """Ends the program as `sys.exit(1)` does: a `BdbQuit` would print a traceback.
+
+        Raises:
+            SystemExit: always.
+        """
+        super().set_quit()
+        raise SystemExit(1)
+
+
 _active: list[Debugger] = []
 
 
@@ -99,7 +112,7 @@ def breakpoint_function() -> Callable[..., Any]:
 
 def _enter(*_: Any, **named: Any) -> None:
     frame = sys._getframe(1)
-    debugger = _active[-1] if _active else Debugger()
+    debugger = _active[-1] if _active else _InlineDebugger()
     header = named.get("header")
     if header is not None:
         debugger.message(header)

@@ -39,6 +39,16 @@ def location() -> SourceLocation | None:
     return replace(found[0], callers=tuple(found[1:])) if found else None
 
 
+def is_at_prompt() -> bool:
+    """Whether this is called by what a user typed into a debugger that stands in a kernel."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_kernel_frame(frame):
+            return frame.f_code.co_name == "<module>"  # of a kernel only functions are run
+        frame = frame.f_back
+    return False
+
+
 def variable_of(value: object) -> str | None:
     """The name of the variable that holds a value, in the nearest frame outside our packages."""
     frame: FrameType | None = sys._getframe(1)
@@ -112,13 +122,14 @@ def from_the_kernel_on(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def without_machinery(traceback: TracebackType | None) -> TracebackType | None:
-    """A traceback that ends in the user's code: what a kernel called of ours is left out."""
+    """A traceback of the user's code only, from the kernel on; all of it if it leads to none."""
     entries: list[TracebackType] = []
     while traceback is not None:
         entries.append(traceback)
         traceback = traceback.tb_next
-    begin = next((n for n, e in enumerate(entries) if is_kernel_frame(e.tb_frame)), len(entries))
-    kept = entries[:begin] + [e for e in entries[begin:] if not is_hidden(e.tb_frame)]
+    kept = entries
+    if any(is_kernel_frame(entry.tb_frame) for entry in entries):
+        kept = [entry for entry in entries if not is_hidden(entry.tb_frame)]
     made: TracebackType | None = None
     for entry in reversed(kept):
         made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)

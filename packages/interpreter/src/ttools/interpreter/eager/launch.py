@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core.errors import TtoolsError, UsageError
+from ttools.core.process.child_launches import note_child_launch
 from ttools.core.triton_versions import is_descriptor, language_type, launch_metadata
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.abi.module import MemoryEffects
@@ -40,7 +41,7 @@ from ttools.interpreter.run.benchmark import is_timed
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.notices import announce_implicit_launch
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.selection import arrange
 
 #: Nothing is known of a kernel that was not compiled.
@@ -101,10 +102,12 @@ class EagerKernel:
         Raises:
             KernelError: a program failed or left the memory of its arguments.
         """
+        __tracebackhide__ = True
         if is_timed(self.name):
             return
         if enter_hook is not None:
             enter_hook(launch_metadata)
+        note_child_launch(self.name)
         run = active_run()
         if run is None:
             announce_implicit_launch()
@@ -123,6 +126,7 @@ class EagerKernel:
     def _launch(
         self, grid: tuple[int, int, int], arguments: Sequence[Any], run: Run | None
     ) -> None:
+        __tracebackhide__ = True
         plan = ArgumentPlan(list(self._signature), list(self._signature.values()))
         given = plan.flatten(arguments)
         values = given
@@ -172,6 +176,7 @@ class EagerKernel:
         options: LaunchOptions,
     ) -> int:
         """Runs the programs; returns how many."""
+        __tracebackhide__ = True
         raw = plan.pack(values)
         memory = Memory()
         for slot in sorted(plan.pointers):

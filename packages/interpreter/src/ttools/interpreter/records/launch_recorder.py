@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -39,6 +39,7 @@ from ttools.core.records.launch_record import (
     Value,
 )
 from ttools.core.records.writing import write_record
+from ttools.core.reports.shown import Part, ShowsItself, Table, Text, host_cells
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.api import interpret
 from ttools.interpreter.backend.tuned_config import follow_configs, is_trial
@@ -54,7 +55,7 @@ _looking: ContextVar[bool] = ContextVar("ttools_recorder_looks", default=False)
 
 
 @dataclass
-class LaunchRecorder:
+class LaunchRecorder(ShowsItself):
     """A run that is recorded, as a context manager; made by `record`. Leaving it writes the file.
 
     Args:
@@ -95,6 +96,20 @@ class LaunchRecorder:
     def recorded(self) -> int:
         """How many launches are recorded so far."""
         return len(self._taken)
+
+    def _shown(self) -> Iterator[Part]:
+        title = f"{self.recorded:,} of {self.seen:,} launches, for {self.path}"
+        rows = [
+            (
+                launch.kernel,
+                " x ".join(map(str, launch.grid)),
+                ", ".join(f"{each.name}: {_value_text(each.value)}" for each in launch.parameters),
+                *host_cells(launch.host_line),
+            )
+            for launch in self._taken
+        ]
+        yield Table(title, ("kernel", "grid", "arguments", "launched from", "|source"), rows)
+        yield from map(Text, self.notes)
 
     def __enter__(self) -> LaunchRecorder:
         # It imports Triton, which must be done before what follows is imported.
@@ -231,6 +246,12 @@ def record(
 def _name(kernel: Any) -> str:
     """Of a jit function or of a kernel of Inductor's."""
     return str(getattr(kernel, "__name__", None) or inductor.kernel_name(kernel))
+
+
+def _value_text(value: Value) -> str:
+    if isinstance(value, TensorArgument):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    return str(value)
 
 
 def _is_chosen(launches: str, number: int) -> bool:

@@ -14,13 +14,17 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ttools.core.errors import UsageError
+from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import DotMode
 from ttools.interpreter.run.stats import Statistics
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 if TYPE_CHECKING:
     from ttools.interpreter.run.observation import Observer
     from ttools.interpreter.run.tuned_launch import TunedLaunch
+
+
+_MOST_NAMED = 4
 
 
 class Run:
@@ -41,6 +45,7 @@ class Run:
         emits: what of this decides how kernels are compiled.
         statistics: what its kernels did.
         warnings: what the user should know of the launches, without repetition.
+        unchecked_assertions: kernels whose assertions were not compiled, and the first of each.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Run:
         self.tune = tune
         self.statistics = Statistics()
         self.warnings: list[str] = []
+        self.unchecked_assertions: dict[str, SourceLocation] = {}
         self._lock = threading.Lock()
 
     def warn(self, text: str) -> None:
@@ -74,6 +80,18 @@ class Run:
         with self._lock:
             if text not in self.warnings:
                 self.warnings.append(text)
+
+    @property
+    def notes(self) -> list[str]:
+        """What may surprise the user although it is as Triton has it."""
+        unchecked = list(self.unchecked_assertions.items())
+        if not unchecked:
+            return []
+        shown = ", ".join(f"`{name}` ({at.file}:{at.line})" for name, at in unchecked[:_MOST_NAMED])
+        more = len(unchecked) - _MOST_NAMED
+        shown += f" and {more} more" if more > 0 else ""
+        text = f"assertions are not checked in {shown}, whose debug is off"
+        return [f"{text}: launch with debug=True or set TRITON_DEBUG=1"]
 
 
 class _Entered(threading.local):

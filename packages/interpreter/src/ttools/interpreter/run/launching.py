@@ -19,8 +19,9 @@ from ttools.interpreter.run.emit_options import emit_options
 from ttools.interpreter.run.interpretation import Run
 from ttools.interpreter.run.observation import ObservedLaunch
 from ttools.interpreter.run.variants import Variants
-from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 
 _DEFAULT = LaunchOptions()
 _GUARDED = Instruments(guards=True)

@@ -14,7 +14,8 @@ from ttools.core.errors import UnsupportedError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.runtime.launch import Kernel, LaunchOptions
+from ttools.interpreter.runtime.launch import Kernel
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.sampling import Samples, can_sample
 from ttools.interpreter.runtime.snapshot import Snapshot
 

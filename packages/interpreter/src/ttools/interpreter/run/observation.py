@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import EmitOptions, Facts, Instruments
 from ttools.interpreter.abi.region import ANYWHERE, NOWHERE, Region, region_of
-from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import LaunchReport
 from ttools.interpreter.runtime.launch import run as run_launch
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -105,6 +106,17 @@ class ObservedLaunch:
     def names(self) -> tuple[str, ...]:
         """The parameters' names."""
         return self.plan.names
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Parameters that the kernel was compiled for one value of, and that value."""
+        if self.source is None:
+            return {}
+        names = list(self.source.signature)
+        return {
+            "".join([names[path[0]], *(f"[{n}]" for n in path[1:])]): value
+            for path, value in sorted(self.source.constants.items())
+        }
 
     @cached_property
     def regions(self) -> list[Region]:

@@ -23,9 +23,10 @@ from ttools.interpreter.native.line_table import LineTable
 from ttools.interpreter.runtime import crash_note, parking
 from ttools.interpreter.runtime.arena import Arena
 from ttools.interpreter.runtime.callbacks import CALLBACK, Callbacks
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
 from ttools.interpreter.runtime.pool import default_threads, pool, share
-from ttools.interpreter.runtime.selection import Grid, Order, arrange
+from ttools.interpreter.runtime.selection import Grid, arrange
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
@@ -36,27 +37,6 @@ _PATIENCE_SECONDS = 0.1
 
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaunchOptions:
-    """How to run the programs of a launch.
-
-    Attributes:
-        threads: how many threads run programs; by default as many as torch uses.
-        order: in which order programs start.
-        seed: of the random order and of `random:N` in `programs`.
-        programs: which programs run, in the language of `selection`; all by default.
-    """
-
-    threads: int | None = None
-    order: Order = "natural"
-    seed: int = 0
-    programs: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.threads is not None and self.threads < 1:
-            raise UsageError(f"threads={self.threads}: at least one thread is needed")
 
 
 _DEFAULT = LaunchOptions()

@@ -38,8 +38,8 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         root: files in it are shown by their paths from there.
     """
     root = root or Path.cwd()
-    rows = [_finite(row) for row in profiled.frame.to_dict("records")]
-    names = [column for column in _COLUMNS if any(row.get(column) is not None for row in rows)]
+    rows = [finite(row) for row in profiled.frame.to_dict("records")]
+    names = [column for column in COLUMNS if any(row.get(column) is not None for row in rows)]
     events = _events(profiled.samples)
     return page_template(_PAGE).render(
         target=target,
@@ -49,17 +49,17 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
         projection=PROJECTION if "projected_s" in names else "",
         launches=profiled.launches,
         configs=any(row["config"] for row in rows),
-        columns=[(name, _COLUMNS[name]) for name in names],
+        columns=[(name, COLUMNS[name]) for name in names],
         rows=[_shown(row, names, root) for row in rows],
         sources=_sources(profiled, root),
         left_out=sum(s.launches for s in profiled.samples) - len(events),
         advice=[_hint(hint, root) for hint in profiled.advice],
-        accesses=[_access(_finite(row), root) for row in profiled.accesses.to_dict("records")],
+        accesses=[_access(finite(row), root) for row in profiled.accesses.to_dict("records")],
         notes=profiled.notes,
         data=script_json(
             {
                 "roofline": _roofline(profiled, rows),
-                "tree": _finite(profiled.tree.as_dict()),
+                "tree": finite(profiled.tree.as_dict()),
                 "events": events,
             }
         ),
@@ -69,7 +69,7 @@ def write_page(profiled: Profile, *, target: str = "", root: Path | None = None)
 # --- kernels --------------------------------------------------------------------------------------
 
 #: Columns of the table by column of the frame: heading and kind of number.
-_COLUMNS: dict[str, tuple[str, str]] = {
+COLUMNS: dict[str, tuple[str, str]] = {
     "launches": ("launches", "count"),
     "total_s": ("total", "time"),
     "share": ("share", "share"),
@@ -102,7 +102,7 @@ def _shown(row: Mapping[str, Any], names: Iterable[str], root: Path) -> dict[str
         "kernel": row["kernel"],
         "config": row["config"],
         "location": location,
-        "cells": [(row.get(name), text(row.get(name), _COLUMNS[name][1])) for name in names],
+        "cells": [(row.get(name), text(row.get(name), COLUMNS[name][1])) for name in names],
     }
 
 
@@ -136,7 +136,7 @@ _STEPS: dict[str, tuple[tuple[float, ...], tuple[str, ...]]] = {
 
 def _sources(profiled: Profile, root: Path) -> list[dict[str, Any]]:
     """The source of each kernel with what its lines do, of those files that can be read."""
-    lines = [_finite(row) for row in profiled.lines.to_dict("records")]
+    lines = [finite(row) for row in profiled.lines.to_dict("records")]
     found: dict[tuple[str, str], dict[str, Any]] = {}
     starts = {s.kernel: s.source for s in profiled.samples if s.source is not None}
     for kernel, start in starts.items():
@@ -178,7 +178,7 @@ def _lines(file: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "number": number,
                 "text": every[number - 1].rstrip("\r\n"),
                 "heat": round(weight(row) / most, 3) if row and most else 0,
-                "facts": _facts(row) if row else "",
+                "facts": line_facts(row) if row else "",
             }
         )
     return shown
@@ -197,7 +197,8 @@ def _time_weight(row: Mapping[str, Any]) -> float:
     return float(row["time_share"] or 0)
 
 
-def _facts(row: Mapping[str, Any]) -> str:
+def line_facts(row: Mapping[str, Any]) -> str:
+    """What a line of the line frame does, and its share of the time."""
     said = [f"{text(row[name], 'bytes')} {name}" for name in _MOVED if row[name]]
     if row["masked_share"]:
         said.append(f"{row['masked_share']:.1%} masked off")
@@ -291,10 +292,10 @@ def _events(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     ]
 
 
-def _finite(data: Any) -> Any:
+def finite(data: Any) -> Any:
     """Without NaN, which neither JSON nor readers know."""
     if isinstance(data, Mapping):
-        return {name: _finite(value) for name, value in data.items()}
+        return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list):
-        return [_finite(value) for value in data]
+        return [finite(value) for value in data]
     return None if isinstance(data, float) and math.isnan(data) else data

@@ -6,7 +6,7 @@ not know how launches were timed or counted, nor how a profile is shown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ContextDecorator, ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from ttools.core.compilation.kernel_source import KernelSource
 from ttools.core.compilation.stages import CompilationError, compile_for
 from ttools.core.gpus.devices import Device
 from ttools.core.gpus.targets import Target
+from ttools.core.reports.shown import Part, ShowsItself
 from ttools.profiler.gpu_time.projection import Constants, is_projected, project, work_of
 from ttools.profiler.report.access_frame import access_frame, qualities
 from ttools.profiler.report.advice import Evidence, Hint, advise
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Profile(ContextDecorator):
+class Profile(ContextDecorator, ShowsItself):
     """A profiled run, as a context manager and as a decorator; made by `profile`.
 
     Attributes:
@@ -207,6 +208,11 @@ class Profile(ContextDecorator):
             except CompilationError as error:
                 self._session.notes.setdefault(source.name, str(error))
         return self._inspections
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.profiler.report.shown import shown_profile
+
+        return shown_profile(self)
 
     def __enter__(self) -> Profile:
         with ExitStack() as stack:

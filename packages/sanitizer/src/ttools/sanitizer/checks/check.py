@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from ttools.core.errors import KernelError
 from ttools.core.findings.findings import Finding, Severity
 from ttools.core.location import users_place
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count
 from ttools.sanitizer.launch.checked import CheckedLaunch
 from ttools.sanitizer.launch.subject import lane_indices

@@ -15,7 +15,7 @@ from ttools.core.findings.findings import Finding, Related
 from ttools.interpreter.abi.module import ProbeSite
 from ttools.interpreter.abi.probe_layout import ACQUIRES, IS_LOCAL, REPEATED
 from ttools.interpreter.runtime.access_log import tiles_of
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Count, Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.analysis.pointer_tables import pointer_tables

@@ -62,6 +62,7 @@ class GpuSanitization:
         options: what is checked.
         launches: what the program launched in its first run, equal launches together.
         warnings: what the user should know.
+        notes: what may surprise the user although Triton means it; none here.
         status: of the program: the first of its runs that is not 0; None before it has ended.
     """
 
@@ -71,6 +72,7 @@ class GpuSanitization:
         self.options = options
         self.launches: list[LaunchEntry] = []
         self.warnings: list[str] = []
+        self.notes: list[str] = []
         self.status: int | None = None
         self._announce = announce
         self._found: list[Finding] = []

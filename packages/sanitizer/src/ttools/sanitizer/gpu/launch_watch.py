@@ -42,6 +42,8 @@ class LaunchWatch:
     def install(self) -> Patches:
         """Sees them from now on; returns what ends that."""
         patches = Patches()
+        # The lines of machine code, of which the findings are, are those of what was cached.
+        triton_versions.keep_files_apart(patches)
         observe(patches, METADATA, before=self._begins)
         observe(patches, CALL, after=self._ended)
         observe(patches, INDUCTOR, after=self._ended)

@@ -12,7 +12,8 @@ from ttools.core.findings.findings import Finding
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import ANYWHERE, Region, region_of
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.runtime.launch import LaunchOptions, LaunchReport
+from ttools.interpreter.runtime.launch import LaunchReport
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.sanitizer.analysis.known_kernel import KnownKernel
 from ttools.sanitizer.launch.options import SanitizeOptions

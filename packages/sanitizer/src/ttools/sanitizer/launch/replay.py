@@ -18,7 +18,7 @@ from ttools.interpreter.abi.facts import storage_extent
 from ttools.interpreter.abi.module import Instruments
 from ttools.interpreter.abi.region import Region
 from ttools.interpreter.run.observation import ObservedLaunch
-from ttools.interpreter.runtime.launch import LaunchOptions
+from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor
 from ttools.interpreter.runtime.snapshot import Snapshot
 from ttools.sanitizer.memory.addresses import Addresses

@@ -63,7 +63,10 @@ def _launch(
         "index": launch.index,
         "kernel": launch.kernel,
         "grid": list(launch.grid),
-        "arguments": [_argument(argument) for argument in launch.arguments],
+        "arguments": [
+            *(_argument(argument) for argument in launch.arguments),
+            *(_constant(name, value) for name, value in accesses.launch.constants.items()),
+        ],
         "maps": [
             {"name": launch.arguments[n].name, **drawn.data()} for n, drawn in accesses.maps.items()
         ],
@@ -104,6 +107,11 @@ def _argument(argument: Argument) -> dict[str, Any]:
             break
         contiguous *= extent
     return {"name": argument.name, "text": text}
+
+
+def _constant(name: str, value: Any) -> dict[str, Any]:
+    named = getattr(value, "__name__", None)  # of a function
+    return {"name": name, "text": f"constant {value!r}" if named is None else f"constant {named}"}
 
 
 def _assignment(assignment: Assignment) -> dict[str, Any]:

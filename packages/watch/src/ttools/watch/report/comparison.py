@@ -1,13 +1,14 @@
 """The first value in which two recordings differ.
 
-Owns which values belong together and when two of them differ. Compilers move and drop what they
+Owns which values belong together and when two of them differ: kernels by name, variables by name
+and the text of the statement, whatever the files are called. Compilers move and drop what they
 need not compute where it is written: values without a certain partner are left out and counted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttools.core.errors import UsageError
+from ttools.core.reports.shown import Code, Part, ShowsItself
 from ttools.watch.trace.elements import is_pointer
-from ttools.watch.trace.record import Assignment, Record
+from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.recording import Recording
 
 #: Relative and absolute tolerance by type; those of torch.testing, integers are exact.
@@ -31,6 +33,9 @@ _TOLERANCES = {
     "float8_e5m2": (0.25, 1e-5),
     "float8_e5m2fnuz": (0.25, 1e-5),
 }
+
+
+_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Difference:
 
 
 @dataclass
-class Comparison:
+class Comparison(ShowsItself):
     """What a comparison of two recordings found.
 
     Attributes:
@@ -64,7 +69,8 @@ class Comparison:
         differing: how many values differ, by variable.
         compared: how many values were compared.
         alone: variables of the first recording that had no certain partner, and how often.
-        launches: how many launches both have.
+        launches: how many launches were compared.
+        unpaired: kernels that the two launched more or less often, and how often each did.
     """
 
     names: tuple[str, str]
@@ -73,6 +79,12 @@ class Comparison:
     compared: int = 0
     alone: dict[str, int] = field(default_factory=dict)
     launches: int = 0
+    unpaired: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def _shown(self) -> Iterator[Part]:
+        from ttools.watch.report.comparison_text import text_lines
+
+        yield Code("\n".join(text_lines(self)))
 
 
 def compare(
@@ -93,12 +105,12 @@ def compare(
         atol: absolute tolerance, likewise.
 
     Raises:
-        UsageError: the launches are others, or no value has a partner.
+        UsageError: the launches are others, or no value has a partner; it says why.
     """
     found = Comparison(names)
-    _same_launches(one, other, found)
+    launches = _pair_launches(one, other, found)
     known = set(other.names)
-    for record, partner in _pairs(one, other):
+    for record, partner in _pairs(one, other, launches):
         tolerance = (0.0, 0.0) if partner is None else _tolerance(record, partner, rtol, atol)
         wrong = None if partner is None else _wrong_lanes(record, partner, *tolerance)
         if partner is None or wrong is None:
@@ -111,9 +123,7 @@ def compare(
             found.differing[record.name] = found.differing.get(record.name, 0) + 1
             found.first = found.first or difference
     if not found.compared:
-        raise UsageError(
-            f"nothing to compare: {names[0]} and {names[1]} have no value of a variable in common"
-        )
+        raise UsageError(f"nothing to compare: {_why_nothing(one, other, names)}")
     return found
 
 
@@ -123,17 +133,60 @@ def _is_implied(record: Record) -> bool:
     return record.name.startswith("tl.") or record.name in arguments
 
 
-def _same_launches(one: Recording, other: Recording, found: Comparison) -> None:
-    common = sorted(set(one.launches) & set(other.launches))
-    for index in common:
-        a, b = one.launches[index], other.launches[index]
-        if (a.kernel, a.grid) != (b.kernel, b.grid):
-            raise UsageError(
-                f"launch {index} is `{a.kernel}` with grid {a.grid} in {found.names[0]}, but "
-                f"`{b.kernel}` with grid {b.grid} in {found.names[1]}: only runs that launch the "
-                "same can be compared"
-            )
-    found.launches = len(common)
+def _pair_launches(one: Recording, other: Recording, found: Comparison) -> dict[int, int]:
+    """For each launch of the second recording its partner: each kernel's launches in their order.
+
+    Raises:
+        UsageError: no kernel was launched in both, or a pair has other grids.
+    """
+    first, second = _by_kernel(one), _by_kernel(other)
+    pairs: dict[int, int] = {}
+    for kernel, launches in first.items():
+        for number, (a, b) in enumerate(zip(launches, second.get(kernel, ()), strict=False)):
+            if a.grid != b.grid:
+                raise UsageError(
+                    f"launch {number} of `{kernel}` has grid {a.grid} in {found.names[0]}, but "
+                    f"{b.grid} in {found.names[1]}: only launches of the same grid can be compared"
+                )
+            pairs[b.index] = a.index
+    if not pairs and one.launches and other.launches:
+        raise UsageError(
+            f"nothing to compare: {found.names[0]} launched {_listed(first)}, and "
+            f"{found.names[1]} {_listed(second)}"
+        )
+    found.launches = len(pairs)
+    for kernel in {**first, **second}:
+        counts = len(first.get(kernel, ())), len(second.get(kernel, ()))
+        if counts[0] != counts[1]:
+            found.unpaired[kernel] = counts
+    return pairs
+
+
+def _by_kernel(recording: Recording) -> dict[str, list[Launch]]:
+    launches: dict[str, list[Launch]] = {}
+    for _, launch in sorted(recording.launches.items()):
+        launches.setdefault(launch.kernel, []).append(launch)
+    return launches
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [f"`{name}`" for name in names]
+    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    return ", ".join(shown[:_NAMED]) + more
+
+
+def _why_nothing(one: Recording, other: Recording, names: tuple[str, str]) -> str:
+    """Why no value has a partner."""
+    ours, theirs = set(one.names), set(other.names)
+    if not ours or not theirs:
+        return f"{names[0] if not ours else names[1]} holds no values"
+    if not ours & theirs:
+        return f"{names[0]} holds {_listed(one.names)}, and {names[1]} {_listed(other.names)}"
+    held = [{record.linear_program for record in each} for each in (one, other)]
+    if not held[0] & held[1]:
+        return f"{names[0]} and {names[1]} hold values of other programs"
+    shared = [name for name in one.names if name in theirs]
+    return f"other statements assign {_listed(shared)} in {names[1]} than in {names[0]}"
 
 
 # ---- what belongs together
@@ -141,27 +194,45 @@ def _same_launches(one: Recording, other: Recording, found: Comparison) -> None:
 _Key = tuple[int, int, str, str, str]
 
 
-def _pairs(one: Recording, other: Recording) -> Iterator[tuple[Record, Record | None]]:
+def _pairs(
+    one: Recording, other: Recording, launches: Mapping[int, int]
+) -> Iterator[tuple[Record, Record | None]]:
     """The records of one, in order, each with its partner."""
-    first, second = _grouped(one), _grouped(other)
+    files = _files(one, other)
+    first = _grouped(one, {index: index for index in launches.values()}, files)
+    second = _grouped(other, launches, files)
     partners: dict[int, Record | None] = {}
     for key, indices in first.items():
         ours = [one[n] for n in indices]
         theirs = [other[n] for n in second.get(key, ())]
         partners.update(zip(indices, _matched(ours, theirs), strict=True))
-    for index, record in enumerate(one):
-        yield record, partners[index]
+    for index, partner in sorted(partners.items()):
+        yield one[index], partner
 
 
-def _grouped(recording: Recording) -> dict[_Key, list[int]]:
+def _files(one: Recording, other: Recording) -> set[str]:
+    """Names of files that both have; the others were renamed, and are told apart by text only."""
+    ours, theirs = (
+        {PurePath(assignment.file).name for assignment in each.assignments.values()}
+        for each in (one, other)
+    )
+    return ours & theirs
+
+
+def _grouped(
+    recording: Recording, launches: Mapping[int, int], files: Container[str]
+) -> dict[_Key, list[int]]:
     groups: defaultdict[_Key, list[int]] = defaultdict(list)
     texts: dict[Assignment, str] = {}
     for index, record in enumerate(recording):
-        assignment = record.assignment
+        launch, assignment = launches.get(record.launch.index), record.assignment
+        if launch is None:
+            continue
         if assignment not in texts:
             texts[assignment] = _statement(recording, assignment)
-        file = PurePath(assignment.file).name
-        key = (record.launch.index, record.linear_program, record.name, file, texts[assignment])
+        name = PurePath(assignment.file).name
+        file = name if name in files else ""
+        key = (launch, record.linear_program, record.name, file, texts[assignment])
         groups[key].append(index)
     return groups
 

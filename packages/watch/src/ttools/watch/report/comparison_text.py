@@ -27,6 +27,8 @@ def text_lines(found: Comparison) -> Iterator[str]:
         yield f"{total:,} of {values} differ: {_counts(found.differing)}"
     if found.alone:
         yield f"not compared, because {other} has no certain partner: {_counts(found.alone)}"
+    for kernel, (ours, theirs) in found.unpaired.items():
+        yield f"launches of `{kernel}`: {ours:,} in {one}, {theirs:,} in {other}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -79,6 +81,8 @@ def as_data(found: Comparison) -> dict[str, Any]:
         "compared": found.compared,
         "differing": found.differing,
         "not_compared": found.alone,
+        "launches": found.launches,
+        "unpaired": {kernel: list(counts) for kernel, counts in found.unpaired.items()},
         "first": None,
     }
     if first is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ttools.core.reports.shown import Part, Table, Text
 from ttools.watch.trace.elements import is_pointer
 from ttools.watch.trace.record import Assignment, Launch, Record
 from ttools.watch.trace.recording import Recording
@@ -52,13 +53,34 @@ def text_lines(recording: Recording, most: int = MOST_LINES) -> Iterator[str]:
         )
 
 
+def tables(recording: Recording) -> Iterator[Part]:
+    """The values as tables, one per launch, for a notebook."""
+    columns = ("program", "line", "|source", "variable", "iteration", "type", "|value")
+    for index, records in groupby(recording[:MOST_LINES], lambda record: record.launch.index):
+        rows = [_table_row(recording, record) for record in records]
+        yield Table(launch_text(recording.launches[index]), columns, rows)
+    if len(recording) > MOST_LINES:
+        yield Text(f"and {len(recording) - MOST_LINES:,} more values")
+
+
+def _table_row(recording: Recording, record: Record) -> tuple[str, ...]:
+    lines, line = recording.source_lines(record.assignment.file), record.assignment.line
+    source = lines[line - 1].strip() if 1 <= line <= len(lines) else ""
+    where, name, _, type, value = _row(record)
+    return str(record.program), where, source, name, _iterations(record), type, value
+
+
+def _iterations(record: Record) -> str:
+    return ", ".join(map(str, record.iteration))
+
+
 def launch_text(launch: Launch) -> str:
     """A launch in a line."""
     return f"{launch.kernel}, launch {launch.index}, grid {launch.grid}"
 
 
 def _row(record: Record) -> tuple[str, str, str, str, str]:
-    iterations = ", ".join(map(str, record.iteration))
+    iterations = _iterations(record)
     when = f"iteration {iterations}" if record.iteration else ""
     assignment = record.assignment
     where = assignment_text(assignment)
@@ -89,7 +111,8 @@ def value_text(record: Record) -> str:
     elif sums.low is not None and sums.high is not None:
         parts.append(f"min {number_text(sums.low)}  max {number_text(sums.high)}")
         if sums.mean is not None:
-            parts.append(f"mean {number_text(sums.mean)}")
+            of = " of finite" * bool(sums.nans or sums.infinities)
+            parts.append(f"mean{of} {number_text(sums.mean)}")
     if sums.nans:
         parts.append(f"nan {sums.nans} of {sums.count}")
     if sums.infinities:

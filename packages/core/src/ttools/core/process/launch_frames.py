@@ -1,0 +1,77 @@
+"""Tracebacks without the frames of Triton and ttools that every launch goes through.
+
+Owns which frames a user can do without: those between two of the user's own, and those behind the
+last where the error itself says where in the kernel it is. Must not know who shows the traceback.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from ttools.core.errors import TtoolsError
+
+_OURS, _TRITON = "ttools", "triton"
+
+
+def hide_launch_frames(error: BaseException) -> None:
+    """Leaves the machinery of launches out of the traceback of an error and of its causes.
+
+    Frames that raised an error of Python's in Triton or ttools stay: they say what went wrong.
+    """
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        entries = _entries(each)
+        each.__traceback__ = _made_of(_shown(entries, _says_where(each)))
+        cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        if cause is not None and _says_where(each) and not _says_where(cause) and _is_inner(cause):
+            # Its text is in the message already.
+            each.__cause__, each.__suppress_context__, cause = None, True, None
+        each = cause
+
+
+def _shown(entries: list[TracebackType], says_where: bool) -> list[TracebackType]:
+    packages = [_package(entry) for entry in entries]
+    users = [n for n, package in enumerate(packages) if package not in (_OURS, _TRITON)]
+    last = users[-1] if users else -1
+    kept = [entries[n] for n in users]
+    if users and says_where:
+        return kept
+    behind = range(last + 1, len(entries))
+    raising = max((n for n in behind if packages[n] == _TRITON), default=last)
+    return kept + [entries[n] for n in behind if packages[n] == _TRITON or n > raising]
+
+
+def _is_inner(error: BaseException) -> bool:
+    """Whether none of an error's frames is the user's."""
+    return all(_package(entry) in (_OURS, _TRITON) for entry in _entries(error))
+
+
+def _entries(error: BaseException) -> list[TracebackType]:
+    entries = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    return entries
+
+
+def _made_of(entries: list[TracebackType]) -> TracebackType | None:
+    made: TracebackType | None = None
+    for entry in reversed(entries):
+        made = TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made
+
+
+def _package(entry: TracebackType) -> str:
+    frame = entry.tb_frame
+    # Functions that Triton makes from text, to bind arguments, are of no module.
+    unnamed = _TRITON if frame.f_code.co_filename == "<string>" else ""
+    return str(frame.f_globals.get("__name__", unnamed)).partition(".")[0]
+
+
+def _says_where(error: BaseException) -> bool:
+    """Whether an error names the place in the kernel itself."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return isinstance(error, TtoolsError) or "CompilationError" in kinds

@@ -1,0 +1,159 @@
+"""What results show of themselves in a notebook: headings, tables and code, as HTML and as text.
+
+Owns their markup, which needs no script and no style of a page around it. Must not know what is
+shown.
+"""
+
+from __future__ import annotations
+
+import html
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ttools.core.location import source_line
+
+_CODE = "font-family:monospace;white-space:pre;text-align:left"
+_LEFT, _RIGHT = "text-align:left;vertical-align:top", "text-align:right;vertical-align:top"
+_MOST_ROWS = 200
+#: Lines of folded code that are shown as text.
+_MOST_UNFOLDED = 30
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph; of several lines each is one."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines in a font of fixed width.
+
+    Attributes:
+        text: the lines.
+        summary: what is shown of them until they are unfolded; None to show them at once.
+    """
+
+    text: str
+    summary: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headings.
+
+    Attributes:
+        title: above the table.
+        columns: headings; those that begin with `>` are of numbers, those with `|` of code.
+        rows: a cell for each column.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]] = field(default=())
+
+
+Part = Text | Code | Table
+
+
+class ShowsItself:
+    """A result that a notebook shows where it is the last line of a cell."""
+
+    @abstractmethod
+    def _shown(self) -> Iterable[Part]:
+        """The parts, in order."""
+
+    def _repr_html_(self) -> str:
+        return "\n".join(map(_html, self._shown()))
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        parts = list(self._shown())
+        text = "\n\n".join("\n".join(_lines(part)) for part in parts)
+        return {"text/plain": text, "text/html": "\n".join(map(_html, parts))}
+
+
+def place_cells(file: str, line: int) -> tuple[str, str]:
+    """Two cells: file and line, without the folder, and the source there."""
+    name = file.rpartition("/")[2]
+    return (f"{name}:{line}", source_line(file, line).strip()) if file else ("", "")
+
+
+def host_cells(host_line: str | None) -> tuple[str, str]:
+    """The same of a `file:line`, if there is one."""
+    file, _, line = (host_line or "").rpartition(":")
+    return place_cells(file, int(line)) if line.isdigit() else ("", "")
+
+
+# ---- HTML
+
+
+def _html(part: Part) -> str:
+    if isinstance(part, Text):
+        return "".join(f"<p>{html.escape(line)}</p>" for line in part.text.splitlines())
+    if isinstance(part, Code):
+        code = f'<pre style="text-align:left">{html.escape(part.text)}</pre>'
+        if part.summary is None:
+            return code
+        return f"<details><summary>{html.escape(part.summary)}</summary>{code}</details>"
+    head = "".join(
+        f'<th style="{_RIGHT if column.startswith(">") else _LEFT}">{_heading(column)}</th>'
+        for column in part.columns
+    )
+    rows = "".join(f"<tr>{_row(part.columns, row)}</tr>" for row in part.rows[:_MOST_ROWS])
+    title = f"<p><b>{html.escape(part.title)}</b></p>" if part.title else ""
+    left = f"<p>{_left_out(part)}</p>" if _left_out(part) else ""
+    return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{left}"
+
+
+def _heading(column: str) -> str:
+    return html.escape(column.lstrip(">|"))
+
+
+def _row(columns: Sequence[str], row: Sequence[object]) -> str:
+    return "".join(
+        f'<td style="{_style(column)}">{html.escape(str(cell))}</td>'
+        for column, cell in zip(columns, row, strict=True)
+    )
+
+
+def _style(column: str) -> str:
+    return {">": _RIGHT, "|": _CODE}.get(column[:1], _LEFT)
+
+
+def _left_out(table: Table) -> str:
+    rest = len(table.rows) - _MOST_ROWS
+    return f"and {rest:,} more" if rest > 0 else ""
+
+
+# ---- text
+
+
+def _lines(part: Part) -> Iterator[str]:
+    if isinstance(part, Text):
+        yield part.text
+    elif isinstance(part, Code):
+        lines = part.text.count("\n") + 1
+        folded = part.summary is not None and lines > _MOST_UNFOLDED
+        yield f"{part.summary}: {lines} lines" if folded else part.text
+    else:
+        yield from _table_lines(part)
+
+
+def _table_lines(table: Table) -> Iterator[str]:
+    if table.title:
+        yield table.title
+    shown = [[str(cell).replace("\n", " ") for cell in row] for row in table.rows[:_MOST_ROWS]]
+    rows = [[column.lstrip(">|") for column in table.columns], *shown]
+    widths = [max(len(row[n]) for row in rows) for n in range(len(table.columns))]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if column.startswith(">") else cell.ljust(width)
+            for cell, width, column in zip(row, widths, table.columns, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+    if _left_out(table):
+        yield _left_out(table)

@@ -1,0 +1,29 @@
+"""How the programs of launches run, as users may choose it; imports nothing that takes time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttools.core.errors import UsageError
+from ttools.interpreter.runtime.selection import Order
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """How to run the programs of a launch.
+
+    Attributes:
+        threads: how many threads run programs; by default as many as torch uses.
+        order: in which order programs start.
+        seed: of the random order and of `random:N` in `programs`.
+        programs: which programs run, in the language of `selection`; all by default.
+    """
+
+    threads: int | None = None
+    order: Order = "natural"
+    seed: int = 0
+    programs: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads={self.threads}: at least one thread is needed")

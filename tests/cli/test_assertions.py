@@ -1,0 +1,65 @@
+"""Assertions that Triton leaves out: the commands say so."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+pytest.importorskip("torch", reason="torch is not installed")  # the script needs it
+
+SCRIPT = """\
+import sys
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def checked(x):
+    tl.device_assert(x > 0, "positive")
+    return x
+
+
+@triton.jit
+def through_a_call(x_ptr):
+    tl.store(x_ptr, checked(tl.load(x_ptr)))
+
+
+@triton.jit
+def as_python(x_ptr):
+    x = tl.load(x_ptr)
+    assert x > 0, "positive"
+    tl.store(x_ptr, x)
+
+
+@triton.jit
+def asserts_nothing(x_ptr):
+    tl.static_assert(1 > 0)
+    tl.store(x_ptr, tl.load(x_ptr))
+
+
+for kernel in (through_a_call, as_python, asserts_nothing):
+    kernel[(1,)](torch.ones(1), debug="debug" in sys.argv)
+    kernel[(1,)](torch.ones(1, dtype=torch.float64), debug="debug" in sys.argv)
+"""
+
+
+@pytest.mark.parametrize(
+    "command", [["interpret"], ["interpret", "--engine", "eager"], ["sanitize"]]
+)
+def test_assertions_that_are_left_out(ttools: Run, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = ttools(*command, "script.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: assertions are not checked in") == 1
+    assert f"`through_a_call` ({tmp_path}/script.py:9), `as_python`" in done.stderr
+    assert f"`as_python` ({tmp_path}/script.py:21), whose debug is off" in done.stderr
+    assert "asserts_nothing" not in done.stderr
+    assert "debug=True" in done.stderr
+    done = ttools(*command, "script.py", "debug")
+    assert "assertions" not in done.stderr

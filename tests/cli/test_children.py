@@ -1,0 +1,105 @@
+"""Kernels that child processes launch: no report has them, and each command says so."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+pytest.importorskip("torch", reason="torch is not installed")  # the script needs it
+
+SCRIPT = """\
+import multiprocessing
+import subprocess
+import sys
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fill(out_ptr):
+    tl.store(out_ptr, 1.0)
+
+
+@triton.jit
+def fill_here(out_ptr):
+    tl.store(out_ptr, 2.0)
+
+
+def launch():
+    fill[(1,)](torch.zeros(1))
+    fill[(1,)](torch.zeros(1))
+
+
+if __name__ == "__main__":
+    how = sys.argv[1:]
+    if "child" in how:
+        launch()
+    if "fork" in how:
+        multiprocessing.get_context("fork").Process(target=launch).start()
+    if "new" in how:
+        subprocess.run([sys.executable, __file__, "child"], check=True)
+    if "here" in how:
+        fill_here[(1,)](torch.zeros(1))
+    if "fail" in how:
+        sys.exit(3)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return "script.py"
+
+
+CHILD = "processes that the program started launched `fill`"
+NONE = "no Triton kernel was launched"
+
+
+@pytest.mark.parametrize("kind", ["fork", "new"])
+def test_interpret(ttools: Run, script: str, kind: str) -> None:
+    done = ttools("interpret", script, kind)
+    assert done.returncode == 0, done.stderr
+    assert f"note: {NONE} in this process; {CHILD}, which is not in the report\n" in done.stderr
+    assert "nothing was interpreted" not in done.stderr
+
+
+def test_what_is_reported_of_this_process_says_so(ttools: Run, script: str) -> None:
+    done = ttools("interpret", "--stats", script, "fork", "here")
+    assert "fill_here" in done.stderr
+    assert f"note: {CHILD}, which is not in the report\n" in done.stderr
+    assert NONE not in done.stderr
+    # Without a report there is nothing to say of it.
+    assert CHILD not in ttools("interpret", script, "fork", "here").stderr
+
+
+def test_profile_and_record(ttools: Run, script: str, tmp_path: Path) -> None:
+    done = ttools("profile", script, "fork")
+    assert f"{CHILD}, which is not in the profile" in done.stderr
+    done = ttools("record", script, "fork", "here")
+    assert f"{CHILD}, which is not in the record" in done.stderr
+    assert (tmp_path / "launch.tt").exists()
+
+
+def test_sanitize(ttools: Run, script: str) -> None:
+    done = ttools("sanitize", script, "new", "here")
+    assert f"warning: {CHILD}, which was not checked there" in done.stderr
+    done = ttools("sanitize", script, "fork", "here")
+    assert "processes that the program forked launched kernels" in done.stderr
+    assert "not checked" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["interpret", "sanitize", "profile", "record", "tune"])
+def test_a_script_that_fails_is_not_told_that_it_launched_nothing(
+    ttools: Run, script: str, command: str
+) -> None:
+    done = ttools(command, script, "fail")
+    assert done.returncode == 3
+    assert "launched" not in done.stdout + done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,131 @@
+"""What `ttools interpret` imports before the script, and that nothing is missed for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+#: Each takes a tenth of a second or more.
+SLOW = {"torch", "triton", "numpy", "llvmlite", "pandas", "jinja2", "ml_dtypes", "scipy", "sklearn"}
+#: Of Python's own some 120 are imported; typer and rich make 300 of the rest.
+MOST_MODULES = 550
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+
+def test_a_script_without_torch_waits_for_neither_torch_nor_triton(
+    started_ttools: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text("import sys\nprint(*sys.modules)\n")
+    done = started_ttools("interpret", "script.py")
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.split()
+    assert not SLOW & {name.partition(".")[0] for name in imported}
+    assert len(imported) < MOST_MODULES
+    assert "no Triton kernel was launched" in done.stderr
+
+
+KERNEL = """
+
+@triton.jit
+def fill(out_ptr):
+    tl.store(out_ptr, 1.0)
+
+
+out = torch.zeros(1, device="cuda")
+fill[(1,)](out)
+print(out.item(), out.device)
+"""
+THREAD = """\
+import threading
+thread = threading.Thread(target=__import__, args=("triton",))
+thread.start()
+thread.join()
+"""
+TORCH, TRITON = "import torch\n", "import triton\nimport triton.language as tl\n"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        TORCH + TRITON,
+        TRITON + TORCH,
+        f"import importlib.util\nimportlib.util.find_spec('torch')\n{TORCH}{TRITON}",
+        f"{THREAD}{TORCH}{TRITON}",
+        "import triton.language as tl\nimport torch\nimport triton\n",
+    ],
+    ids=["torch first", "triton first", "looked for", "in a thread", "a part of triton first"],
+)
+def test_whatever_is_imported_first(started_ttools: Run, tmp_path: Path, imports: str) -> None:
+    (tmp_path / "script.py").write_text(imports + KERNEL)
+    done = started_ttools("interpret", "--device-map", "cuda=cpu", "--stats", "script.py")
+    assert done.stdout == "1.0 cuda:0\n", done.stderr
+    assert "fill" in done.stderr
+
+
+def test_upstream_s_interpreter_is_kept_out_before_triton_is_imported(
+    started_ttools: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(TRITON + TORCH + KERNEL)
+    done = started_ttools(
+        "interpret", "--device-map", "cuda=cpu", "--stats", "script.py", TRITON_INTERPRET="1"
+    )
+    assert done.stdout == "1.0 cuda:0\n", done.stderr
+    assert "TRITON_INTERPRET is set; it is unset for this run" in done.stderr
+
+
+MODULE = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fill(out_ptr):
+    tl.store(out_ptr, 1.0)
+
+
+def launch():
+    fill[(1,)](torch.zeros(1))
+"""
+
+
+@pytest.mark.parametrize("variable", ["", "1"])
+def test_a_run_that_is_entered_before_triton_is_imported(tmp_path: Path, variable: str) -> None:
+    script = """
+import os
+os.environ["TRITON_INTERPRET"] = VARIABLE
+from ttools.interpreter import interpret
+with interpret() as outer, interpret() as run:
+    import sys
+    assert VARIABLE or "triton" not in sys.modules
+    import torch, triton, triton.language as tl
+    import module
+    module.launch()
+    assert [each.launches for each in run.stats] == [1]
+with interpret() as empty:
+    pass
+before = triton.JITFunction.run
+with interpret() as again:
+    assert triton.JITFunction.run is not before
+    module.launch()
+assert triton.JITFunction.run is before
+assert [each.launches for each in again.stats] == [1]
+""".replace("VARIABLE", repr(variable))
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "script.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,96 @@
+"""What results show of themselves in notebooks: markup that holds any text, and plain text."""
+
+from __future__ import annotations
+
+import html.parser
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttools.core.reports.shown import (
+    Code,
+    Part,
+    ShowsItself,
+    Table,
+    Text,
+    host_cells,
+    place_cells,
+)
+
+
+class Shown(ShowsItself):
+    def __init__(self, *parts: Part) -> None:
+        self.parts = parts
+
+    def _shown(self) -> Iterator[Part]:
+        yield from self.parts
+
+
+class Reader(html.parser.HTMLParser):
+    """The text of cells, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.open: list[str] = []
+        self.names: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+        self.names.add(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells[-1] += data
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=20)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=4), TEXTS)
+def test_any_text_may_stand_in_it(rows: list[tuple[str, str]], title: str) -> None:
+    shown = Shown(Text(title), Code(title, summary=title), Table(title, ("a", ">b"), rows))
+    bundle = shown._repr_mimebundle_()
+    read = Reader(bundle["text/html"])
+    assert read.cells == ["a", "b", *(cell for row in rows for cell in row)]
+    assert not read.open
+    assert read.names <= {"p", "b", "pre", "details", "summary"} | {
+        *("table", "thead", "tbody", "tr", "td", "th")
+    }
+    assert shown._repr_html_() == bundle["text/html"]
+
+
+def test_the_same_as_text() -> None:
+    table = Table(
+        "Kernels", ("kernel", ">launches", "|source"), [("scale", 1, "x = 1"), ("b", 20, "")]
+    )
+    text = Shown(table, Text("a note"))._repr_mimebundle_()["text/plain"]
+    assert text == (
+        "Kernels\nkernel  launches  source\nscale          1  x = 1\nb             20\n\na note"
+    )
+
+
+def test_long_ones_are_cut() -> None:
+    table = Table("", ("n",), [(n,) for n in range(1234)])
+    code = Code("\n".join("x" * 100), summary="a stage")
+    bundle = Shown(table, code)._repr_mimebundle_()
+    assert len(Reader(bundle["text/html"]).cells) == 201
+    for text in bundle.values():
+        assert "and 1,034 more" in text
+    assert bundle["text/plain"].endswith("a stage: 100 lines")
+
+
+def test_places() -> None:
+    line = test_places.__code__.co_firstlineno
+    assert place_cells(__file__, line) == (f"test_shown.py:{line}", "def test_places() -> None:")
+    assert host_cells(f"{__file__}:{line}") == place_cells(__file__, line)
+    assert place_cells("", 0) == host_cells(None) == host_cells("nowhere") == ("", "")
+    assert place_cells("/none/such.py", 3) == ("such.py:3", "")

@@ -1,0 +1,124 @@
+"""The notebooks of the documentation: executes them, all in one process, and writes the outputs.
+
+    python -m tools.notebooks            # executes docs/notebooks/*.ipynb and saves them
+    python -m tools.notebooks --check    # the exit status is 1 where other outputs come
+
+Owns what of an output depends on the machine or the time: numbers, and folders of the kernel's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import nbformat
+from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+_SECONDS = 120
+#: Tags cells whose outputs are others elsewhere.
+_OF_THE_MACHINE = "of the machine"
+#: Where the cells of a notebook lie.
+_CELLS = re.compile(r"[^\s\"'(]*/ipykernel_\d+/")
+_NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:[kMGTnuµm]?(?:B|s)|[kMGT])\b)?|\bnan\b")
+
+
+def notebooks() -> list[Path]:
+    """The files, by name."""
+    return sorted(FOLDER.glob("*.ipynb"))
+
+
+@contextmanager
+def kernel() -> Iterator[KernelManager]:
+    """A process that runs cells, in an empty folder."""
+    with TemporaryDirectory() as folder:
+        # Sockets of files: no port of the machine.
+        address = str(Path(folder, "kernel"))
+        manager = KernelManager(kernel_name="python3", transport="ipc", ip=address)
+        manager.start_kernel(cwd=folder, env={**os.environ, "TTOOLS_QUIET": "1", "COLUMNS": "100"})
+        try:
+            yield manager
+        finally:
+            manager.shutdown_kernel(now=True)
+
+
+def executed(path: Path, manager: KernelManager) -> Any:
+    """A notebook with the outputs that it has now.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    forget = nbformat.v4.new_code_cell("%reset -f")
+    notebook.cells.insert(0, forget)
+    client = NotebookClient(notebook, km=manager, timeout=_SECONDS)
+    client.execute(cleanup_kc=False)
+    notebook.cells.pop(0)
+    for number, cell in enumerate(_code(notebook), 1):
+        cell.metadata.pop("execution", None)
+        cell.execution_count = number
+        for output in cell.outputs:
+            _tidy(output, number)
+    return notebook
+
+
+def _tidy(output: Any, number: int) -> None:
+    if "execution_count" in output:
+        output.execution_count = number
+    for data in (output, output.get("data", {})):
+        for key, value in data.items():
+            if isinstance(value, str):
+                data[key] = _CELLS.sub("", value)
+
+
+def outputs(notebook: Any) -> list[list[tuple[str, str]]]:
+    """Of each cell kind and text of its outputs, without what differs from run to run."""
+    return [
+        [(output.output_type, _plain(_text(output))) for output in cell.outputs]
+        for cell in _code(notebook)
+        if _OF_THE_MACHINE not in cell.metadata.get("tags", ())
+    ]
+
+
+def _code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _text(output: Any) -> str:
+    data = output.get("data", {})
+    text = output.get("text", "") or data.get("text/plain", "")
+    return f"{', '.join(sorted(data))}: {''.join(text)}"
+
+
+def _plain(text: str) -> str:
+    # Rows are in the order of times.
+    return " ".join(sorted(re.sub(r"[\s-]+", " ", _NUMBER.sub("N", text)).split()))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Executes the notebooks; see the module."""
+    parser = argparse.ArgumentParser(prog="tools.notebooks")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args(arguments)
+    status = 0
+    with kernel() as manager:
+        for path in notebooks():
+            found = executed(path, manager)
+            if not options.check:
+                nbformat.write(found, path)
+            elif outputs(found) != outputs(nbformat.read(path, as_version=4)):
+                print(f"{path}: other outputs; run `python -m tools.notebooks`", file=sys.stderr)
+                status = 1
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
