@@ -71,7 +71,7 @@ class Sanitization(ContextDecorator):
     @property
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
-        return [*self._interpretation.warnings, *self.session.forked.warnings]
+        return [*self._interpretation.warnings, *self.session.warnings]
 
     def report(
         self, *, target: str = "", exit_code: int | None = None, fail_on: Severity = "error"
