@@ -72,7 +72,7 @@ class Sanitization(ContextDecorator):
     @property
     def warnings(self) -> list[str]:
         """What the user should know of launches that completed."""
-        return [*self._interpretation.warnings, *self.session.forked.warnings]
+        return [*self._interpretation.warnings, *self.session.warnings]
 
     @property
     def notes(self) -> list[str]:

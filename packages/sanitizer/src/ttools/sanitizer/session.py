@@ -134,6 +134,11 @@ class Session:
             tallies = list(self._tallies.values())
         return [replace(each, count=count, seconds=s) for each, count, s in tallies]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of the run as a whole, a sentence each."""
+        return [*self._memory.warnings, *self.forked.warnings]
+
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:
             with self._lock:

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
     Bytes: TypeAlias = NDArray[np.uint8]
 
-#: Eight arbitrary bytes, all different; data are not expected to hold them by chance.
-PATTERN = bytes.fromhex("d7a93e51c8f4b26d")
+#: Two bytes over and over, so that elements of two bytes and more may be copied in any order. As
+#: integers of any width they are negative: loops up to such a bound end at once. As an f16 they are
+#: -747.5, as an i16 -7721, which rarely stand beside each other in data.
+PATTERN = bytes.fromhex("d7e1") * 4
 WORD = len(PATTERN)
 _PATTERN_WORD = int(np.frombuffer(PATTERN, np.uint64)[0])
 _PATTERN_HALF = np.frombuffer(PATTERN, np.uint32)[0]
 #: From this many words on, the threads that run kernels fill them.
 _MANY_WORDS = 1 << 12
-#: What a copy holds that begins in the middle of a word.
-SHIFTED = PATTERN[WORD // 2 :] + PATTERN[: WORD // 2]
 #: Half a word by itself is evidence where there are so few that none is expected by chance, or
 #: where there are several.
 FEW_BYTES, _SEVERAL = 1 << 22, 3
@@ -57,13 +57,13 @@ def holds_half(memory: Bytes) -> bool:
     return bool((halves == _PATTERN_HALF).any())
 
 
-def unwritten(memory: Bytes, form: bytes = PATTERN) -> Bytes:
+def unwritten(memory: Bytes) -> Bytes:
     """1 for each byte of the words, and halves of words, that hold the pattern.
 
     A whole word never holds it by chance. A half may, once in four billion; see `FEW_BYTES`.
     """
     whole = len(memory) // WORD * WORD
-    pattern = np.frombuffer(form, np.uint8)
+    pattern = np.frombuffer(PATTERN, np.uint8)
     result = np.zeros(len(memory), np.uint8)
     words = memory[:whole].view(np.uint64) == pattern.view(np.uint64)[0]
     result[:whole] = np.repeat(words, WORD)
@@ -74,9 +74,9 @@ def unwritten(memory: Bytes, form: bytes = PATTERN) -> Bytes:
             kept = np.repeat(halves, WORD // 2, axis=1).astype(np.uint8)
             result[:whole].reshape(-1, WORD)[changed] = kept
     rest = len(memory) - whole
-    if rest >= WORD // 2 and bytes(memory[whole : whole + 4]) == form[:4]:
+    if rest >= WORD // 2 and bytes(memory[whole : whole + 4]) == PATTERN[:4]:
         result[whole : whole + 4] = 1
-    if rest % 4 and bytes(memory[whole:]) == form[:rest]:
+    if rest % 4 and bytes(memory[whole:]) == PATTERN[:rest]:
         # Too few bytes to be recognised by themselves: as those before them.
         result[whole:] = 1 if rest > 4 or (whole and result[whole - 1]) else 0
     return result

@@ -1,11 +1,11 @@
-"""Which bytes of tensors were never written: those of `torch.empty` and its relatives.
+"""Which bytes of tensors were never written: of what torch allocates uninitialised.
 
 While a watch is active, memory that torch hands out uninitialised is filled with a pattern. A word
 that still holds the pattern was never written, by whatever means: an operator of any thread, the
-autograd engine, NumPy, a C library, a kernel. So nothing but the allocation has to be intercepted,
-and operators cost nothing. What copies unwritten elements, as `clone` and `cat` do, copies the
-pattern. Other memory handed out before the watch, or by what is not listed in `_FACTORIES`, counts
-as initialised.
+autograd engine, NumPy, a C library, a kernel. So nothing but the allocation has to be intercepted.
+What copies unwritten elements, as `clone` and `cat` do, copies the pattern. Memory handed out
+before the watch, or by what does not ask torch's dispatcher (`allocations.py`), counts as
+initialised.
 
 Must not know kernels. What a kernel finds out more exactly, it writes into the shadows itself.
 """
@@ -13,29 +13,28 @@ Must not know kernels. What a kernel finds out more exactly, it writes into the 
 from __future__ import annotations
 
 import functools
+import os
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ttools.core.device_map.memory import on_host
-from ttools.core.patches import Patches
 from ttools.interpreter.runtime.snapshot import memory
-from ttools.sanitizer.memory.pattern import PATTERN, SHIFTED, WORD, fill, holds_half, unwritten
+from ttools.sanitizer.memory import allocations
+from ttools.sanitizer.memory.pattern import PATTERN, WORD, fill, holds_half, unwritten
 
 if TYPE_CHECKING:
     from ttools.sanitizer.memory.pattern import Bytes
 
-#: Smaller storages may hold the pattern by chance, larger ones would take too long to fill.
-_SMALLEST, _LARGEST = 4, 1 << 30
+#: Smaller storages may hold the pattern by chance.
+_SMALLEST = 4
+#: The part of the free memory that one storage may take for it to be filled, and what always is.
+_FREE_PART, _ALWAYS = 4, 1 << 28
 #: Storages from this size on are forgotten as soon as another such one is handed out.
 _LARGE = 1 << 20
 #: Larger storages that were handed out initialised are not searched for copies: it takes time.
 _LARGEST_COPY = 1 << 20
-
-_FACTORIES = ("empty", "empty_like", "empty_strided", "empty_permuted")
-_METHODS = ("new_empty", "new_empty_strided")
 
 
 class _Storage:
@@ -59,9 +58,6 @@ class _Storage:
         if self.shadow is None:
             self.shadow = _all_written(self.nbytes)
             self.shadow[self.first :] = 1
-        elif np.greater(self.shadow, kept).any():
-            # What a kernel has copied here may begin in the middle of a word.
-            kept |= unwritten(own, SHIFTED)
         np.bitwise_and(self.shadow, kept, out=self.shadow)
         return self.shadow
 
@@ -75,24 +71,23 @@ class UninitialisedMemory:
 
     `shadow_for` is asked before a launch; what it returns may be written to by the kernel, and is
     kept for the next.
+
+    Attributes:
+        unfilled: bytes of the largest storage that was too large to be filled, or 0.
     """
 
     def __init__(self) -> None:
+        self.unfilled = 0
         self._storages: dict[int, _Storage] = {}
         self._lock = threading.RLock()
         self._limit = 64
 
     def __enter__(self) -> UninitialisedMemory:
-        with _watching_lock:
-            _PATCHES.__enter__()
-            _watching.append(self)
+        allocations.watch(self)
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        with _watching_lock:
-            # The innermost that is this one: it may be entered again.
-            del _watching[len(_watching) - 1 - _watching[::-1].index(self)]
-            _PATCHES.__exit__(*raised)
+        allocations.unwatch(self)
 
     def shadow_for(self, start: int, nbytes: int, tensor: Any = None) -> Bytes | None:
         """Which bytes of a storage were never written.
@@ -118,13 +113,24 @@ class UninitialisedMemory:
             del self._storages[start]
             return None
 
+    @property
+    def warnings(self) -> list[str]:
+        """What the user should know of memory that is not watched: at most one sentence."""
+        if not self.unfilled:
+            return []
+        sentence = (
+            f"memory of {self.unfilled:,} bytes, more than a quarter of what was free, was not "
+            "filled: reads of what was never written there are not found"
+        )
+        return [sentence]
+
     def adopt(self, tensor: Any) -> None:
         """Watches a tensor's memory that another watch filled, also one of another process.
 
         Nothing happens unless it holds the pattern.
         """
         storage = _plain_storage(tensor)
-        if storage is None or not _SMALLEST <= storage.nbytes() <= _LARGEST:
+        if storage is None or storage.nbytes() < _SMALLEST:
             return
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
         if unwritten(memory(start, start + nbytes)).any():
@@ -167,13 +173,13 @@ class UninitialisedMemory:
         return storage
 
     # ---- allocation
-    def _watch(self, tensor: Any, first: int = 0) -> None:
-        """Fills what a tensor was given from byte `first` on, and remembers its storage."""
-        storage = _plain_storage(tensor)
-        if storage is None:
-            return
+    def allocated(self, storage: Any, first: int = 0) -> None:
+        """Fills a new storage of the host from byte `first` on, and remembers it."""
         start, nbytes = int(storage.data_ptr()), int(storage.nbytes())
-        if not nbytes - first >= _SMALLEST or nbytes > _LARGEST or start == 0:
+        if nbytes - first < _SMALLEST or start == 0:
+            return
+        if nbytes > _ALWAYS and nbytes > _most_filled():
+            self.unfilled = max(self.unfilled, nbytes)
             return
         fill(start, nbytes, first)
         self._remember(storage, start, nbytes, first)
@@ -191,15 +197,17 @@ class UninitialisedMemory:
         self._storages = alive
         self._limit = max(64, 2 * len(alive))
 
-    def _resized(self, tensor: Any, before: tuple[int, int]) -> None:
-        """What a storage gained by growing is uninitialised; the rest is as it was."""
-        start, nbytes = before
-        storage = _plain_storage(tensor)
-        if storage is None or storage.nbytes() <= nbytes:
-            return
+    def grown(self, storage: Any, start: int, nbytes: int) -> None:
+        """What a storage gained by growing is uninitialised; the rest is as it was.
+
+        Args:
+            storage: as it is now.
+            start: its address before.
+            nbytes: its size before.
+        """
         with self._lock:
             old = self._storages.pop(start, None)
-            self._watch(tensor, nbytes)
+            self.allocated(storage, nbytes)
             new = self._storages.get(int(storage.data_ptr()))
             if new is not None and old is not None and old.nbytes == nbytes:
                 new.first = old.first
@@ -225,6 +233,11 @@ def _plain_storage(tensor: Any) -> Any:
         return None  # sparse tensors and wrappers have none
 
 
+def _most_filled() -> int:
+    """How large a storage may be for all its pages to be used, which torch alone would not do."""
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _FREE_PART
+
+
 def _all_written(nbytes: int) -> Bytes:
     # Kernels address a shadow by words, as they do the storage.
     return np.zeros((nbytes + WORD - 1) // WORD, np.uint64).view(np.uint8)[:nbytes]
@@ -241,78 +254,8 @@ def _copied(start: int, nbytes: int, tensor: Any) -> Bytes | None:
     if not holds_half(held):
         return None
     words = held[: nbytes // WORD * WORD].view(np.uint64)
-    for pattern in (PATTERN, SHIFTED):
-        if (words == np.frombuffer(pattern, np.uint64)[0]).any():
-            shadow = _all_written(nbytes)
-            shadow[:] = unwritten(held, pattern)
-            return shadow
-    return None
-
-
-# ---- torch's functions
-
-
-#: Those that watch, the innermost last.
-_watching: list[UninitialisedMemory] = []
-_watching_lock = threading.Lock()
-
-
-def _install(patches: Patches) -> None:
-    import torch
-
-    for name in _FACTORIES:
-        patches.wrap(torch, name, _factory)
-    for name in _METHODS:
-        patches.wrap(torch.Tensor, name, _factory)
-    patches.wrap(torch.Tensor, "resize_", _resize)
-    patches.wrap(torch.Tensor, "new", _constructor)
-    patches.wrap(torch.Tensor, "__new__", lambda new: staticmethod(_constructor(new)))
-
-
-#: What is replaced in torch while any of them watches.
-_PATCHES = Patches(_install)
-
-
-def _handed_out(tensor: Any) -> None:
-    if _watching:
-        _watching[-1]._watch(tensor)
-
-
-def _factory(function: Callable[..., Any]) -> Callable[..., Any]:
-    import torch
-
-    @functools.wraps(function)
-    def replaced(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if not torch.compiler.is_compiling() and kwargs.get("out") is None:
-            _handed_out(result)
-        return result
-
-    return replaced
-
-
-def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.Tensor(2, 3)` hands out uninitialised memory, `torch.Tensor([2, 3])` does not."""
-    import torch
-
-    @functools.wraps(function)
-    def replaced(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        result = function(cls, *args, **kwargs)
-        if args and not kwargs and all(type(size) in (int, torch.Size) for size in args):
-            _handed_out(result)
-        return result
-
-    return replaced
-
-
-def _resize(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def replaced(self: Any, *args: Any, **kwargs: Any) -> Any:
-        storage = _plain_storage(self)
-        before = (0, 0) if storage is None else (int(storage.data_ptr()), int(storage.nbytes()))
-        result = function(self, *args, **kwargs)
-        if _watching:
-            _watching[-1]._resized(self, before)
-        return result
-
-    return replaced
+    if not (words == np.frombuffer(PATTERN, np.uint64)[0]).any():
+        return None
+    shadow = _all_written(nbytes)
+    shadow[:] = unwritten(held)
+    return shadow

@@ -1,0 +1,178 @@
+"""Watched allocations: beneath everything that a program can name, and of all that allocates."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ttools.sanitizer import sanitize
+from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
+
+_NAMES = ("empty", "empty_like", "empty_strided", "empty_permuted", "zeros")
+_METHODS = ("new_empty", "new_empty_strided", "resize_", "new", "__new__", "contiguous")
+
+
+def _scratch(x: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_like(x)
+    made = made.fill_(1.0).new_empty(x.shape).fill_(1.0)
+    return made + x
+
+
+def _scripted() -> torch.Tensor:
+    return torch.jit.script(_scratch)(torch.ones(3))
+
+
+def _traced() -> str:
+    return str(make_fx(_scratch)(torch.ones(3)).code)
+
+
+def _mapped() -> torch.Tensor:
+    return torch.func.vmap(_scratch)(torch.ones(2, 3))
+
+
+def _differentiated() -> torch.Tensor:
+    return torch.func.grad(lambda x: (_scratch(x) * x).sum())(torch.ones(3))
+
+
+def _pickled() -> list[Any]:
+    names = [getattr(torch, name) for name in _NAMES]
+    return [f(2, 2).shape for f in pickle.loads(pickle.dumps(names[:1]))]
+
+
+def _fake() -> str:
+    with torch._subclasses.FakeTensorMode():
+        return str(torch.empty(3, device="cuda") if torch.cuda.is_available() else torch.empty(3))
+
+
+def _by_default_device() -> torch.Tensor:
+    with torch.device("cpu"):
+        return torch.empty(3).fill_(2)
+
+
+_USES: list[Callable[[], Any]] = [
+    _scripted, _traced, _mapped, _differentiated, _pickled, _fake, _by_default_device
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", _USES, ids=lambda use: use.__name__)
+def test_programs_do_the_same_with_checks_on_off_and_on_again(use: Callable[[], Any]) -> None:
+    expected = repr(use())
+    for _ in range(2):
+        with sanitize():
+            assert repr(use()) == expected
+        assert repr(use()) == expected
+
+
+def test_nothing_that_has_a_name_changes() -> None:
+    def named() -> list[object]:
+        functions = [getattr(torch, name) for name in _NAMES]
+        return functions + [getattr(torch.Tensor, name) for name in _METHODS]
+
+    before, attributes = named(), set(vars(torch.Tensor))
+    with UninitialisedMemory():
+        assert named() == before
+        assert set(vars(torch.Tensor)) == attributes
+
+
+@pytest.mark.slow
+def test_compiled_graphs_are_whole_each_time() -> None:
+    for value in (1.0, 2.0):
+
+        def allocating(x: torch.Tensor, value: float = value) -> torch.Tensor:
+            return torch.empty(20).fill_(value) + x
+
+        with sanitize():
+            compiled = torch.compile(allocating, fullgraph=True, backend="eager")
+            assert compiled(torch.ones(20)).sum().item() == 20 * (value + 1)
+
+
+_X = torch.arange(12.0).reshape(3, 4) / 7
+#: Operators that allocate in various ways; what they compute is all written.
+_OPERATORS: dict[str, Callable[[], torch.Tensor]] = {
+    "clone": _X.clone,
+    "contiguous": lambda: _X.t().contiguous(),
+    "to": lambda: _X.to(torch.float64),
+    "cat": lambda: torch.cat([_X, _X.flip(0)]),
+    "stack": lambda: torch.stack([_X, _X]),
+    "pad": lambda: F.pad(_X, (1, 2)),
+    "index": lambda: _X[torch.tensor([2, 0])],
+    "nonzero": lambda: _X.nonzero(),
+    "unique": lambda: torch.unique(_X),
+    "sort": lambda: torch.sort(_X, descending=True)[0],
+    "topk": lambda: torch.topk(_X, 2)[1],
+    "cumsum": lambda: torch.cumsum(_X, 1),
+    "softmax": lambda: torch.softmax(_X, 1),
+    "layer_norm": lambda: F.layer_norm(_X, (4,)),
+    "conv": lambda: F.conv1d(_X[None], torch.ones(2, 3, 2)),
+    "max_pool": lambda: F.max_pool1d(_X[None], 2),
+    "interpolate": lambda: F.interpolate(_X[None], scale_factor=2.0),
+    "embedding_bag": lambda: F.embedding_bag(torch.tensor([[1, 2]]), _X),
+    "matmul": lambda: _X @ _X.t(),
+    "einsum": lambda: torch.einsum("ij,kj->ik", _X, _X),
+    "solve": lambda: torch.linalg.solve(torch.eye(3) * 2, _X),
+    "svd": lambda: torch.linalg.svd(_X).S,
+    "fft": lambda: torch.fft.rfft(_X).abs(),
+    "scatter": lambda: torch.zeros(3, 4).scatter_add_(1, torch.zeros(3, 4).long(), _X),
+    "histc": lambda: torch.histc(_X, 4),
+    "bincount": lambda: torch.bincount(torch.tensor([1, 1, 3])),
+    "masked_select": lambda: _X.masked_select(_X > 1),
+    "where": lambda: torch.where(_X > 1, _X, 0.0),
+    "repeat_interleave": lambda: _X.repeat_interleave(2, 0),
+    "roll": lambda: _X.roll(1, 0),
+    "complex": lambda: torch.complex(_X, _X).abs(),
+    "quantile": lambda: torch.quantile(_X, 0.5, dim=1),
+    "attention": lambda: F.scaled_dot_product_attention(_X[None], _X[None], _X[None]),
+    "ctc": lambda: F.ctc_loss(
+        _X[:, None].log_softmax(2), torch.tensor([[1, 2]]), torch.tensor([3]), torch.tensor([2])
+    ),
+    "sparse": lambda: torch.sparse.mm(_X.to_sparse(), _X.t()),
+    "gradient": lambda: torch.autograd.grad(
+        F.gelu(x := _X.clone().requires_grad_()).sum(), x
+    )[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _OPERATORS)
+def test_operators_compute_the_same_and_leave_nothing_unwritten(name: str) -> None:
+    expected = _OPERATORS[name]()
+    with UninitialisedMemory() as memory:
+        result = _OPERATORS[name]()
+        storage = result.untyped_storage()
+        assert memory.shadow_for(storage.data_ptr(), storage.nbytes(), result) is None
+    assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("copy", [
+    torch.clone, lambda x: x.t().contiguous(), lambda x: x.flip(0),
+    lambda x: x[:, ::2].contiguous(), lambda x: x.expand(2, -1, -1).reshape(-1),
+    lambda x: x.permute(1, 0).clone(memory_format=torch.contiguous_format),
+    pytest.param(lambda x: torch.cat([x, x]), marks=pytest.mark.xfail(
+        strict=True, reason="its result is allocated beneath the dispatcher")),
+])  # fmt: skip
+def test_copies_of_unwritten_elements_are_unwritten(
+    copy: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype
+) -> None:
+    with UninitialisedMemory() as memory:
+        source = torch.empty(600, 600, dtype=dtype)  # more than 1 MiB where elements are wide
+        storage = copy(source).untyped_storage()
+        shadow = memory.shadow_for(storage.data_ptr(), storage.nbytes())
+        assert shadow is not None
+        assert shadow.all()
+
+
+def test_memory_too_large_to_fill_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ttools.sanitizer.memory.uninitialised._ALWAYS", 1 << 10)
+    monkeypatch.setattr("ttools.sanitizer.memory.uninitialised._most_filled", lambda: 1 << 12)
+    with sanitize() as report:
+        torch.empty(1 << 11, dtype=torch.uint8)
+        assert report.warnings == []
+        torch.empty(1 << 13, dtype=torch.uint8)
+        (sentence,) = report.warnings
+    assert sentence.startswith("memory of 8,192 bytes")
