@@ -239,7 +239,8 @@ def test_a_copy_that_is_passed_twice(memory: UninitialisedMemory) -> None:
     assert [finding.argument.name for finding in report.findings if finding.argument] == ["x_ptr"]
 
 
-def test_tensors_of_a_device_map(memory: UninitialisedMemory) -> None:
+@pytest.mark.parametrize("time", range(2))
+def test_tensors_of_a_device_map(memory: UninitialisedMemory, time: int) -> None:
     with map_devices({"cuda": "cpu"}):
         tensor = torch.empty(4, device="cuda")
         with UninitialisedMemory() as inner:

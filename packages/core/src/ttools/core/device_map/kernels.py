@@ -83,6 +83,10 @@ def computed_on_cpu(name: str, *, key: str = "CPU", function: Kernel | None = No
     return kernel
 
 
+def _takes_tensors(schema: Any) -> bool:
+    return any("Tensor" in str(each.type) for each in schema.arguments)
+
+
 class _Computation:
     """How an operator is computed with CPU tensors, by what its schema says of its operands."""
 
@@ -90,7 +94,9 @@ class _Computation:
         schema = operator(name)._schema
         self._name = name
         self._compute = self._compute_with_numbers = function or _composed(name)
-        if function is None and torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+        # Kernels that allocate may be replaced for a time, by who watches memory.
+        if function is None and has_kernel and _takes_tensors(schema):
             self._compute = own_kernel(name, key)
         free = _ON_EITHER.get(schema.name.removeprefix("aten::"), set())
         #: Where tensors may be, and what converts other operands.
