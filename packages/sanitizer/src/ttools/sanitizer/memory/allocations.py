@@ -58,7 +58,7 @@ def _replaced_kernels() -> Any:
     """The library that holds the replacements; they are gone when it is destroyed."""
     import torch
 
-    library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
         # Of an overridden kernel, once in a process.
         warnings.simplefilter("ignore", UserWarning)
