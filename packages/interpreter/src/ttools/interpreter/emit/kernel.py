@@ -49,7 +49,7 @@ from ttools.interpreter.tiles.representation import from_memory
 from ttools.interpreter.tiles.slot import Slot
 
 #: Kernels of so many loops walk small tiles again and again, as sorts written by hand do, or were
-#: unrolled: the shorter list halves the time of compiling them, and adds up to a seventh to the time
+#: unrolled: the shorter list halves the time of compiling them, and adds up to a seventh to that
 #: of running them (a hash of 32 unrolled tiles: nothing).
 _MANY_LOOPS = 48
 #: Code of so many lines without a loop over a tile computes scalars, once each: optimising what the
