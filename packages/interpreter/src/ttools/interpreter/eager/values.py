@@ -9,7 +9,6 @@ lifted on their way out. Must not know how operations are computed.
 from __future__ import annotations
 
 import builtins
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from ttools.core.triton_versions import (
 )
 from ttools.interpreter.eager import frames
 from ttools.interpreter.eager.elements import Handle, element
+from ttools.interpreter.eager.prompt import looking_at_elements
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.run.device_copies import has_device_memory
 
@@ -244,33 +244,7 @@ def _bind_members(target: type, source: type) -> None:
 _bind_members(EagerTensor, tl.tensor)
 
 
-def _looking_at_elements(subscript: Callable[..., Any]) -> Callable[..., Any]:
-    """`v[...]` as the language has it, which has no `v[0]`; at a prompt that shows an element."""
-
-    @functools.wraps(subscript)
-    def method(self: EagerTensor, index: Any) -> Any:
-        try:
-            return subscript(self, index)
-        except Exception:
-            if not frames.is_at_prompt():
-                raise
-            return _elements_at(self, index)
-
-    return method
-
-
-def _elements_at(tensor: EagerTensor, index: Any) -> Any:
-    handle: Handle = tensor.handle
-    if not isinstance(index, (int, slice, tuple, type(...))):
-        raise UsageError("to look at elements, index with integers and slices, or take .numpy()")
-    chosen = handle.data[index]
-    if chosen.ndim == 0:
-        element_handle = Handle(np.asarray(chosen), handle.element, handle.origin)
-        return EagerTensor(element_handle, tensor.type.scalar)
-    return tensor.numpy()[index]
-
-
-setattr(EagerTensor, "__getitem__", _looking_at_elements(EagerTensor.__getitem__))  # noqa: B010
+setattr(EagerTensor, "__getitem__", looking_at_elements(EagerTensor.__getitem__))  # noqa: B010
 
 
 _bound: dict[type, type] = {}

@@ -48,9 +48,13 @@ from ttools.interpreter.schedule.schedule import make_plan
 from ttools.interpreter.tiles.representation import from_memory
 from ttools.interpreter.tiles.slot import Slot
 
-#: Kernels of so many loops walk small tiles again and again, as sorts written by hand do: the
-#: shorter list halves the time of compiling them and adds a seventh to the time of running them.
-_MANY_LOOPS = 100
+#: Kernels of so many loops walk small tiles again and again, as sorts written by hand do, or were
+#: unrolled: the shorter list halves the time of compiling them, and adds up to a seventh to that
+#: of running them (a hash of 32 unrolled tiles: nothing).
+_MANY_LOOPS = 48
+#: Code of so many lines without a loop over a tile computes scalars, once each: optimising what the
+#: code generator makes of them takes longer than the square of their number, and gains a tenth.
+_MANY_SCALAR_LINES = 4000
 #: From here on the code generator's own loop optimisations take seconds.
 _TOO_MANY_LOOPS = 400
 
@@ -131,9 +135,9 @@ def _effort(b: Builder, options: EmitOptions, bodies: Sequence[str]) -> list[str
 
     It gains little there, or nobody wants to run the code fast.
     """
-    if b.loops > _TOO_MANY_LOOPS:
-        return [QUICKEST]
     lines = sum(body.count("\n") for body in bodies)
+    if b.loops > _TOO_MANY_LOOPS or (b.loops == 0 and lines > _MANY_SCALAR_LINES):
+        return [QUICKEST]
     oracle = options.schedule == "materialised"
     quick = oracle or 2 * b.straight_lines > lines or b.loops > _MANY_LOOPS
     return [QUICK] if quick else []

@@ -98,8 +98,10 @@ def _load_uniform(
     b, width, stored = e.b, pointer.width, memory_type(element)
     keyword = "load volatile" if volatile else "load"
 
-    def read() -> SSAValue:
+    def read(instead: SSAValue | None = None) -> SSAValue:
         address = b.cast("inttoptr", pointer.base, "ptr")
+        if instead is not None:
+            address = b.select(any_lane, address, instead)
         raw = b.load(stored, address, SIZES[stored], op=keyword)
         return from_memory(e.b, raw, element)
 
@@ -112,6 +114,10 @@ def _load_uniform(
     zero = zero_of(register_type(element))
     fallback = e.vector(other) if other is not None else b.splat(zero, width)
     mask_ssa = e.vector(mask)
+    if width == 1 and not volatile:
+        # Without a branch: what LLVM takes for thousands of blocks grows with their square.
+        value = read(_zero_address(e))
+        return uniform(element, value if other is None else b.select(mask_ssa, value, fallback), 1)
     yes, done, before = b.label("some"), b.label("loaded"), b.block
     b.cond_branch(any_lane, yes, done)
     b.start(yes)
@@ -123,6 +129,13 @@ def _load_uniform(
     splat = b.splat(scalar, width)
     ssa = b.select(mask_ssa, splat, fallback)
     return uniform(element, ssa, 1) if width == 1 else Vector(element, ssa)
+
+
+def _zero_address(e: Emitter) -> SSAValue:
+    """Where what a mask holds back is read instead: zeros, as many as the widest scalar has."""
+    name = "ttools.zero"
+    e.b.definitions[name] = f"@{name} = internal constant [8 x i8] zeroinitializer, align 8"
+    return SSAValue(f"@{name}", "ptr")
 
 
 def _load_maybe_uniform(
