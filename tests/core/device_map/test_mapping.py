@@ -400,3 +400,13 @@ def test_data_loaders() -> None:
     batches = [batch.cuda(non_blocking=True) for (batch,) in loader]
     assert torch.equal(torch.cat(batches).cpu(), torch.arange(8.0))
     assert all(batch.is_cuda for batch in batches)
+
+
+def test_libraries_for_gpus_are_off_while_a_map_is_in_place() -> None:
+    before = torch.backends.cudnn.enabled
+    for _ in range(2):
+        with map_devices({"cuda": "cpu"}), map_devices({"cuda": "cpu"}):
+            assert not torch.backends.cudnn.enabled
+            lstm = torch.nn.LSTM(3, 3).cuda()
+            assert lstm(torch.ones(1, 2, 3, device="cuda"))[0].is_cuda
+        assert torch.backends.cudnn.enabled == before

@@ -120,7 +120,8 @@ def test_status_of_the_script(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == status if status is not None else done.returncode != 0
-        assert "no Triton kernel was launched" in done.stdout
+        # Of a script that failed it would be no news.
+        assert "no Triton kernel was launched" not in done.stdout
 
 
 def test_hanging_kernel_is_stopped(tmp_path: Path) -> None:

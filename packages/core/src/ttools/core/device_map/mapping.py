@@ -197,6 +197,11 @@ class _Mapping:
         self.patches.callback(end)
         self._replace(replacements(torch, self.counting))
         self._replace(tensor_replacements(torch))
+        # A torch for CUDA would take the tensors to cuDNN, whose memory the host's is not.
+        self.patches.callback(
+            functools.partial(torch._C._set_cudnn_enabled, torch._C._get_cudnn_enabled())
+        )
+        torch._C._set_cudnn_enabled(False)
         # torch calls it when a device is first named, or never again if it has.
         self.patches.replace(torch.cuda, "_lazy_init", self.use)
         files = torch.serialization._package_registry
