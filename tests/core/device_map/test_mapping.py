@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.utils.checkpoint
 import torch.utils.data
+from tests.forked_python import PYTHON
 
 from ttools.core.device_map.mapping import is_active, map_devices, real_device, reported_device
 from ttools.core.errors import UnsupportedError, UsageError
@@ -410,3 +411,26 @@ def test_libraries_for_gpus_are_off_while_a_map_is_in_place() -> None:
             lstm = torch.nn.LSTM(3, 3).cuda()
             assert lstm(torch.ones(1, 2, 3, device="cuda"))[0].is_cuda
         assert torch.backends.cudnn.enabled == before
+
+
+_BACKWARD = """
+import torch
+from ttools.core.device_map.mapping import map_devices
+
+def gradient(device):
+    x = torch.ones(3, device=device, requires_grad=True)
+    (x * 2).sum().backward()
+    return x.grad.tolist()
+
+print(gradient("cpu"))
+with map_devices({"cuda": "cpu"}):
+    print(gradient("cuda"), gradient("cpu"))
+with map_devices({"cuda": "cpu"}):
+    print(gradient("cuda"))
+"""
+
+
+def test_a_backward_pass_before_the_map() -> None:
+    # torch's engine counts devices at its first pass.
+    done = PYTHON.run(["-c", _BACKWARD])
+    assert done.stdout.split() == ["[2.0,", "2.0,", "2.0]"] * 4, done.stderr

@@ -67,6 +67,7 @@ def install() -> None:
         if refusal is not None:
             raise refusal
         _install_kernels()
+    hooks.start_autograd()
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 #: Before the functions, the table has the offset to the whole object, and its type.
 _BEFORE = 2
 
+_ENGINE = "_ZN5torch8autograd6Engine18get_default_engineEv"
+_START_THREADS = "_ZN5torch8autograd6Engine20start_device_threadsEv"
 _REQUIRE = "_ZN5torch5utils24set_requires_device_initEN3c1010DeviceTypeEb"
 
 
@@ -104,6 +107,34 @@ def _guard() -> Callable[[], object]:
         keep(guard)
 
     return act
+
+
+# ---- autograd
+
+
+def start_autograd() -> None:
+    """Has autograd's engine serve the device also where a backward pass has run before.
+
+    At its first pass the engine starts a thread for each device that has a guard, and never again.
+    """
+    cpu = _library("libtorch_cpu.so")
+    get_engine = getattr(cpu, _ENGINE)
+    get_engine.restype = ctypes.c_void_p
+    # In a process that was forked from one with such threads, passes are torch's error.
+    with suppress(RuntimeError), torch.enable_grad():
+        if not _queues(get_engine()):
+            torch.ones(1, device="cpu", requires_grad=True).sum().backward()
+        if not _queues(get_engine()):
+            start = getattr(cpu, _START_THREADS)
+            start.argtypes = [ctypes.c_void_p]
+            start.restype = None
+            start(get_engine())
+
+
+def _queues(engine: int) -> int:
+    """How many bytes of queues of devices an engine has: a vector, its first member."""
+    first, end = (ctypes.c_void_p * 2).from_address(engine + _WORD)
+    return (end or 0) - (first or 0)
 
 
 # ---- the hooks
