@@ -123,7 +123,7 @@ def start_autograd() -> None:
     # In a process that was forked from one with such threads, passes are torch's error.
     with suppress(RuntimeError), torch.enable_grad():
         if not _queues(get_engine()):
-            torch.ones(1, device="cpu", requires_grad=True).sum().backward()
+            torch.ones(1, device="cpu", requires_grad=True).sum().backward()  # type: ignore[no-untyped-call]
         if not _queues(get_engine()):
             start = getattr(cpu, _START_THREADS)
             start.argtypes = [ctypes.c_void_p]
