@@ -58,6 +58,8 @@ class Session:
         self._tallies: dict[object, tuple[LaunchEntry, int, float]] = {}
         self.maps: list[TensorMap] = []
         self.forked = ForkedLaunches()
+        #: Kernels, in order, that were given addresses of memory that is not torch's.
+        self._beyond_torch: dict[str, None] = {}
         self.post_mortem: PostMortem | None = None
         self._lock = threading.Lock()
         self._book = AddressBook()
@@ -106,6 +108,8 @@ class Session:
             raise
         self._add(checked.findings)
         self.forked.note(checked.findings)
+        if checked.reaches_foreign_memory:
+            self._beyond_torch[checked.subject.kernel] = None
         self._add_maps(checked)
         self._count(launch, checked.report)
         if debugger is not None:
@@ -137,7 +141,12 @@ class Session:
     @property
     def warnings(self) -> list[str]:
         """What the user should know of the run as a whole, a sentence each."""
-        return [*self._memory.warnings, *self.forked.warnings]
+        beyond = [
+            f"`{kernel}` was given addresses of memory that is not torch's: it is accessed there, "
+            "but where that memory ends is not known"
+            for kernel in self._beyond_torch
+        ]
+        return [*self._memory.warnings, *beyond, *self.forked.warnings]
 
     def _add(self, findings: Sequence[Finding]) -> None:
         if findings:

@@ -19,6 +19,7 @@ from ttools.sanitizer.analysis.known_kernel import KnownKernel
 from ttools.sanitizer.launch.options import SanitizeOptions
 from ttools.sanitizer.launch.subject import Subject
 from ttools.sanitizer.memory.addresses import AddressBook, Addresses
+from ttools.sanitizer.memory.foreign import foreign_memory
 from ttools.sanitizer.memory.regions import KnownRegions
 from ttools.sanitizer.memory.uninitialised import UninitialisedMemory
 from ttools.sanitizer.passes.rewrites import Pass, Rewrites
@@ -48,6 +49,7 @@ class CheckedLaunch:
         rewrites: the passes that rewrite its kernel.
         instruments: what its native code observes.
         hung: whether it ended because no program could go on.
+        reaches_foreign_memory: whether it is given addresses of memory whose bounds are unknown.
         report: what its first execution did.
         monitor: what was observed when the programs ran in their own order.
         findings: what was found so far.
@@ -68,7 +70,7 @@ class CheckedLaunch:
         self.findings: list[Finding] = []
         self.monitor: Monitor | None = None
         self.report = _NOT_RUN
-        self.hung = False
+        self.hung = self.reaches_foreign_memory = False
         self._judges_views = judges_views
         self._hidden: Sequence[int] = ()
         self.regions = kernel.remember(KnownRegions, KnownRegions).regions(launch, self._region)
@@ -88,7 +90,11 @@ class CheckedLaunch:
 
     def allocations(self) -> Sequence[tuple[int, int]]:
         """First address and end of all memory that a pointer of unknown origin may lead to."""
-        return self.addresses.allocations()
+        known = self.addresses.allocations()
+        freed = self.addresses.freed
+        foreign = foreign_memory(self.launch.arguments, known, freed)
+        self.reaches_foreign_memory = bool(foreign)
+        return sorted([*known, *foreign])
 
     def _region(self, index: int) -> Region:
         argument, value = self.launch.arguments[index], self.launch.values[index]
