@@ -81,6 +81,6 @@ def test_arrays_that_no_kernel_can_take_say_why() -> None:
 def test_launches_outside_of_a_run_are_left_to_triton() -> None:
     with (
         interpret(only=["other"]),
-        pytest.raises(TypeError, match="failed to specialize argument of type: ndarray"),
+        pytest.raises(TypeError, match=r"failed to specialize argument of type: (numpy\.)?ndarray"),
     ):
         add_one[(1,)](np.zeros(4), np.zeros(4), 4, BLOCK=4)
