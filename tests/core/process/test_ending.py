@@ -119,6 +119,8 @@ def run(script: Path, *runner: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_as_under_python(text: str, tmp_path: Path) -> None:
+    if text is SCRIPTS["threads that start threads"] and sys.version_info[:2] == (3, 12):
+        pytest.skip("Python 3.12 starts no thread once the main one has ended; ours may go on")
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(text))
     theirs, ours = run(script), run(script, "-c", RUNNER)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ttools.core.process.host_line import host_line
+from ttools.core.process.host_line import host_callers, host_line
 
 
 def _called_by(file: str, **names: Any) -> str | None:
@@ -38,3 +38,34 @@ def test_what_torch_compile_has_written_does_not(file: str) -> None:
     found = _called_by(file, __name__="")
     assert found is not None
     assert found.startswith(__file__)
+
+
+def _nested(depth: int, name: str = "__main__") -> tuple[str, ...]:
+    """The callers that a launch sees in code which so many functions of one file wrap."""
+    lines = ["def f0():", "    return host_callers()"]
+    for n in range(1, depth):
+        lines += [f"def f{n}():", f"    return f{n - 1}()"]
+    scope: dict[str, Any] = {"host_callers": host_callers, "__name__": name}
+    exec(compile("\n".join([*lines, f"found = f{depth - 1}()"]), "script.py", "exec"), scope)
+    return tuple(scope["found"])
+
+
+def test_the_callers_of_the_line() -> None:
+    inner, outer, here, *_ = _nested(2)
+    assert (inner, outer) == ("script.py:4", "script.py:5")
+    assert here.startswith(__file__)
+
+
+def test_who_runs_tests_and_programs_is_left_out() -> None:
+    assert all(__file__ in caller or "script.py" in caller for caller in _nested(3))
+
+
+def test_of_many_callers_the_ends_are_kept() -> None:
+    found = _nested(20)
+    assert found[:4] == tuple(f"script.py:{line}" for line in (4, 6, 8, 10))
+    assert len(found) == 5
+    assert found[-1].startswith(__file__)
+
+
+def test_callers_in_libraries_are_skipped() -> None:
+    assert all("script.py" not in caller for caller in _nested(3, "torch.nn.modules.module"))

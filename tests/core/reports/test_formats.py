@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from junitparser import JUnitXml
 
 from ttools.core.errors import UsageError
@@ -73,6 +75,64 @@ def test_json_columns_count_characters(report: Report, source: str) -> None:
     assert underlined == "tl.store(y_ptr + offs % 64, x)"
 
 
+@pytest.fixture(scope="module")
+def schema() -> Draft202012Validator:
+    text = (files("ttools.core.reports") / "report.schema.json").read_text("utf-8")
+    Draft202012Validator.check_schema(json.loads(text))
+    return Draft202012Validator(json.loads(text))
+
+
+def test_json_obeys_its_schema(report: Report, schema: Draft202012Validator) -> None:
+    schema.validate(json.loads(write_report(report, "json")))
+    schema.validate(json.loads(write_report(Report(findings=(FINDING,)), "json")))
+
+
+def test_the_schema_knows_every_field(report: Report, schema: Draft202012Validator) -> None:
+    """What is written and not described would be a field that nobody may rely on."""
+
+    def undescribed(data: Any, described: Any, path: str) -> Iterator[str]:
+        if "$ref" in described:
+            described = schema.schema["$defs"][described["$ref"].rpartition("/")[2]]
+        for choice in described.get("anyOf", ()):
+            if data is not None and choice != {"type": "null"}:
+                yield from undescribed(data, choice, path)
+        if isinstance(data, dict) and "properties" in described:
+            yield from (f"{path}.{name}" for name in data.keys() ^ described["properties"].keys())
+            for name, value in data.items():
+                yield from undescribed(value, described["properties"].get(name, {}), name)
+        if isinstance(data, list) and "items" in described:
+            for value in data:
+                yield from undescribed(value, described["items"], path)
+
+    data = json.loads(write_report(report, "json"))
+    assert list(undescribed(data, schema.schema, "$")) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema",), "ttools.report/2"),
+        (("findings", 0, "severity"), "fatal"),
+        (("findings", 0, "count"), -1),
+        (("findings", 0, "location", "column"), 0),
+        (("findings", 1, "related", 0, "message"), None),
+        (("launches", 0, "grid"), [1, 2]),
+        (("suppressed", 0, "by"), "luck"),
+    ],
+)
+def test_the_schema_refuses_what_is_none(
+    report: Report, schema: Draft202012Validator, path: tuple[Any, ...], value: object
+) -> None:
+    data = json.loads(write_report(report, "json"))
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert not schema.is_valid(data)
+    del place[path[-1]]
+    assert not schema.is_valid(data)
+
+
 # --- SARIF ------------------------------------------------------------------------------------
 
 
@@ -125,6 +185,15 @@ def test_sarif_places_what_has_no_place_at_its_launch(report: Report) -> None:
 
 
 # --- JUnit ------------------------------------------------------------------------------------
+
+
+def test_junit_times_are_decimals(report: Report) -> None:
+    short = tuple(replace(entry, seconds=1.5e-5) for entry in report.launches)
+    written = write_report(replace(report, launches=short), "junit")
+    times = re.findall(r' time="([^"]*)"', written)
+    assert times
+    assert all(re.fullmatch(r"\d+\.\d+", time) for time in times)
+    assert "0.000015" in times
 
 
 def test_junit_fails_what_fails_the_run(report: Report) -> None:

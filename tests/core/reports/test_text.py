@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from ttools.core.findings.findings import SEVERITIES, Argument, Finding, LaunchEntry, Severity
 from ttools.core.location import SourceLocation
-from ttools.core.reports.report import Report, at_least, most_severe, shown_path, summary
+from ttools.core.reports.report import (
+    Report,
+    at_least,
+    configs_text,
+    most_severe,
+    shown_path,
+    summary,
+)
 from ttools.core.reports.text import affected_text, argument_text, finding_text, is_dense, write
 
 
@@ -148,3 +155,15 @@ def test_paths_are_relative_inside_the_root_only(tmp_path: Path) -> None:
     assert shown_path(str(tmp_path / "a" / "b.py"), tmp_path) == "a/b.py"
     assert shown_path("/elsewhere/b.py", tmp_path) == "/elsewhere/b.py"
     assert shown_path("<string>", tmp_path) == "<string>"
+
+
+def test_configurations_that_did_not_run() -> None:
+    def entry(kernel: str, block: int, choices: int) -> LaunchEntry:
+        return LaunchEntry(kernel=kernel, grid=(1, 1, 1), config={"BLOCK": block}, choices=choices)
+
+    one = [entry("a", 16, 12), entry("a", 16, 10), LaunchEntry(kernel="b", grid=(1, 1, 1))]
+    assert configs_text(one) == "1 of 12 configurations of `a` run (--all-configs)"
+    assert configs_text([*one, entry("a", 32, 12)]).startswith("2 of 12 configurations")
+    assert configs_text([entry("a", 16, 2), entry("a", 32, 2), entry("c", 1, 1)]) == ""
+    many = [entry(name, 16, 2) for name in "abcde"]
+    assert configs_text(many).endswith("`c` run, 2 further kernels likewise (--all-configs)")

@@ -18,6 +18,12 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
+from ttools.core.triton_versions.functions import (
+    innermost_jit_function,
+    jit_function_class,
+    locate_as,
+)
+
 #: Where the class of its autotuners is.
 MODULE = "torch._inductor.runtime.triton_heuristics"
 
@@ -47,10 +53,54 @@ def is_tuned_by_user(autotuner: Any) -> bool:
 
 
 def jit_function(autotuner: Any) -> Any:
-    """The jit function, of which worker processes send everything but the function."""
+    """The jit function, of which worker processes send everything but the function.
+
+    It and what it calls are where the script has them, if they are the script's.
+    """
     if autotuner.fn.fn is None:
         autotuner.fn = autotuner._reload_kernel().fn
+    if autotuner.custom_kernel:
+        _locate_in_script(autotuner.fn)
     return autotuner.fn
+
+
+def _locate_in_script(copied: Any) -> None:
+    """Gives a kernel that Inductor copied, and its helpers, their places in the script."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    copied_file = copied.fn.__code__.co_filename
+    if copied_file != copied.fn.__globals__.get("__file__"):
+        return  # it was given its place before
+    of_script: dict[str, list[Any]] = {}
+    for kernel in list(kernel_side_table.id_to_kernel.values()):
+        for function in _with_callees(innermost_jit_function(kernel)):
+            of_script.setdefault(_body(function), []).append(function)
+    for copy in _with_callees(copied):
+        # The same text in two places: which of them it is cannot be told.
+        places = {
+            (each.fn.__code__.co_filename, each.starting_line_number): each
+            for each in of_script.get(_body(copy), [])
+        }
+        if copy.fn.__code__.co_filename == copied_file and len(places) == 1:
+            locate_as(copy, *places.values())
+
+
+def _with_callees(kernel: Any) -> list[Any]:
+    """A jit function and those it calls by name, directly or not."""
+    found, due = [], [kernel]
+    while due:
+        function = due.pop()
+        if function in found:
+            continue
+        found.append(function)
+        named = map(function.fn.__globals__.get, function.fn.__code__.co_names)
+        due.extend(each for each in named if isinstance(each, jit_function_class()))
+    return found
+
+
+def _body(function: Any) -> str:
+    """The text without the name, which Inductor changes where two kernels share it."""
+    return str(function.src).partition("(")[2].strip()
 
 
 def named_arguments(autotuner: Any, args: Sequence[Any]) -> dict[str, Any]:

@@ -75,6 +75,7 @@ class Finding(ShowsItself):
         programs: programs affected; 0 if not counted.
         related: other locations concerned.
         launch: `file:line` of the launch in host code.
+        launch_callers: the lines that call it, the innermost first.
         config: the autotuner's configuration in which the witness was seen, `BLOCK` → 128.
         other_configs: further configurations that have the defect, without repetition.
         help: what to do about it.
@@ -97,6 +98,7 @@ class Finding(ShowsItself):
     programs: int = 0
     related: tuple[Related, ...] = ()
     launch: str | None = None
+    launch_callers: tuple[str, ...] = ()
     config: Mapping[str, Any] | None = field(default=None, hash=False)
     other_configs: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     help: str | None = None
@@ -173,7 +175,17 @@ def _with_configs(first: Finding, later: Finding) -> Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchEntry:
-    """One line of a report's list of launches; equal launches are counted together."""
+    """One line of a report's list of launches; equal launches are counted together.
+
+    Attributes:
+        kernel: its name.
+        grid: three extents.
+        count: how many launches.
+        seconds: that they took.
+        location: `file:line` of the launch.
+        config: the autotuner's configuration.
+        choices: how many configurations the autotuner had.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
@@ -181,6 +193,7 @@ class LaunchEntry:
     seconds: float = 0.0
     location: str | None = None
     config: Mapping[str, Any] | None = field(default=None, hash=False)
+    choices: int = 1
 
 
 class FindingsError(TtoolsError):

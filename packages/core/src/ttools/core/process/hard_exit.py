@@ -48,7 +48,12 @@ def _called(last: Callable[[int], int], status: int) -> int:
     except Exception:  # noqa: BLE001 - nobody is left who could catch it
         traceback.print_exc()
         status = status or 1
+    flush_streams()
+    return status
+
+
+def flush_streams() -> None:
+    """Writes what the standard streams hold back, as far as they can be written to."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    return status

@@ -1,4 +1,4 @@
-"""Which line of the user's program launches a kernel.
+"""Which line of the user's program launches a kernel, and who calls that.
 
 Owns whose frames are skipped on the way there. Must not know what is launched.
 """
@@ -9,6 +9,11 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
+#: Who calls a user's program: nobody behind them is of interest.
+_RUNNERS = (
+    *("ttools.cli", "ttools.core.process", "ttools_entry", "runpy"),
+    *("_pytest", "pluggy", "unittest", "IPython", "ipykernel", "threading", "asyncio"),
+)
 _OURS = ("ttools", "ttools_triton", "triton", "torch", "contextlib", "functools")
 
 #: Code that belongs to Triton, torch or ttools, by its identity: a launch asks for all its callers.
@@ -27,6 +32,25 @@ def host_line() -> str | None:
                 return f"{code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
+
+
+def host_callers(most: int = 4) -> tuple[str, ...]:
+    """The lines that call the one of `host_line`, the innermost first: `file:line` of each.
+
+    Args:
+        most: so many of the innermost ones are kept, and the outermost one.
+    """
+    found: list[str] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if found and any(name == each or name.startswith(f"{each}.") for each in _RUNNERS):
+            break
+        if not _is_ours(frame) and not frame.f_code.co_filename.startswith("<frozen"):
+            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        frame = frame.f_back
+    callers = list(dict.fromkeys(found[1:]))
+    return tuple(callers if len(callers) <= most + 1 else [*callers[:most], callers[-1]])
 
 
 def _is_ours(frame: FrameType) -> bool:

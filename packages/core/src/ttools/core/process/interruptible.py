@@ -8,10 +8,12 @@ signals and wait in one go.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, TypeVar
 
@@ -19,6 +21,40 @@ from typing import Any, Literal, TypeVar
 _TICK_S = 0.2
 
 T = TypeVar("T")
+
+#: What ends the work of other threads, which Ctrl-C does not reach.
+_stops: list[Callable[[], object]] = []
+
+
+def at_interrupt(stop: Callable[[], object]) -> None:
+    """Has a function called when Ctrl-C has ended a script, before its threads are waited for."""
+    _stops.append(stop)
+
+
+def stop_other_threads() -> None:
+    """Ends what other threads do for a script that Ctrl-C has ended, as far as we know how."""
+    for stop in _stops:
+        stop()
+
+
+@contextmanager
+def first_ctrl_c_ignored() -> Iterator[None]:
+    """Ignores the first Ctrl-C in what is short and must not be left half done; the next one kills.
+
+    Other threads than the main one do not see Ctrl-C.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before in (None, signal.SIG_IGN):  # not Python's, or ignored anyway
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait(

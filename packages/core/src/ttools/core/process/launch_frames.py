@@ -23,7 +23,9 @@ def hide_launch_frames(error: BaseException) -> None:
     while each is not None and id(each) not in seen:
         seen.add(id(each))
         entries = _entries(each)
-        each.__traceback__ = _made_of(_shown(entries, _says_where(each)))
+        # Where in our code Ctrl-C was noticed says nothing.
+        users_only = _says_where(each) or not isinstance(each, Exception)
+        each.__traceback__ = _made_of(_shown(entries, users_only))
         cause = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
         if cause is not None and _says_where(each) and not _says_where(cause) and _is_inner(cause):
             # Its text is in the message already.
@@ -31,12 +33,12 @@ def hide_launch_frames(error: BaseException) -> None:
         each = cause
 
 
-def _shown(entries: list[TracebackType], says_where: bool) -> list[TracebackType]:
+def _shown(entries: list[TracebackType], users_only: bool) -> list[TracebackType]:
     packages = [_package(entry) for entry in entries]
     users = [n for n, package in enumerate(packages) if package not in (_OURS, _TRITON)]
     last = users[-1] if users else -1
     kept = [entries[n] for n in users]
-    if users and says_where:
+    if users and users_only:
         return kept
     behind = range(last + 1, len(entries))
     raising = max((n for n in behind if packages[n] == _TRITON), default=last)

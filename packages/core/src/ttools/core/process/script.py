@@ -25,6 +25,7 @@ from typing import Any, Literal
 from ttools.core.errors import KernelError, TtoolsError, UsageError
 from ttools.core.findings.findings import FindingsError
 from ttools.core.process.ending import ScriptEnd
+from ttools.core.process.interruptible import stop_other_threads
 from ttools.core.process.launch_frames import hide_launch_frames
 
 _CODE_FILE = "<string>"
@@ -292,7 +293,10 @@ def _report(error: BaseException) -> int:
         traceback.print_exception(failure)
         print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201
         traceback.print_exception(error)
-    return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    if not isinstance(error, KeyboardInterrupt):
+        return 1
+    stop_other_threads()
+    return _INTERRUPTED
 
 
 def _strip_our_frames(error: BaseException) -> None:

@@ -55,6 +55,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "programs": finding.programs,
         "related": [_related(related) for related in finding.related],
         "launch": finding.launch,
+        "launch_callers": _list(finding.launch_callers),
         "config": dict(finding.config) if finding.config is not None else None,
         "configs": [dict(config) for config in finding.configs],
         "help": finding.help,
@@ -97,6 +98,7 @@ def _launch(entry: LaunchEntry) -> dict[str, Any]:
         "seconds": entry.seconds,
         "location": entry.location,
         "config": dict(entry.config) if entry.config is not None else None,
+        "choices": entry.choices,
     }
 
 

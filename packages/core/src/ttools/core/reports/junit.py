@@ -39,6 +39,10 @@ def write(report: Report) -> str:
     if report.exit_code or not kernels:
         document.add_testsuite(_program(report))
     document.update_statistics()
+    for element in document._elem.iter():
+        # Python writes small numbers with an exponent, which the schema's decimals have not.
+        if (seconds := element.get("time")) is not None:
+            element.set("time", f"{float(seconds):.6f}")
     return f"{document.tostring().decode()}\n"
 
 

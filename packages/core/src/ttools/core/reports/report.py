@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _NO_LAUNCH = "no Triton kernel was launched, so nothing was checked"
 _NONE_CHOSEN = "no Triton kernel of those chosen was launched, so nothing was checked"
+#: Of kernels that ran in some configurations only.
+_MOST_LISTED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,8 @@ def summary(report: Report) -> str:
     if report.dropped:
         hidden += f"; {len(report.dropped):,} more not reported (--max-findings)"
     if report.launches:
+        if partly := configs_text(report.launches):
+            hidden += f"; {partly}"
         return f"{found or 'no finding'} in {launches_summary(report.launches)}{hidden}"
     return f"{found or no_launch(report)}{hidden}"
 
@@ -114,6 +118,28 @@ def summary(report: Report) -> str:
 def no_launch(report: Report) -> str:
     """What is to be said where `launches` is empty: that is no clean result."""
     return _NONE_CHOSEN if report.some_only else _NO_LAUNCH
+
+
+def configs_text(launches: Iterable[LaunchEntry]) -> str:
+    """Which autotuned kernels did not run in all of their configurations; empty if none.
+
+    `1 of 12 configurations of `matmul` run (--all-configs)`.
+    """
+    ran: dict[str, set[str]] = {}
+    choices: Counter[str] = Counter()
+    for entry in launches:
+        if entry.choices > 1:
+            ran.setdefault(entry.kernel, set()).add(config_text(entry.config))
+            choices[entry.kernel] = max(choices[entry.kernel], entry.choices)
+    partly = [
+        f"{len(configs):,} of {counted(choices[kernel], 'configuration')} of `{kernel}` run"
+        for kernel, configs in ran.items()
+        if len(configs) < choices[kernel]
+    ]
+    listed = partly[:_MOST_LISTED]
+    if len(partly) > _MOST_LISTED:
+        listed.append(f"{counted(len(partly) - _MOST_LISTED, 'further kernel')} likewise")
+    return f"{', '.join(listed)} (--all-configs)" if listed else ""
 
 
 def launches_summary(launches: Iterable[LaunchEntry]) -> str:

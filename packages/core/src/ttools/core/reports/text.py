@@ -50,7 +50,8 @@ def detail_lines(finding: Finding, root: Path) -> list[str]:
     lines = [f"  {line}" for line in lines if line]
     for related in finding.related:
         lines += related_lines(related, finding, root)
-    lines += [f"  {line}" for line in (_extent_line(finding, root), _help_line(finding)) if line]
+    last = (_extent_line(finding, root), _callers_line(finding, root), _help_line(finding))
+    lines += [f"  {line}" for line in last if line]
     return lines
 
 
@@ -165,6 +166,12 @@ def _extent_line(finding: Finding, root: Path) -> str:
     """`launched from bench.py:40; 24 lanes in 1 program are affected`."""
     launched = f"launched from {shown_line(finding.launch, root)}" if finding.launch else ""
     return "; ".join(filter(None, [launched, affected_text(finding)]))
+
+
+def _callers_line(finding: Finding, root: Path) -> str:
+    """`the launch is called from model.py:80, bench.py:12`."""
+    callers = ", ".join(shown_line(caller, root) for caller in finding.launch_callers)
+    return f"the launch is called from {callers}" if callers else ""
 
 
 def affected_text(finding: Finding) -> str:

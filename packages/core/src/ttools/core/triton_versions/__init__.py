@@ -24,6 +24,7 @@ from ttools.core.triton_versions.front_end import (
     launched_function,
     libdevice_module,
     load_ttir,
+    print_operands,
     run_ttir_passes,
     source_file,
 )
@@ -37,6 +38,11 @@ from ttools.core.triton_versions.functions import (
     kernel_name,
     set_benchmark,
     take_over_triton_interpret,
+)
+from ttools.core.triton_versions.instrumentation import (
+    allocate_by_torch,
+    gsan_memory,
+    instrumentation_modes,
 )
 from ttools.core.triton_versions.language import (
     argument_type,
@@ -52,6 +58,7 @@ from ttools.core.triton_versions.language import (
 )
 from ttools.core.triton_versions.launching import (
     active_driver,
+    descriptor_block,
     descriptor_types,
     descriptor_values,
     driver_config,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,6 +27,33 @@ def run_ttir_passes(module: Any) -> None:
     from triton.backends.nvidia.compiler import CUDABackend
 
     CUDABackend.make_ttir(module, {}, None, _CAPABILITY_WITHOUT_DESCRIPTORS)
+
+
+def print_operands(module: Any, name: str, prefix: Callable[[str], str | None]) -> None:
+    """Puts a `tt.print` of its operands behind each operation of a name that has one result.
+
+    A module is left as it is by versions of Triton that let nobody insert there.
+
+    Args:
+        module: as the front end writes it.
+        name: of the operations.
+        prefix: of the print, from the text of the result's type; None for none.
+    """
+    from triton._C.libtriton import ir
+
+    if not hasattr(ir.builder, "set_insertion_point_after"):
+        return
+    found: list[Any] = []
+    module.walk(lambda op: found.append(op) if op.get_name() == name else None)
+    builder = ir.builder(module.context)
+    for op in found:
+        result = op.get_result(0)
+        text = prefix(str(result.get_type()))
+        if text is not None:
+            operands = [op.get_operand(n) for n in range(op.get_num_operands())]
+            builder.set_insertion_point_after(op)
+            builder.set_loc(result.get_loc())
+            builder.create_print(text, False, operands, [1] * len(operands))
 
 
 def libdevice_module() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -41,6 +42,30 @@ def innermost_jit_function(kernel: Any) -> Any:
 def kernel_name(kernel: Any) -> str:
     """The Python name of a kernel under any layers of autotune and heuristics."""
     return str(innermost_jit_function(kernel).fn.__name__)
+
+
+def locate_as(copy: Any, original: Any) -> None:
+    """Gives a jit function the place in the source of one with the same text.
+
+    What is compiled of it from then on, tracebacks and debuggers name that place.
+    """
+    moved_by = _definition_line(original) - _definition_line(copy)
+    code = copy.fn.__code__
+    copy.fn.__code__ = code.replace(
+        co_filename=original.fn.__code__.co_filename,
+        # Decorators, which may be others, count as lines of the function.
+        co_firstlineno=max(1, code.co_firstlineno + moved_by),
+    )
+    copy.raw_src, copy.starting_line_number = original.raw_src, original.starting_line_number
+    if hasattr(original, "def_file_line_number"):  # noted when a function is made, since 3.9
+        copy.file_name = original.file_name
+        copy.def_file_line_number = original.def_file_line_number
+        copy.def_file_col_number = original.def_file_col_number
+
+
+def _definition_line(function: Any) -> int:
+    before = itertools.takewhile(lambda line: not line.strip().startswith("def "), function.raw_src)
+    return int(function.starting_line_number) + sum(1 for _ in before)
 
 
 def set_benchmark(tuner: Any, benchmark: Callable[..., Any]) -> None:

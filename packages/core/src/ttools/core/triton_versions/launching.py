@@ -30,6 +30,12 @@ def descriptor_types(type_name: str) -> list[str]:
     return ["*" + match[1], *["i64"] * (2 * rank), *flags, *["i32"] * rank, *["i64"] * rank]
 
 
+def descriptor_block(type_name: str) -> tuple[int, ...]:
+    """The shape of a block of a host-side tensor descriptor; empty if its type does not say."""
+    match = re.match(r"tensordesc\w*<[^[>]*\[([\d, ]+)\]", type_name)
+    return tuple(map(int, match[1].split(","))) if match else ()
+
+
 def descriptor_values(descriptor: Any) -> list[Any]:
     """The arguments that a host-side tensor descriptor becomes, as `descriptor_types` lists."""
     flags = [descriptor.padding == "nan"]

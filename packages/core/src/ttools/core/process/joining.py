@@ -1,0 +1,77 @@
+"""Processes that a program starts take part in the run that the program is in.
+
+A run says in a variable of the environment, which all children inherit, what a process that begins
+anew is to call; the backend plugin looks for it where Triton is imported. Forked processes have the
+run already. Owns the variable. Must not know what kind of run it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from ttools.core.imports import after_import
+
+#: Not for users, so it begins otherwise than theirs.
+_VARIABLE = "_TTOOLS_RUN"
+#: What Triton imports last: all that a run may want of it is there.
+_LAST_MODULE = "triton.tools"
+#: Programs that import Triton to compile or to time for their parent: what they launch is theirs.
+_APART = ("torch/_inductor/compile_worker/", "ttools.tuner.", "ttools/tuner/")
+
+_lock = threading.Lock()
+#: What the runs of this process ask for, the latest last.
+_asked: list[str] = []
+
+
+@contextmanager
+def children_call(function: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Has processes that begin meanwhile call a function as soon as they have imported Triton.
+
+    Args:
+        function: `module:name`.
+        given: what it is given, as JSON.
+    """
+    text = json.dumps({"owner": os.getpid(), "call": function, "given": given})
+    with _lock:
+        before = None if _asked else os.environ.get(_VARIABLE)
+        _asked.append(text)
+        os.environ[_VARIABLE] = text
+    try:
+        yield
+    finally:
+        with _lock:
+            _asked.remove(text)
+            if _asked:
+                os.environ[_VARIABLE] = _asked[-1]
+            elif before is None:
+                os.environ.pop(_VARIABLE, None)
+            else:
+                os.environ[_VARIABLE] = before
+
+
+def join_run() -> None:
+    """Calls what a process that this one descends from asks for, when Triton has been imported."""
+    text = os.environ.get(_VARIABLE)
+    if text is None or _asked:
+        return  # no run, or a fork of the process that asks, which is in the run
+    asked = json.loads(text)
+    words = " ".join(sys.orig_argv).replace(os.sep, "/")
+    if asked["owner"] != os.getpid() and not any(name in words for name in _APART):
+        after_import(_LAST_MODULE, lambda _: _call(asked))
+
+
+def _call(asked: Mapping[str, Any]) -> None:
+    module, _, name = asked["call"].partition(":")
+    try:
+        found: ModuleType = importlib.import_module(module)
+        getattr(found, name)(asked["given"])
+    except Exception as error:  # noqa: BLE001 - the program is not to fail for it
+        sys.stderr.write(f"ttools: this process takes no part in the run: {error}\n")
