@@ -12,7 +12,7 @@ from ttools.fuzz import oracle, text
 from ttools.fuzz.elements import ELEMENTS
 from ttools.fuzz.generate import generate
 from ttools.fuzz.generate.context import Features
-from ttools.fuzz.operations import OPERATIONS
+from ttools.fuzz.operations.table import OPERATIONS
 from ttools.fuzz.program import (
     DescriptorStore,
     Expr,

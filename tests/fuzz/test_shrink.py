@@ -12,7 +12,7 @@ import pytest
 
 from ttools.fuzz import oracle
 from ttools.fuzz.generate import generate
-from ttools.fuzz.operations import OPERATIONS, Operation
+from ttools.fuzz.operations.table import OPERATIONS, Operation
 from ttools.fuzz.program import Program, all_expressions
 from ttools.fuzz.script import script
 from ttools.fuzz.shrink import shrink, without_unused

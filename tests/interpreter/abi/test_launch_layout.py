@@ -8,10 +8,17 @@ import struct
 from pathlib import Path
 
 import ttools.interpreter.runtime as runtime
-from ttools.interpreter.abi.launch_layout import FORMAT, KERNEL_BYTES, PARAMETERS, Launch, offset
+from ttools.interpreter.abi.launch_layout import (
+    FILLED_BYTES,
+    FORMAT,
+    KERNEL_BYTES,
+    PARAMETERS,
+    Launch,
+    offset,
+)
 from ttools.interpreter.runtime.native_runtime import Runner, runtime_ir
 
-_FIELDS = [name for name, *_ in Launch._fields_ if offset(name) < KERNEL_BYTES]
+_FIELDS = [name for name, *_ in Launch._fields_ if offset(name) < FILLED_BYTES]
 
 
 def test_what_is_packed_is_what_fields_hold() -> None:
@@ -21,7 +28,7 @@ def test_what_is_packed_is_what_fields_hold() -> None:
     launch = Launch.from_buffer(packed)
     assert [getattr(launch, name) for name in _FIELDS] == numbers
     assert struct.unpack_from("<Q", packed, PARAMETERS) == (99,)
-    assert launch.pending == launch.contended == 0
+    assert launch.pending == launch.contended == launch.stopped == 0
 
 
 def test_fields_that_atomics_change_are_aligned() -> None:

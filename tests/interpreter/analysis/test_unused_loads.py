@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from ttools.core.location import SourceLocation
 from ttools.interpreter import interpret
-from ttools.interpreter.analysis.unused_loads import commented_locations, unused_loads, with_comment
+from ttools.interpreter.analysis.unused_loads import (
+    UnusedLoad,
+    commented_loads,
+    unused_loads,
+    with_comment,
+)
 
 
 @triton.jit
@@ -75,6 +80,24 @@ def subtle(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def spinning(x, y, n):
+    while tl.load(x) == 0:  # unused # waits
+        pass
+    seen = tl.load(x + 1)  # unused
+    while seen < n:
+        seen = tl.load(x + 2)  # unused # waits
+    i = 0
+    while i < tl.load(x + 3):
+        i += 1
+    done = False
+    while not done:
+        done = (tl.load(x + 4) == 1) & (tl.load(x + 5) == 1)  # unused # waits
+    while tl.load(x + 6, volatile=True) == 0:
+        pass
+    tl.store(y, n)
+
+
+@triton.jit
 def early_return(x, y, n, BLOCK: tl.constexpr):
     if n > 4:
         return
@@ -82,14 +105,12 @@ def early_return(x, y, n, BLOCK: tl.constexpr):
     tl.load(x + 1)  # unused
 
 
-def marked(*functions: Any) -> set[int]:
-    """The lines of functions that say that their load is unused."""
+def marked(*functions: Any, by: str = "# unused") -> set[int]:
+    """The lines of functions that say of their load that it is unused, or waited for."""
     lines = set()
     for function in functions:
         source, start = inspect.getsourcelines(function.fn)
-        lines |= {
-            start + at for at, line in enumerate(source) if line.rstrip().endswith("# unused")
-        }
+        lines |= {start + at for at, line in enumerate(source) if by in line}
     return lines
 
 
@@ -100,8 +121,9 @@ def marked(*functions: Any) -> set[int]:
         ((plain, both, either), {"BLOCK": 16, "MORE": True}),
         ((subtle,), {"BLOCK": 16}),
         ((early_return,), {"BLOCK": 16}),
+        ((spinning,), {}),
     ],
-    ids=["plain", "more", "subtle", "early-return"],
+    ids=["plain", "more", "subtle", "early-return", "spinning"],
 )
 def test_unused_loads_are_found_and_no_others(
     functions: tuple[Any, ...], constants: dict[str, Any]
@@ -110,7 +132,9 @@ def test_unused_loads_are_found_and_no_others(
         kernel = functions[0].warmup(
             torch.float32, torch.float32, 100, grid=(1,), debug=True, **constants
         )
-    locations = commented_locations(kernel.asm["cputtir"].decode())
+    loads = commented_loads(kernel.asm["cputtir"].decode())
+    assert {load.location.line for load in loads if load.waits} == marked(*functions, by="# waits")
+    locations = [load.location for load in loads]
     assert {place.line for place in locations} == marked(*functions)
     assert {place.file for place in locations} == {__file__}
     inlined = [place for place in locations if place.line in marked(both)]
@@ -131,9 +155,9 @@ chains = st.builds(
 )
 
 
-@given(st.lists(chains, max_size=4))
-def test_comment_keeps_the_places(chains: list[SourceLocation]) -> None:
-    text = with_comment("module {\n}\n", chains)
+@given(st.lists(st.builds(UnusedLoad, chains, st.booleans()), max_size=4))
+def test_comment_keeps_the_places(loads: list[UnusedLoad]) -> None:
+    text = with_comment("module {\n}\n", loads)
     assert text.startswith("module {\n}\n")
-    assert commented_locations(text) == tuple(chains)
+    assert commented_loads(text) == tuple(loads)
     assert all(line.startswith("//") for line in text.split("\n")[2:] if line)

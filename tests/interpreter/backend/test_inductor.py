@@ -6,6 +6,8 @@ Graphs are small, and each test compiles few: the first compilation of a process
 
 from __future__ import annotations
 
+import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -238,6 +240,50 @@ def test_launchers_are_asked_at_each_launch(warm: Callable[[], Tensor]) -> None:
             warm()
     assert seen == asked
     assert len(seen) == 2 * len(set(seen)) >= 4
+
+
+@triton.jit
+def _minus_one(value):
+    return value - 1
+
+
+@triton.jit
+def lowered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, _minus_one(tl.load(x_ptr + at, at < n)), at < n)
+
+
+def test_copies_of_the_script_s_kernels_are_where_the_script_has_them() -> None:
+    """Two of one name, of which Inductor renames one, and a helper."""
+    first, second = lowered, _second_of_the_name()
+
+    def function(x: Tensor) -> Tensor:
+        out, last = torch.empty_like(x), torch.empty_like(x)
+        first[(1,)](x, out, x.numel(), BLOCK=128)
+        second[(1,)](out, last, x.numel(), BLOCK=128)
+        return last
+
+    compiled: list[str] = []
+    with Patches() as patches, interpret():
+        observe(patches, METADATA, before=lambda kernel, *_: compiled.append(kernel.asm["ttir"]))
+        result = torch.compile(function)(torch.ones(100, device="cuda"))
+    assert result.tolist() == [2.0] * 100
+    for text, kernel in zip(compiled, (first, second), strict=True):
+        lines = {int(line) for line in re.findall(rf'loc\("{__file__}":(\d+):', text)}
+        source, start = inspect.getsourcelines(kernel.fn)
+        assert start + len(source) - 1 in lines
+        helper = inspect.getsourcelines(_minus_one.fn)[1]
+        assert (helper + 2 in lines) == (kernel is first)
+        assert set(re.findall(r'loc\("([^"]+\.py)":', text)) == {__file__}
+
+
+def _second_of_the_name() -> Any:
+    @triton.jit
+    def lowered(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + at, tl.load(x_ptr + at, at < n) + 2, at < n)
+
+    return lowered
 
 
 def _name(kernel: Any) -> str:

@@ -32,11 +32,7 @@ _SOURCES = Path(__file__).parents[3] / "packages"
 #: Files that may list operations: their declarations and lowerings.
 _ROOMS = ("dialects", "lower", "elementwise")
 #: How often other files name an operation, which is to be no more.
-_NAMED = 401
-#: Files that still do, with the reason.
-_EXCEPTIONS = {
-    "watch/variables/unnamed.py": "what Triton's front end makes of Python's operators",
-}
+_NAMED = 399
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -138,7 +134,7 @@ def _others() -> dict[str, Path]:
 
 def test_no_other_file_lists_operations() -> None:
     found = {name: lines for name, path in _others().items() if (lines := _tables(path))}
-    assert found.keys() == _EXCEPTIONS.keys(), found
+    assert not found
 
 
 def test_names_of_operations_become_fewer() -> None:

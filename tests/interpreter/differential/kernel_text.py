@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import textwrap
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -81,39 +81,18 @@ def kernel(text: str) -> Any:
 
 def elementwise(expression: str, inputs: int) -> Any:
     """A kernel that stores an expression of `x`, `y` and `z`, loaded lane by lane with a mask."""
+    return kernel(elementwise_text(expression, inputs))
+
+
+def elementwise_text(expression: str, inputs: int) -> str:
+    """The text of such a kernel."""
     names = "xyz"[:inputs]
     loads = [f"    {x} = tl.load({x}_ptr + offsets, mask=mask)" for x in names]
-    return kernel(
-        _ELEMENTWISE.format(
-            parameters=", ".join(f"{x}_ptr" for x in names),
-            loads="\n".join(loads),
-            expression=expression,
-        )
+    return _ELEMENTWISE.format(
+        parameters=", ".join(f"{x}_ptr" for x in names),
+        loads="\n".join(loads),
+        expression=expression,
     )
-
-
-def run_each(cases: Sequence[tuple[str, Array, Format]]) -> list[Array]:
-    """Run one kernel that stores the values of many expressions, which takes a fraction of many.
-
-    Args:
-        cases: an expression of `x`, the values of `x`, and the format of the results.
-    """
-    lines, arguments, results = [], [], []
-    for number, (expression, values, element) in enumerate(cases):
-        mask = f"mask=offsets < n{number}"
-        lines += [
-            f"x = tl.load(x{number} + offsets, {mask})",
-            f"tl.store(out{number} + offsets, {expression}, {mask})",
-        ]
-        results.append(empty(values.size, element))
-        arguments += [to_torch(values), results[-1], values.size]
-    names = ", ".join(f"x{number}, out{number}, n{number}" for number in range(len(cases)))
-    lines.insert(0, "offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
-    text = f"@triton.jit\ndef kernel({names}, BLOCK: tl.constexpr):\n"
-    text += textwrap.indent("\n".join(lines), "    ") + "\n"
-    programs = -(-max(values.size for _, values, _ in cases) // 512)
-    kernel(text)[(programs,)](*arguments, BLOCK=512)
-    return [to_numpy(result) for result in results]
 
 
 def offsets(shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> str:
@@ -141,12 +120,19 @@ def run_tiles(
         outputs: shape and format of each result.
         definitions: functions that `body` calls.
     """
+    results = [empty(shape, element) for shape, element in outputs.values()]
+    text = textwrap.dedent(definitions) + "\n\n" + tiles_text(body, inputs, outputs)
+    kernel(text)[(1,)](*map(to_torch, inputs.values()), *results)
+    return [to_numpy(result) for result in results]
+
+
+def tiles_text(
+    body: str, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[tuple[int, ...], Format]]
+) -> str:
+    """The text of such a program's kernel."""
     parameters = ", ".join(f"{name}_ptr" for name in (*inputs, *outputs))
     lines = [f"{x} = tl.load({x}_ptr + {offsets(array.shape)})" for x, array in inputs.items()]
     lines += textwrap.dedent(body).strip().splitlines()
     lines += [f"tl.store({r}_ptr + {offsets(shape)}, {r})" for r, (shape, _) in outputs.items()]
-    text = textwrap.dedent(definitions) + f"\n\n@triton.jit\ndef kernel({parameters}):\n"
-    text += textwrap.indent("\n".join(lines), "    ") + "\n"
-    results = [empty(shape, element) for shape, element in outputs.values()]
-    kernel(text)[(1,)](*map(to_torch, inputs.values()), *results)
-    return [to_numpy(result) for result in results]
+    text = f"@triton.jit\ndef kernel({parameters}):\n"
+    return text + textwrap.indent("\n".join(lines), "    ") + "\n"

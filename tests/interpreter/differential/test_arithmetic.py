@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 
 import kernel_text
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import triton.language as tl
+from joint_kernels import Cases, Launch, elementwise, evaluate, launch_together
 from number_formats import (
     BF16,
     BOOL,
@@ -49,12 +51,9 @@ ARITHMETIC_FLOATS = (F64, F32, F16, BF16)
 
 def run(expression: str, out: Format, *inputs: Array) -> Array:
     """Evaluate an expression of x, y and z lane by lane, in two programs, the second cut short."""
-    n = inputs[0].size
-    result = empty(n, out)
-    block = max(16, 1 << (n - 1).bit_length() - 1)
-    kernel = kernel_text.elementwise(expression, len(inputs))
-    kernel[(-(-n // block),)](result, *map(to_torch, inputs), n, BLOCK=block)
-    return to_numpy(result)
+    launch = elementwise(expression, out, inputs)
+    launch_together([launch], 2)
+    return to_numpy(launch.arguments[0])
 
 
 def pairs(format: Format, seed: int = 1) -> tuple[Array, Array]:
@@ -99,8 +98,8 @@ def test_functions(format: Format) -> None:
     for expression, _, _, (low, high) in FUNCTIONS.values():
         rng = np.random.default_rng(0)
         x = np.concatenate([special, rng.uniform(low, high, 3000)]).astype(format.numpy)
-        cases.append((expression, x, format))
-    for name, (_, x, _), got in zip(FUNCTIONS, cases, kernel_text.run_each(cases), strict=True):
+        cases.append((expression, format, [x]))
+    for name, (_, _, (x,)), got in zip(FUNCTIONS, cases, evaluate(cases), strict=True):
         _, exact, ulps, _ = FUNCTIONS[name]
         with np.errstate(all="ignore"):
             expected = exact(x.astype(np.longdouble) if name != "erf" else x)
@@ -122,10 +121,10 @@ def test_subnormal_and_overflowing_exponentials() -> None:
 @pytest.mark.parametrize("format", [F16, BF16], ids=lambda f: f.name)
 def test_functions_of_half_precision_round_once(format: Format) -> None:
     x = np.linspace(-8, 8, 1000).astype(format.numpy)
-    got = run(f"tl.exp(x.to(tl.float32)).to(tl.{format.name})", format, x)
-    assert_ulps(got, np.exp(x.astype(np.float64)), 0.51)
-    got = run("-x", format, x)
-    assert_same(got, (-x.astype(np.float32)).astype(format.numpy))
+    expressions = (f"tl.exp(x.to(tl.float32)).to(tl.{format.name})", "-x")
+    exponential, negative = evaluate([(each, format, [x]) for each in expressions])
+    assert_ulps(exponential, np.exp(x.astype(np.float64)), 0.51)
+    assert_same(negative, (-x.astype(np.float32)).astype(format.numpy))
 
 
 # --- operators of two arguments -------------------------------------------------------------------
@@ -153,11 +152,19 @@ MINIMA: dict[str, Callable[[Array, Array], Array]] = {
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
-@pytest.mark.parametrize("format", [*ARITHMETIC_FLOATS, *INTEGERS], ids=lambda f: f.name)
+NUMBERS = (*ARITHMETIC_FLOATS, *INTEGERS)
+OPERATORS = Cases(
+    itertools.product(ANY_OPERATORS, NUMBERS),
+    lambda case: elementwise(*case, pairs(case[1])),
+    programs=2,
+)
+
+
+@pytest.mark.parametrize("format", NUMBERS, ids=lambda f: f.name)
 @pytest.mark.parametrize("operator", ANY_OPERATORS)
-def test_operator(operator: str, format: Format) -> None:
+def test_operator(operator: str, format: Format, schedule: str) -> None:
     x, y = pairs(format)
-    got = run(operator, format, x, y)
+    got = to_numpy(OPERATORS.arguments((operator, format), schedule)[0])
     with np.errstate(all="ignore"):
         if format in (F16, BF16):
             # One operation on f32 then rounded is the correctly rounded one of the small format.
@@ -171,7 +178,8 @@ def test_operator(operator: str, format: Format) -> None:
 @pytest.mark.parametrize("format", [F32, F16, BF16, F64, I32, U8, I64], ids=lambda f: f.name)
 def test_minimum_and_maximum(format: Format) -> None:
     x, y = pairs(format)
-    for expression, function in MINIMA.items():
+    results = evaluate([(expression, format, (x, y)) for expression in MINIMA])
+    for (expression, function), got in zip(MINIMA.items(), results, strict=True):
         expected = function(x, y)
         if format.is_float:
             # Of zeros of both signs the maximum is the positive one, whatever NumPy says.
@@ -182,14 +190,23 @@ def test_minimum_and_maximum(format: Format) -> None:
             expected = expected.astype(format.numpy)
         elif "propagate_nan" in expression:
             continue
-        assert_same(run(expression, format, x, y), expected, expression)
+        assert_same(got, expected, expression)
 
 
-@pytest.mark.parametrize("format", [F32, F64, F16, BF16, *INTEGERS], ids=lambda f: f.name)
-def test_comparisons(format: Format) -> None:
+COMPARED = Cases(
+    NUMBERS,
+    lambda format: elementwise(
+        " | ".join(f"((x {op} y).to(tl.int32) << {i})" for i, op in enumerate(COMPARISONS)),
+        *(I32, pairs(format)),
+    ),
+    programs=2,
+)
+
+
+@pytest.mark.parametrize("format", NUMBERS, ids=lambda f: f.name)
+def test_comparisons(format: Format, schedule: str) -> None:
     x, y = pairs(format)
-    bits = " | ".join(f"((x {op} y).to(tl.int32) << {i})" for i, op in enumerate(COMPARISONS))
-    got = run(bits, I32, x, y)
+    got = to_numpy(COMPARED.arguments(format, schedule)[0])
     with np.errstate(all="ignore"):
         wide = (x.astype(np.float32), y.astype(np.float32)) if format is BF16 else (x, y)
         tests = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
@@ -223,10 +240,22 @@ def test_approximate_division() -> None:
     assert_ulps(run("tl.fdiv(x, y, approx=True)", F32, x, y), exact, 2, floor=smallest)
 
 
-@pytest.mark.parametrize("format", INTEGERS, ids=lambda f: f.name)
-def test_integer_division(format: Format) -> None:
+def divisible(format: Format) -> tuple[Array, Array]:
+    """Pairs of which the second is not zero."""
     x, y = pairs(format)
-    x, y = x[y != 0], y[y != 0]
+    return x[y != 0], y[y != 0]
+
+
+DIVISIONS = Cases(
+    itertools.product(("x // y", "x % y"), INTEGERS),
+    lambda case: elementwise(*case, divisible(case[1])),
+    programs=2,
+)
+
+
+@pytest.mark.parametrize("format", INTEGERS, ids=lambda f: f.name)
+def test_integer_division(format: Format, schedule: str) -> None:
+    x, y = divisible(format)
     exact = [(int(a), int(b)) for a, b in zip(x, y, strict=True)]
     quotient = [abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) for a, b in exact]
     remainder = [abs(a) % abs(b) * (-1 if a < 0 else 1) for a, b in exact]
@@ -236,8 +265,9 @@ def test_integer_division(format: Format) -> None:
         unsigned = np.array([v % wrap for v in values], np.uint64)
         return unsigned.astype(f"u{format.bits // 8}").view(format.numpy)
 
-    assert_same(run("x // y", format, x, y), typed(quotient), "//")
-    assert_same(run("x % y", format, x, y), typed(remainder), "%")
+    for expression, expected in (("x // y", quotient), ("x % y", remainder)):
+        got = to_numpy(DIVISIONS.arguments((expression, format), schedule)[0])
+        assert_same(got, typed(expected), expression)
 
 
 @pytest.mark.smoke
@@ -251,42 +281,65 @@ def test_integer_division_as_the_hardware_does_it() -> None:
     assert remainders[8] == 0
 
 
-@pytest.mark.parametrize("format", INTEGERS, ids=lambda f: f.name)
-def test_shifts_and_bits(format: Format) -> None:
+def amounts_of(format: Format, count: int) -> Array:
+    """Amounts to shift by, some of them more than there are bits."""
+    return (np.arange(count) % (format.bits + 9)).astype(format.numpy)
+
+
+def shift_or_bits(case: tuple[str, Format]) -> Launch:
+    expression, format = case
     x, y = pairs(format)
-    amounts = (np.arange(x.size) % (format.bits + 9)).astype(format.numpy)
+    second = amounts_of(format, x.size) if expression in ("x << y", "x >> y") else y
+    return elementwise(expression, format, [x, second] if "y" in expression else [x])
+
+
+BITS = ("x << y", "x >> y", "x & y", "x | y", "x ^ y", "~x")
+BITWISE = Cases(itertools.product(BITS, INTEGERS), shift_or_bits, programs=2)
+
+
+@pytest.mark.parametrize("format", INTEGERS, ids=lambda f: f.name)
+def test_shifts_and_bits(format: Format, schedule: str) -> None:
+    x, y = pairs(format)
+    amounts = amounts_of(format, x.size)
     over = amounts >= format.bits
     safe = np.where(over, 0, amounts).astype(format.numpy)
     filled = np.where(x < 0, -1, 0).astype(format.numpy) if format in SIGNED else np.zeros_like(x)
-    assert_same(
-        run("x << y", format, x, amounts), np.where(over, 0, x << safe).astype(x.dtype), "<<"
-    )
-    assert_same(
-        run("x >> y", format, x, amounts), np.where(over, filled, x >> safe).astype(x.dtype), ">>"
-    )
-    for operator in ("&", "|", "^"):
-        expected = {"&": x & y, "|": x | y, "^": x ^ y}[operator]
-        assert_same(run(f"x {operator} y", format, x, y), expected, operator)
-    assert_same(run("~x", format, x), ~x, "~")
+    shifted = np.where(over, 0, x << safe), np.where(over, filled, x >> safe)
+    expected = (*(each.astype(x.dtype) for each in shifted), x & y, x | y, x ^ y, ~x)
+    for expression, wanted in zip(BITS, expected, strict=True):
+        got = to_numpy(BITWISE.arguments((expression, format), schedule)[0])
+        assert_same(got, wanted, expression)
 
 
-@pytest.mark.parametrize("format", [F32, F16, BF16, *FP8, I8, I64, BOOL], ids=lambda f: f.name)
-def test_where(format: Format) -> None:
+def choices(format: Format) -> tuple[Array, Array, Array]:
+    """Values, others, and which of them to take."""
     x = samples(format)
-    y = x[::-1].copy()
-    condition = np.random.default_rng(3).random(x.size) < 0.5
-    got = run("tl.where(z, x, y)", format, x, y, condition)
+    return x, x[::-1].copy(), np.random.default_rng(3).random(x.size) < 0.5
+
+
+CHOSEN = (F32, F16, BF16, *FP8, I8, I64, BOOL)
+CHOICES = Cases(
+    CHOSEN, lambda format: elementwise("tl.where(z, x, y)", format, choices(format)), programs=2
+)
+
+
+@pytest.mark.parametrize("format", CHOSEN, ids=lambda f: f.name)
+def test_where(format: Format, schedule: str) -> None:
+    x, y, condition = choices(format)
+    got = to_numpy(CHOICES.arguments(format, schedule)[0])
     assert_same(got, np.where(condition, x, y).astype(format.numpy))
 
 
 def test_logic_of_booleans() -> None:
     x = np.array([False, False, True, True] * 5)
     y = np.array([False, True, False, True] * 5)
-    assert_same(run("x & y", BOOL, x, y), x & y)
-    assert_same(run("x | y", BOOL, x, y), x | y)
-    assert_same(run("x ^ y", BOOL, x, y), x ^ y)
-    assert_same(run("~x", BOOL, x), ~x)
-    assert_same(run("(x == y) & (x < y)", BOOL, x, y), np.zeros_like(x))
+    expected = {
+        "x & y": x & y, "x | y": x | y, "x ^ y": x ^ y, "~x": ~x,
+        "(x == y) & (x < y)": np.zeros_like(x),
+    }  # fmt: skip
+    results = evaluate([(each, BOOL, (x, y) if "y" in each else (x,)) for each in expected])
+    for (expression, wanted), got in zip(expected.items(), results, strict=True):
+        assert_same(got, wanted, expression)
 
 
 #: Expression, formats of x and y, the format both are converted to and the result has.
@@ -327,7 +380,9 @@ def test_fused_multiply_add_and_high_product() -> None:
     x, y, z = (rng.normal(0, 1, 500).astype(np.float32) for _ in range(3))
     exact = x.astype(np.longdouble) * y.astype(np.longdouble) + z.astype(np.longdouble)
     assert_same(run("tl.fma(x, y, z)", F32, x, y, z), exact.astype(np.float32))
-    for format in (U32, U64, I32, I64):
+    formats = (U32, U64, I32, I64)
+    results = evaluate([("tl.umulhi(x, y)", format, pairs(format)) for format in formats])
+    for format, got in zip(formats, results, strict=True):
         a, b = pairs(format)
         product = [
             int(p) * int(q) >> format.bits
@@ -336,7 +391,7 @@ def test_fused_multiply_add_and_high_product() -> None:
             )
         ]
         expected = np.array(product, np.uint64).astype(f"u{format.bits // 8}").view(format.numpy)
-        assert_same(run("tl.umulhi(x, y)", format, a, b), expected, format.name)
+        assert_same(got, expected, format.name)
 
 
 def test_clamp_and_division_of_integers_as_floats() -> None:

@@ -8,6 +8,7 @@ import kernel_text
 import numpy as np
 import pytest
 import torch
+from joint_kernels import Cases, Launch
 from number_formats import (
     BF16,
     F16,
@@ -60,13 +61,22 @@ def operands(format: Format, count: int) -> tuple[Array, Array]:
     return x, y
 
 
-@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
-def test_each_lane_its_own_element(kind: str, format: Format) -> None:
+def one_each(case: tuple[str, Format]) -> Launch:
+    kind, format = case
     x, y = operands(format, 100)
-    target = to_torch(x.copy())
     old = to_torch(np.zeros_like(x))
-    kernel = kernel_text.kernel(ONE_EACH.format(kind=kind))
-    kernel[(2,)](target, to_torch(y), old, 100, BLOCK=64)
+    return Launch(
+        ONE_EACH.format(kind=kind), (to_torch(x.copy()), to_torch(y), old, 100), {"BLOCK": 64}
+    )
+
+
+ONE_EACH_CASES = Cases(CASES, one_each, programs=2)
+
+
+@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
+def test_each_lane_its_own_element(kind: str, format: Format, schedule: str) -> None:
+    x, y = operands(format, 100)
+    target, _, old, _ = ONE_EACH_CASES.arguments((kind, format), schedule)
     assert_same(to_numpy(target), KINDS[kind](x, y).astype(format.numpy))
     assert_same(to_numpy(old), x)
 
@@ -81,21 +91,41 @@ def kernel(x_ptr, y_ptr, wanted_ptr, old_ptr, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
-def test_adjacent_lanes_under_any_mask(kind: str, format: Format) -> None:
-    kernel = kernel_text.kernel(ADJACENT.format(kind=kind))
-    rng = np.random.default_rng(2)
-    wanted = rng.integers(0, 2, 64).astype(np.int32)
+def wanted_lanes() -> Array:
+    """Sixteen that are off, sixteen that are on, and any."""
+    wanted = np.random.default_rng(2).integers(0, 2, 64).astype(np.int32)
     wanted[:16], wanted[16:32] = 0, 1
-    for start in range(3):  # aligned to sixteen bytes and not
-        x, y = operands(format, 64 + start)
-        target, old = to_torch(x.copy()), to_torch(np.zeros_like(x[start:]))
-        added = to_torch(y[start:].copy())
-        kernel[(1,)](target[start:], added, torch.from_numpy(wanted), old, BLOCK=64)
-        chosen = np.concatenate([np.zeros(start, bool), wanted != 0])
+    return wanted
+
+
+def adjacent(case: tuple[str, Format], skipped: int) -> Launch:
+    """Atomics on all elements but the first ones."""
+    kind, format = case
+    x, y = operands(format, 64 + skipped)
+    target, old = to_torch(x.copy()), to_torch(np.zeros_like(x[skipped:]))
+    arguments = target[skipped:], to_torch(y[skipped:].copy()), to_torch(wanted_lanes()), old
+    return Launch(ADJACENT.format(kind=kind), arguments, {"BLOCK": 64})
+
+
+#: How many elements are left out, and how many of those of eight bytes: the rest is aligned to
+#: sixteen bytes in all cases, or in none.
+SKIPPED = [(0, 0), (1, 1), (2, 3)]
+ADJACENT_CASES = [
+    Cases(CASES, lambda case, by=by: adjacent(case, by[case[1].bits == 64])) for by in SKIPPED
+]
+
+
+@pytest.mark.parametrize(("kind", "format"), CASES, ids=str)
+def test_adjacent_lanes_under_any_mask(kind: str, format: Format, schedule: str) -> None:
+    for by, cases in zip(SKIPPED, ADJACENT_CASES, strict=True):
+        skipped = by[format.bits == 64]
+        part, _, _, old = cases.arguments((kind, format), schedule)
+        x, y = operands(format, 64 + skipped)
+        chosen = np.concatenate([np.zeros(skipped, bool), wanted_lanes() != 0])
         changed = KINDS[kind](x, y).astype(format.numpy)
-        assert_same(to_numpy(target), np.where(chosen, changed, x))
-        assert_same(to_numpy(old), np.where(chosen, x, np.zeros_like(x))[start:])
+        whole = part.as_strided((x.size,), (1,), 0)
+        assert_same(to_numpy(whole), np.where(chosen, changed, x), f"without {skipped}")
+        assert_same(to_numpy(old), np.where(chosen, x, np.zeros_like(x))[skipped:])
 
 
 @pytest.mark.parametrize("format", [I32, F32, F64, F16, BF16], ids=str)
@@ -127,19 +157,34 @@ def kernel(x_ptr, y_ptr, where_ptr, n, BLOCK: tl.constexpr):
 """
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize(("kind", "format"), [case for case in CASES if case[0] != "xchg"], ids=str)
-def test_many_lanes_and_programs_at_the_same_elements(kind: str, format: Format) -> None:
+def crowd(format: Format) -> tuple[Array, Array, Array]:
+    """A few elements, many operands, and the element of each."""
     x, y = operands(format, 1000)
     x = x[:7].copy()
     if format in (F16, BF16):
         # Sums must be exact in any order.
         y = np.sign(y.astype(np.float32)).astype(format.numpy)
         x = np.zeros_like(x)
-    where = np.random.default_rng(1).integers(0, 7, 1000).astype(np.int32)
-    target = to_torch(x.copy())
-    kernel = kernel_text.kernel(SAME_ELEMENTS.format(kind=kind))
-    kernel[(16,)](target, to_torch(y), to_torch(where), 1000, BLOCK=64)
+    return x, y, np.random.default_rng(1).integers(0, 7, 1000).astype(np.int32)
+
+
+def same_elements(case: tuple[str, Format]) -> Launch:
+    kind, format = case
+    arguments = (*map(to_torch, crowd(format)), 1000)
+    return Launch(SAME_ELEMENTS.format(kind=kind), arguments, {"BLOCK": 64})
+
+
+COMMUTING = [case for case in CASES if case[0] != "xchg"]
+CROWDED = Cases(COMMUTING, same_elements, programs=16)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("kind", "format"), COMMUTING, ids=str)
+def test_many_lanes_and_programs_at_the_same_elements(
+    kind: str, format: Format, schedule: str
+) -> None:
+    x, y, where = crowd(format)
+    target = CROWDED.arguments((kind, format), schedule)[0]
     expected = x.copy()
     with np.errstate(over="ignore"):
         for i, value in zip(where, y, strict=True):

@@ -8,6 +8,7 @@ import kernel_text
 import ml_dtypes
 import numpy as np
 import pytest
+from joint_kernels import Cases, elementwise, evaluate
 from number_formats import (
     ALL,
     BF16,
@@ -53,16 +54,14 @@ def cast(source: Format, target: Format, rounding: str = "") -> str:
 
 
 def run(source: Format, target: Format, values: Array, rounding: str = "") -> Array:
-    out = empty(values.size, target)
-    kernel = kernel_text.elementwise(cast(source, target, rounding), 1)
-    kernel[(-(-values.size // 512),)](out, to_torch(values), values.size, BLOCK=512)
-    return to_numpy(out)
+    (got,) = evaluate([(cast(source, target, rounding), target, [values])])
+    return got
 
 
 def assert_casts(source: Format, values: Mapping[Format, Array]) -> None:
     """Compares what each target format makes of its values."""
-    cases = [(cast(source, target), wanted, target) for target, wanted in values.items()]
-    for (_, x, target), got in zip(cases, kernel_text.run_each(cases), strict=True):
+    cases = [(cast(source, target), target, [wanted]) for target, wanted in values.items()]
+    for (_, target, (x,)), got in zip(cases, evaluate(cases), strict=True):
         assert_same(got, convert(x, source, target), target.name)
 
 
@@ -113,14 +112,20 @@ def test_f32_around_every_rounding_boundary(target: Format) -> None:
 def test_what_the_hardware_gives() -> None:
     x = np.array([1e20, -1e20, np.nan, 300.7, -1.5, np.inf], np.float32)
     low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    assert run(F32, I32, x).tolist() == [high, low, 0, 300, -1, high]
     low64, high64 = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    assert run(F32, I64, x).tolist() == [high64, low64, low64, 300, -1, high64]
-    assert run(F32, I8, x[[0, 2, 3, 4]]).tolist() == [-1, 0, 44, -1]
-    assert run(F32, U8, x[[0, 2, 3, 4]]).tolist() == [255, 0, 44, 0]
+    few = x[[0, 2, 3, 4]]
     eight = np.array([460, np.inf, -np.inf, 126.99], np.float32)
-    assert run(F32, E4M3, eight).astype(float).tolist() == [448, 448, -448, 128]
-    assert run(F32, E5M2, eight).astype(float).tolist() == [448, 57344, -57344, 128]
+    given = {
+        I32: (x, [high, low, 0, 300, -1, high]),
+        I64: (x, [high64, low64, low64, 300, -1, high64]),
+        I8: (few, [-1, 0, 44, -1]),
+        U8: (few, [255, 0, 44, 0]),
+        E4M3: (eight, [448, 448, -448, 128]),
+        E5M2: (eight, [448, 57344, -57344, 128]),
+    }
+    results = evaluate([(cast(F32, target), target, [v]) for target, (v, _) in given.items()])
+    for (target, (_, wanted)), got in zip(given.items(), results, strict=True):
+        assert (got.astype(float) if target in FP8 else got).tolist() == wanted, target.name
 
 
 def test_doubles_round_once() -> None:
@@ -140,17 +145,18 @@ def test_rounding_toward_zero(target: Format) -> None:
     assert_same(got, expected.astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [(F32, I32), (I32, F32), (F16, BF16), (BF16, F16), (E4M3, U8), (I8, E5M2), (F64, I64)],
-    ids=lambda f: f.name,
+SAME_BITS = [(F32, I32), (I32, F32), (F16, BF16), (BF16, F16), (E4M3, U8), (I8, E5M2), (F64, I64)]
+BITCASTS = Cases(
+    SAME_BITS,
+    lambda case: elementwise(f"x.to(tl.{case[1]}, bitcast=True)", case[1], [samples(case[0])]),
+    programs=2,
 )
-def test_bitcast(source: Format, target: Format) -> None:
-    values = samples(source)
-    out = empty(values.size, target)
-    kernel = kernel_text.elementwise(f"x.to(tl.{target.name}, bitcast=True)", 1)
-    kernel[(-(-values.size // 256),)](out, to_torch(values), values.size, BLOCK=256)
-    assert to_numpy(out).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize(("source", "target"), SAME_BITS, ids=lambda f: f.name)
+def test_bitcast(source: Format, target: Format, schedule: str) -> None:
+    got = to_numpy(BITCASTS.arguments((source, target), schedule)[0])
+    assert got.tobytes() == samples(source).tobytes()
 
 
 def test_a_chain_of_casts_keeps_each_rounding() -> None:

@@ -11,7 +11,7 @@ import pytest
 from kernel_text import run_tiles
 from number_formats import BF16, F16, F32, F64, Array, Format
 
-from ttools.fuzz.elementwise import minus_subtracts
+from ttools.fuzz.operations.elementwise import minus_subtracts
 from ttools.interpreter import interpret
 
 FORMATS = [F16, BF16, F32, F64]

@@ -19,7 +19,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from ttools.fuzz.elementwise import minus_subtracts
+from ttools.fuzz.operations.elementwise import minus_subtracts
 from ttools.interpreter import interpret
 
 COUNT = 128

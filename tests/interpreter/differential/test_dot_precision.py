@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from joint_kernels import Cases, Launch, tiles
 from kernel_text import run_tiles
-from number_formats import F32, Array
+from number_formats import F32, Array, to_numpy
 
 from ttools.core.errors import UsageError
 from ttools.interpreter import interpret
@@ -74,18 +75,41 @@ def ulp_of_sums(a: Array, b: Array, c: Array | float = 0.0) -> Array:
     return np.exp2(np.floor(np.log2(np.maximum(size, 1e-30))) - 23)
 
 
-@pytest.mark.usefixtures("schedule")
-@pytest.mark.parametrize("shape", [(16, 16, 16), (32, 16, 64), (64, 64, 32), (2, 4, 8)], ids=str)
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_products_of_parts(precision: str, shape: tuple[int, int, int]) -> None:
+SHAPES = [(16, 16, 16), (32, 16, 64), (64, 64, 32), (2, 4, 8)]
+
+
+def tiles_of(shape: tuple[int, int, int]) -> tuple[Array, Array, Array]:
+    """Operands of M by K and K by N, and an accumulator."""
     m, n, k = shape
     rng = np.random.default_rng(0)
     a = (rng.normal(size=(m, k)) * 2.0 ** rng.integers(-4, 5, (m, k))).astype(np.float32)
-    b = rng.normal(size=(k, n)).astype(np.float32)
-    c = rng.normal(size=(m, n)).astype(np.float32)
-    for accumulator in (None, c):
-        got = dot(a, b, precision, accumulator).astype(np.float64)
-        start = 0.0 if accumulator is None else c
+    b, c = (rng.normal(size=size).astype(np.float32) for size in ((k, n), (m, n)))
+    return a, b, c
+
+
+def products(shape: tuple[int, int, int]) -> Launch:
+    """Products in every precision, each without an accumulator and with one."""
+    outputs = {f"r_{precision}": ((*shape[:2],), F32) for precision in PRECISIONS}
+    outputs |= {f"s_{precision}": ((*shape[:2],), F32) for precision in PRECISIONS}
+    body = [
+        f"r_{name} = tl.dot(a, b, input_precision='{name}')\n"
+        f"s_{name} = tl.dot(a, b, c, input_precision='{name}')"
+        for name in PRECISIONS
+    ]
+    return tiles("\n".join(body), dict(zip("abc", tiles_of(shape), strict=True)), outputs)
+
+
+PRODUCTS = {shape: Cases([shape], products) for shape in SHAPES}
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_products_of_parts(precision: str, shape: tuple[int, int, int], schedule: str) -> None:
+    a, b, c = tiles_of(shape)
+    results = PRODUCTS[shape].arguments(shape, schedule)[3:]
+    place = PRECISIONS.index(precision)
+    for result, start in ((results[place], 0.0), (results[place + len(PRECISIONS)], c)):
+        got = to_numpy(result).astype(np.float64)
         error = np.abs(got - (model(a, b, precision) + start)) / ulp_of_sums(a, b, start)
         assert error.max() <= 6
     exact = a.astype(np.float64) @ b.astype(np.float64)

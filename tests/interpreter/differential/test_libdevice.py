@@ -9,7 +9,8 @@ import kernel_text
 import numpy as np
 import pytest
 import torch
-from number_formats import F32, F64, I32, Format, assert_same, assert_ulps, to_numpy, to_torch
+from joint_kernels import evaluate
+from number_formats import F32, F64, I32, Format, assert_same, assert_ulps, to_torch
 
 pytestmark = pytest.mark.usefixtures("schedule")
 
@@ -74,8 +75,8 @@ def test_one_argument(format: Format) -> None:
     cases = []
     for name, (_, (low, high), _) in ONE.items():
         x = np.random.default_rng(0).uniform(low, high, 1000).astype(format.numpy)
-        cases.append((f"libdevice.{name}(x)", x, format))
-    for name, (_, x, _), got in zip(ONE, cases, kernel_text.run_each(cases), strict=True):
+        cases.append((f"libdevice.{name}(x)", format, [x]))
+    for name, (_, _, (x,)), got in zip(ONE, cases, evaluate(cases), strict=True):
         function, _, ulps = ONE[name]
         exact = function(x.astype(np.float64))
         # NumPy's and torch's doubles are off by an ulp or so themselves, and erf's tails by more.
@@ -84,17 +85,18 @@ def test_one_argument(format: Format) -> None:
 
 
 @pytest.mark.parametrize("format", [F32, F64], ids=str)
-@pytest.mark.parametrize("name", TWO)
-def test_two_arguments(name: str, format: Format) -> None:
-    function, ulps = TWO[name]
-    rng = np.random.default_rng(1)
-    x, y = (rng.uniform(-9, 9, 1000).astype(format.numpy) for _ in range(2))
-    x = np.abs(x) if name == "pow" else x
-    out = torch.empty(1000, dtype=format.torch)
-    kernel = kernel_text.elementwise(f"libdevice.{name}(x, y)", 2)
-    kernel[(2,)](out, to_torch(x), to_torch(y), 1000, BLOCK=512)
-    exact = function(x.astype(np.float64), y.astype(np.float64))
-    assert_ulps(to_numpy(out), exact, ulps if format is F32 else ulps and 2 * ulps + 4)
+def test_two_arguments(format: Format) -> None:
+    cases = []
+    for name in TWO:
+        rng = np.random.default_rng(1)
+        x, y = (rng.uniform(-9, 9, 1000).astype(format.numpy) for _ in range(2))
+        x = np.abs(x) if name == "pow" else x
+        cases.append((f"libdevice.{name}(x, y)", format, [x, y]))
+    for name, (_, _, (x, y)), got in zip(TWO, cases, evaluate(cases), strict=True):
+        function, ulps = TWO[name]
+        exact = function(x.astype(np.float64), y.astype(np.float64))
+        most = ulps if format is F32 else ulps and 2 * ulps + 4
+        assert_ulps(got, exact, most, label=name)
 
 
 @pytest.mark.smoke
@@ -114,15 +116,15 @@ def test_tests_of_kinds_and_integers() -> None:
 def test_bits() -> None:
     rng = np.random.default_rng(2)
     x = rng.integers(-(2**31), 2**31, 200).astype(np.int32)
-    for expression, function in {
+    functions = {
         "libdevice.popc(x)": lambda v: bin(v & 0xFFFFFFFF).count("1"),
         "libdevice.clz(x)": lambda v: 32 - (v & 0xFFFFFFFF).bit_length(),
         "libdevice.brev(x)": lambda v: int(f"{v & 0xFFFFFFFF:032b}"[::-1], 2),
-    }.items():
-        out = torch.empty(200, dtype=torch.int32)
-        kernel_text.elementwise(expression, 1)[(1,)](out, to_torch(x), 200, BLOCK=256)
+    }
+    results = evaluate([(expression, I32, [x]) for expression in functions])
+    for (expression, function), got in zip(functions.items(), results, strict=True):
         expected = np.array([function(int(v)) for v in x], np.uint32).view(I32.numpy)
-        assert_same(to_numpy(out), expected, expression)
+        assert_same(got, expected, expression)
 
 
 def test_in_the_middle_of_a_computation() -> None:

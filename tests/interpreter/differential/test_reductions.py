@@ -8,6 +8,7 @@ import kernel_text
 import numpy as np
 import pytest
 import torch
+from joint_kernels import Cases, Launch, tiles
 from kernel_text import run_tiles
 from number_formats import (
     BF16,
@@ -24,6 +25,7 @@ from number_formats import (
     Format,
     assert_same,
     small_samples,
+    to_numpy,
     to_torch,
 )
 
@@ -41,10 +43,8 @@ def without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1 :]
 
 
-@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
-def test_built_in_reductions(shape: tuple[int, ...], axis: int) -> None:
-    # Small whole numbers: sums are exact in any order, and maxima tie, so argmax must pick.
-    x, i = values(shape, F32), values(shape, I32, 1)
+def reductions(case: tuple[tuple[int, ...], int]) -> Launch:
+    shape, axis = case
     body = f"""
     total = tl.sum(x, {axis})
     largest = tl.max(x, {axis})
@@ -55,15 +55,24 @@ def test_built_in_reductions(shape: tuple[int, ...], axis: int) -> None:
     kept = tl.sum(i, {axis}, keep_dims=True) + i
     """
     left = without(shape, axis)
-    got = run_tiles(
+    return tiles(
         body,
-        {"x": x, "i": i},
+        {"x": values(shape, F32), "i": values(shape, I32, 1)},
         {
             "total": (left, F32), "largest": (left, F32), "smallest": (left, F32),
             "where_largest": (left, I32), "where_smallest": (left, I32), "odd": (left, I32),
             "kept": (shape, I32),
         },
     )  # fmt: skip
+
+
+REDUCTIONS = Cases(AXES, reductions)
+
+
+@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+def test_built_in_reductions(shape: tuple[int, ...], axis: int, schedule: str) -> None:
+    # Small whole numbers: sums are exact in any order, and maxima tie, so argmax must pick.
+    x, i, *got = map(to_numpy, REDUCTIONS.arguments((shape, axis), schedule))
     expected = [
         x.sum(axis), x.max(axis), x.min(axis), x.argmax(axis).astype(np.int32),
         i.argmin(axis).astype(np.int32), np.bitwise_xor.reduce(i, axis),
@@ -77,28 +86,43 @@ def test_built_in_reductions(shape: tuple[int, ...], axis: int) -> None:
 SUMS = [(F64, F64), (F16, F16), (BF16, F32), (I8, I32), (U8, U32), (I64, I64), (BOOL, I32)]
 
 
-@pytest.mark.parametrize(("format", "adds"), SUMS, ids=lambda f: f.name)
-def test_sum_of_every_format(format: Format, adds: Format) -> None:
+def sums(case: tuple[Format, Format]) -> Launch:
+    format, adds = case
     # Few enough that any order of adding is exact in bf16.
-    x = values((8, 32), format)
-    got = run_tiles(
+    return tiles(
         "a = tl.sum(x, 0)\nb = tl.sum(x, 1)\nc = tl.sum(tl.sum(x, 1), 0)\nd = tl.sum(x)",
-        {"x": x},
+        {"x": values((8, 32), format)},
         {"a": ((32,), adds), "b": ((8,), adds), "c": ((), adds), "d": ((), adds)},
     )
+
+
+SUMS_OF_FORMATS = Cases(SUMS, sums)
+
+
+@pytest.mark.parametrize(("format", "adds"), SUMS, ids=lambda f: f.name)
+def test_sum_of_every_format(format: Format, adds: Format, schedule: str) -> None:
+    x, *got = map(to_numpy, SUMS_OF_FORMATS.arguments((format, adds), schedule))
     wide = x.astype(np.float64)
     for result, want in zip(got, [wide.sum(0), wide.sum(1), wide.sum(), wide.sum()], strict=True):
         assert_same(result, np.asarray(want).astype(adds.numpy))
 
 
-@pytest.mark.parametrize("format", [F64, F16, BF16, I8, U8, U32, I64], ids=lambda f: f.name)
-def test_extremes_of_every_format(format: Format) -> None:
+def extremes(format: Format) -> Launch:
     rng = np.random.default_rng(2)
     low = 0 if format in (U8, U32) else -100
     x = rng.integers(low, 100, (16, 32)).astype(np.float32).astype(format.numpy)
     # bf16 is compared in f32, small integers in 32 bits, whatever the result is stored as.
     body = "a = tl.max(x, 0)\nb = tl.min(x, 1)\nc = tl.argmin(x, 0)"
-    got = run_tiles(body, {"x": x}, {"a": ((32,), format), "b": ((16,), format), "c": ((32,), I32)})
+    return tiles(body, {"x": x}, {"a": ((32,), format), "b": ((16,), format), "c": ((32,), I32)})
+
+
+COMPARED = (F64, F16, BF16, I8, U8, U32, I64)
+EXTREMES = Cases(COMPARED, extremes)
+
+
+@pytest.mark.parametrize("format", COMPARED, ids=lambda f: f.name)
+def test_extremes_of_every_format(format: Format, schedule: str) -> None:
+    x, *got = map(to_numpy, EXTREMES.arguments(format, schedule))
     wide = x.astype(np.float64)
     assert_same(got[0], wide.max(0).astype(format.numpy))
     assert_same(got[1], wide.min(1).astype(format.numpy))
@@ -205,19 +229,30 @@ def scanned(function: Callable[..., Array], x: Array, axis: int, reverse: bool) 
     return np.flip(function(np.flip(x, axis), axis=axis), axis)
 
 
-@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
-def test_built_in_scans(shape: tuple[int, ...], axis: int) -> None:
-    x, i = values(shape, F32), values(shape, I32, 1)
-    signs = np.where(x > 0, np.float32(1), np.float32(-1))
-    got = run_tiles(
+def scans(case: tuple[tuple[int, ...], int]) -> Launch:
+    shape, axis = case
+    x = values(shape, F32)
+    return tiles(
         f"""
         up = tl.cumsum(x, {axis})
         down = tl.cumsum(i, {axis}, reverse=True)
         product = tl.cumprod(s, {axis})
         """,
-        {"x": x, "i": i, "s": signs},
+        {
+            "x": x,
+            "i": values(shape, I32, 1),
+            "s": np.where(x > 0, np.float32(1), np.float32(-1)),
+        },
         {"up": (shape, F32), "down": (shape, I32), "product": (shape, F32)},
     )
+
+
+SCANS = Cases(AXES, scans)
+
+
+@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+def test_built_in_scans(shape: tuple[int, ...], axis: int, schedule: str) -> None:
+    x, i, signs, *got = map(to_numpy, SCANS.arguments((shape, axis), schedule))
     assert_same(got[0] + np.float32(0), np.cumsum(x, axis, dtype=np.float32) + np.float32(0))
     assert_same(got[1], np.ascontiguousarray(scanned(np.cumsum, i, axis, True).astype(np.int32)))
     assert_same(got[2], np.cumprod(signs, axis, dtype=np.float32))
@@ -256,10 +291,18 @@ def test_scan_of_two_operands_that_does_not_commute(
     assert_same(got[2], a)
 
 
-@pytest.mark.parametrize("format", [F64, F16, BF16, I64, U8], ids=lambda f: f.name)
-def test_scan_of_every_format(format: Format) -> None:
+def sums_so_far(format: Format) -> Launch:
     x = np.random.default_rng(6).integers(0, 3, (8, 32)).astype(np.float32).astype(format.numpy)
-    (got,) = run_tiles("r = tl.cumsum(x, 1)", {"x": x}, {"r": ((8, 32), format)})
+    return tiles("r = tl.cumsum(x, 1)", {"x": x}, {"r": ((8, 32), format)})
+
+
+SCANNED = (F64, F16, BF16, I64, U8)
+SUMS_SO_FAR = Cases(SCANNED, sums_so_far)
+
+
+@pytest.mark.parametrize("format", SCANNED, ids=lambda f: f.name)
+def test_scan_of_every_format(format: Format, schedule: str) -> None:
+    x, got = map(to_numpy, SUMS_SO_FAR.arguments(format, schedule))
     assert_same(got, np.cumsum(x.astype(np.float64), 1).astype(format.numpy))
 
 

@@ -6,8 +6,23 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from joint_kernels import Cases, Launch, tiles
 from kernel_text import run_tiles
-from number_formats import BF16, BOOL, E5M2, F16, F32, F64, I8, I32, I64, Array, Format, assert_same
+from number_formats import (
+    BF16,
+    BOOL,
+    E5M2,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    Array,
+    Format,
+    assert_same,
+    to_numpy,
+)
 
 pytestmark = pytest.mark.usefixtures("schedule")
 
@@ -51,15 +66,27 @@ ONE_INPUT: dict[str, tuple[Callable[[Array], Array], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("expression", ONE_INPUT)
-def test_rearrangement(expression: str) -> None:
+def rearranged(expression: str) -> tuple[Array, Array]:
+    """Values of x, and those of the expression."""
     function, shape = ONE_INPUT[expression]
     x = counted(shape)
     if "sort" in expression or "topk" in expression:
         x = np.random.default_rng(0).permutation(x.ravel()).reshape(shape)
-    expected = function(x).astype(np.int32)
-    (got,) = run_tiles(f"r = {expression}", {"x": x}, {"r": (expected.shape, I32)})
-    assert_same(got, np.ascontiguousarray(expected))
+    return x, function(x).astype(np.int32)
+
+
+def rearrangement(expression: str) -> Launch:
+    x, expected = rearranged(expression)
+    return tiles(f"r = {expression}", {"x": x}, {"r": (expected.shape, I32)})
+
+
+REARRANGEMENTS = Cases(ONE_INPUT, rearrangement)
+
+
+@pytest.mark.parametrize("expression", ONE_INPUT)
+def test_rearrangement(expression: str, schedule: str) -> None:
+    got = to_numpy(REARRANGEMENTS.arguments(expression, schedule)[-1])
+    assert_same(got, np.ascontiguousarray(rearranged(expression)[1]))
 
 
 @pytest.mark.parametrize("format", [F64, F16, BF16, E5M2, I8, I64, BOOL], ids=lambda f: f.name)

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from ttools.interpreter import interpret
-from ttools.interpreter.eager.frames import MARK
+from ttools.interpreter.eager.debugging.frames import MARK
 from ttools.interpreter.eager.observation import observing
 
 

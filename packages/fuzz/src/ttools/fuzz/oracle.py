@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ttools.fuzz import access, combining, elementwise, movement
 from ttools.fuzz.elements import Array
 from ttools.fuzz.memory import contents
-from ttools.fuzz.operations import Frame, evaluate
+from ttools.fuzz.operations import access, combining, elementwise, movement
+from ttools.fuzz.operations.table import Frame, evaluate
 from ttools.fuzz.program import (
     Assign,
     DescriptorStore,

@@ -17,7 +17,7 @@ from dataclasses import replace
 from ttools.fuzz import oracle, text
 from ttools.fuzz.elements import I32
 from ttools.fuzz.facts import Fact
-from ttools.fuzz.operations import OPERATIONS, full, number
+from ttools.fuzz.operations.table import OPERATIONS, full, number
 from ttools.fuzz.program import (
     Assign,
     Expr,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttools.fuzz.access import descriptor_text
-from ttools.fuzz.combining import COMBINES
 from ttools.fuzz.memory import PATTERNS
-from ttools.fuzz.operations import shape_text, write
+from ttools.fuzz.operations.access import descriptor_text
+from ttools.fuzz.operations.combining import COMBINES
+from ttools.fuzz.operations.table import shape_text, write
 from ttools.fuzz.program import (
     Assign,
     Buffer,

@@ -151,6 +151,7 @@ def interpret(
     engine: Literal["native", "eager"] = "native",
     dot: DotMode | None = None,
     device_map: str | None = None,
+    timeout: float | None = None,
 ) -> Interpretation:
     """Runs Triton kernels on the CPU while the returned context is active.
 
@@ -177,6 +178,8 @@ def interpret(
             variable TTOOLS_DOT says.
         device_map: `cuda=cpu` has the CPU stand in for CUDA devices meanwhile, see `device_map`;
             by default only the devices that torch has are there.
+        timeout: seconds after which a launch is stopped and raises `KernelError`; by default a
+            launch may take any time.
 
     Returns:
         The run: a context manager and a decorator, with `stats` and `warnings`.
@@ -205,7 +208,7 @@ def interpret(
         Run(
             selects=_selector(only),
             launch_options=LaunchOptions(
-                threads=threads, order=order, seed=seed, programs=programs
+                threads=threads, order=order, seed=seed, programs=programs, seconds=timeout
             ),
             schedule=schedule,
             first_config=first_config or engine == "eager",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ttools.fuzz.access import advance, pointer
 from ttools.fuzz.elements import I32
-from ttools.fuzz.elementwise import binary
 from ttools.fuzz.facts import within
 from ttools.fuzz.generate.context import Context
-from ttools.fuzz.movement import along, reshape
-from ttools.fuzz.operations import Frame, arange, evaluate, number
+from ttools.fuzz.operations.access import advance, pointer
+from ttools.fuzz.operations.elementwise import binary
+from ttools.fuzz.operations.movement import along, reshape
+from ttools.fuzz.operations.table import Frame, arange, evaluate, number
 from ttools.fuzz.program import Buffer, Expr, Shape, Type
 
 _NO_FRAME = Frame({}, {}, {}, {}, (0, 0, 0), {}, lambda *_: ())

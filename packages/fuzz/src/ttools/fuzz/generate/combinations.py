@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ttools.fuzz import combining
 from ttools.fuzz.elements import BF16, F16, F32, FP8E4NV, FP8E5, I8, I32, INTEGERS, Element
-from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.generate.context import Context, Rule, same_shape
 from ttools.fuzz.generate.loads import loaded
 from ttools.fuzz.generate.moves import moved
 from ttools.fuzz.generate.values import arithmetic_value
-from ttools.fuzz.movement import cat
-from ttools.fuzz.operations import number
+from ttools.fuzz.operations import combining
+from ttools.fuzz.operations.elementwise import binary, cast
+from ttools.fuzz.operations.movement import cat
+from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Expr, Type
 
 

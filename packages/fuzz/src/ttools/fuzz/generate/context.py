@@ -31,7 +31,7 @@ from ttools.fuzz.elements import (
     Element,
 )
 from ttools.fuzz.facts import Fact
-from ttools.fuzz.operations import number, parameter, var
+from ttools.fuzz.operations.table import number, parameter, var
 from ttools.fuzz.program import (
     Assign,
     Buffer,

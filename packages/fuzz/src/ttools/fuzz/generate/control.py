@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ttools.fuzz import access
 from ttools.fuzz.elements import I1, I32, INTEGERS, Element
-from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.facts import Fact, either, fits, repeated, whole, within
 from ttools.fuzz.generate import combinations, loads, moves, values
 from ttools.fuzz.generate.addresses import address, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.memory import PATTERNS
-from ttools.fuzz.operations import number, parameter, var
+from ttools.fuzz.operations import access
+from ttools.fuzz.operations.elementwise import binary, cast
+from ttools.fuzz.operations.table import number, parameter, var
 from ttools.fuzz.program import (
     Assign,
     Expr,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 from ttools.fuzz.elements import I32
-from ttools.fuzz.elementwise import binary
 from ttools.fuzz.facts import within
 from ttools.fuzz.generate import combinations, control, loads, moves, values
 from ttools.fuzz.generate.context import Context, Features, Rule
-from ttools.fuzz.operations import number, program_id, var
+from ttools.fuzz.operations.elementwise import binary
+from ttools.fuzz.operations.table import number, program_id, var
 from ttools.fuzz.program import Assign, Expr, Program, all_expressions
 
 _RULES: dict[Rule, int] = {

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttools.fuzz import access
 from ttools.fuzz.elements import BF16, F16, F32, FP8, I1, I32, I64, INTEGERS, U32, U64, Element
-from ttools.fuzz.elementwise import binary, cast, cast_fact
 from ttools.fuzz.facts import Fact, added, either, fits, repeated, whole, within
 from ttools.fuzz.generate.addresses import address, mask, offsets, whole_span
 from ttools.fuzz.generate.context import Context, Rule
 from ttools.fuzz.generate.values import castable
 from ttools.fuzz.memory import PATTERNS
-from ttools.fuzz.movement import broadcast_to
-from ttools.fuzz.operations import number
+from ttools.fuzz.operations import access
+from ttools.fuzz.operations.elementwise import binary, cast, cast_fact
+from ttools.fuzz.operations.movement import broadcast_to
+from ttools.fuzz.operations.table import number
 from ttools.fuzz.program import Buffer, DescriptorStore, Expr, Role, Shape, Store, Type
 
 

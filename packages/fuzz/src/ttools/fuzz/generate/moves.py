@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ttools.fuzz import movement
 from ttools.fuzz.elements import I1, I32, INTEGERS
-from ttools.fuzz.elementwise import binary, cast
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.operations import arange, number
+from ttools.fuzz.operations import movement
+from ttools.fuzz.operations.elementwise import binary, cast
+from ttools.fuzz.operations.table import arange, number
 from ttools.fuzz.program import Expr, Shape
 
 _MOST_RANK = 5

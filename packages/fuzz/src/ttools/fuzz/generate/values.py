@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttools.fuzz import elementwise
 from ttools.fuzz.elements import (
     F16,
     F32,
@@ -16,10 +15,11 @@ from ttools.fuzz.elements import (
     Element,
     promoted,
 )
-from ttools.fuzz.elementwise import binary, cast, unary, where
 from ttools.fuzz.generate.context import Context, Rule
-from ttools.fuzz.movement import pair
-from ttools.fuzz.operations import common_shape, number
+from ttools.fuzz.operations import elementwise
+from ttools.fuzz.operations.elementwise import binary, cast, unary, where
+from ttools.fuzz.operations.movement import pair
+from ttools.fuzz.operations.table import common_shape, number
 from ttools.fuzz.program import Expr, Type
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ttools.core.errors import TtoolsError, UsageError
 from ttools.core.triton_versions import (
     Signature,
+    descriptor_block,
     descriptor_types,
     descriptor_values,
     is_descriptor,
@@ -100,6 +101,8 @@ class ArgumentPlan:
         names: the name of each native parameter, in the order of the slots.
         types: Triton's type of each.
         pointers: the indices of the slots that hold pointers.
+        descriptors: of each tensor descriptor made on the host, its first slot, its number of
+            dimensions, and the shape of its block. The slots are base, shape, strides and more.
     """
 
     def __init__(self, names: Sequence[str], signature: Sequence[Signature]) -> None:
@@ -112,6 +115,7 @@ class ArgumentPlan:
         self._numbers = tuple(
             (i, convert) for i, convert in enumerate(self._convert) if i not in self.pointers
         )
+        self.descriptors = tuple(_descriptors(self._signature))
         # Most kernels have neither tuples nor descriptors: one index per slot.
         self._direct: tuple[int, ...] | None = None
         if all(isinstance(s, str) and not is_descriptor(s) for s in self._signature):
@@ -223,6 +227,22 @@ def _leaves(parameters: Iterable[tuple[str, Signature]]) -> Iterable[tuple[str, 
             yield from ((name, inner) for inner in descriptor_types(type_name))
         elif type_name != "constexpr":
             yield name, type_name
+
+
+def _descriptors(signature: Iterable[Signature]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+    """See `ArgumentPlan.descriptors`."""
+    slot = 0
+    pending = list(signature)
+    while pending:
+        type_name = pending.pop(0)
+        if isinstance(type_name, tuple):
+            pending[:0] = type_name
+        elif is_descriptor(type_name):
+            slots = descriptor_types(type_name)
+            yield slot, slots.count("i32"), descriptor_block(type_name)
+            slot += len(slots)
+        elif type_name != "constexpr":
+            slot += 1
 
 
 def _parts(name: str, types: tuple[Any, ...]) -> list[str]:

@@ -26,8 +26,9 @@ _LLVM_TYPES: dict[Any, str] = {
 class Launch(ctypes.Structure):
     """A launch; the parameters, 64 bits each, lie behind it.
 
-    The fields up to `batch` are for kernels and stand at its beginning, so that a `Runner` can have
-    a copy of them for a single program. The others are the runtime's.
+    The fields up to `stopped_site` are for kernels and stand at its beginning, so that a `Runner`
+    can have a copy of them for a single program. The others are the runtime's. All from `stopped`
+    on begin as zeros.
     """
 
     _fields_ = [
@@ -41,6 +42,10 @@ class Launch(ctypes.Structure):
         ("parameters", ctypes.c_uint64),  # their address
         ("callback", ctypes.c_uint64),  # what native code calls in Python, see `callbacks`
         ("batch", ctypes.c_int64),  # how many programs a thread takes at a time
+        ("stopped", ctypes.c_int64),  # whether any program saw `abort` in a loop
+        ("stopped_program", ctypes.c_int64),  # the first of them
+        ("stopped_site", ctypes.c_int64),  # and the loop
+        ("_reserved", ctypes.c_int64 * 5),
         ("pending", ctypes.c_int64),  # unfinished jobs, an i32; on a cache line of its own
         ("longest_sleep", ctypes.c_int64),  # nanoseconds that a wait may sleep
         ("returned", ctypes.c_int64),  # programs given back and not taken again
@@ -67,9 +72,13 @@ KERNEL_BYTES = offset("pending")
 #: Where the parameters begin.
 PARAMETERS = ctypes.sizeof(Launch)
 
-_SHOWN = [kind for name, kind, *_ in Launch._fields_ if getattr(Launch, name).offset < KERNEL_BYTES]
-#: What fills it in at once, the runtime's fields with zeros; formats of parameters may follow.
-FORMAT = f"={''.join(_FORMATS[kind] for kind in _SHOWN)}{PARAMETERS - KERNEL_BYTES}x"
+#: Bytes that are filled in with other numbers than zeros.
+FILLED_BYTES = offset("stopped")
+_FILLED = [
+    kind for name, kind, *_ in Launch._fields_ if getattr(Launch, name).offset < FILLED_BYTES
+]
+#: What fills it in at once; formats of parameters may follow.
+FORMAT = f"={''.join(_FORMATS[kind] for kind in _FILLED)}{PARAMETERS - FILLED_BYTES}x"
 assert struct.calcsize(FORMAT) == PARAMETERS
 # Programs are taken by an atomic addition to the launch's own address.
 assert offset("next") == 0

@@ -13,7 +13,7 @@ from ttools.core.location import SourceLocation
 
 #: Bump when the layout of `Launch`, a callback or an emitted function changes: it is part of the
 #: object cache's key.
-ABI_VERSION = 3
+ABI_VERSION = 4
 
 #: How matrix products are computed: with the `input_precision` they are written with, which rounds
 #: operands of f32 to tf32 by default as a GPU does; with the operands as they are; or rounded, and
@@ -129,7 +129,8 @@ class CallbackKind(IntEnum):
     number of iterations the waiting loop has taken. BAD_ADDRESS: the i64 address. EVENT: a probe's
     payload, see `ProbeSite`. DRAIN: a thread's probe, whose log is full. WATCH: the addresses of
     the value and, if it has one, its mask; an i64 count of iterations; the iterations. ENDLESS
-    never calls: it is a loop that may not end, and looks at the abort flag itself.
+    and LOOP never call: they are loops that may not end, or not soon, and look at the abort flag
+    themselves. SYNCHRONISE: four i64, see `abi.rereads`.
     """
 
     PRINT = 1
@@ -140,6 +141,8 @@ class CallbackKind(IntEnum):
     DRAIN = 6
     WATCH = 7
     ENDLESS = 8
+    LOOP = 9
+    SYNCHRONISE = 10
 
 
 @dataclass(frozen=True)

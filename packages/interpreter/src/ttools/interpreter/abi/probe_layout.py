@@ -13,6 +13,10 @@ CLASSES = ("storage", "view", "misaligned", "overwritten")
 ACQUIRES, RELEASES, READS_AND_WRITES, IS_SCALAR, IMPLIES_BARRIER = 1, 2, 4, 8, 16
 #: The access is atomic towards its own program only.
 IS_LOCAL = 32
+#: It leaves the word as it finds it, so it might as well have been made earlier.
+REREADS = 64
+#: Its result is used: the program looks at the word. It would acquire, were its result used.
+LOOKS, BLIND = 128, 256
 
 #: The functions of the runtime, in the order of the monitor's first words.
 FUNCTIONS = (
@@ -30,7 +34,8 @@ FUNCTIONS = (
 )
 
 #: Offsets in a monitor. SEQUENCE counts synchronising accesses; WATCHED points to one byte per
-#: program, not 0 where it is watched.
+#: program, not 0 where it is watched. While REREADS is not 0, Python chooses what such accesses
+#: see.
 MONITOR = {
     **{name.upper(): 8 * n for n, name in enumerate(FUNCTIONS)},
     "MUTEX": 88,
@@ -45,6 +50,7 @@ MONITOR = {
     "LOG_USED": 160,
     "LOG": 168,
     "WATCHED": 176,
+    "REREADS": 184,
 }
 MONITOR_BYTES = 192
 #: Offsets in a probe; `EPOCH` and `BARRIER` are neighbouring i32.
@@ -64,8 +70,9 @@ OPEN_FIRST, OPEN_COUNT, OPEN_STRIDE, OPEN_LANES = 104, 152, 160, 168
 #: lowest bits, then by how many lanes, then by how many bytes they follow each other.
 REPEATED = 1 << 30
 REPEAT_COUNT_BITS, REPEAT_LANE_BITS, REPEAT_STRIDE_BITS = 12, 21, 31
-#: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one.
-SITE_BYTES = 32
+#: i32 size, lanes, region, leader; ptr positions of lanes; i64 bytes of the tile, less one; i64
+#: whether it stores.
+SITE_BYTES = 40
 #: i64 storage begin and end, begin and bytes of what every element may be accessed in, view begin
 #: and end, ptr to the view's dimensions (null: dense), whether the view matters.
 REGION_BYTES = 64

@@ -19,6 +19,7 @@ from ttools.interpreter.dialects.traits import (
 from ttools.interpreter.ir import (
     Block,
     Constant,
+    IntegerType,
     Module,
     Operation,
     PointerType,
@@ -87,6 +88,23 @@ def waits(loop: Operation) -> bool:
     return any(synchronises(op) for op in inner) and not any(_makes_progress(op) for op in inner)
 
 
+def only_reads(op: Operation) -> bool:
+    """Whether an operation that observes other programs leaves its one word as it finds it."""
+    if not op.results or op.results[0].is_tensor:
+        return False
+    element = op.results[0].type
+    if not isinstance(element, IntegerType) or element.width < 8:
+        return False
+    if op.name == "tt.atomic_cas":
+        _, expected, value = op.operands[:3]
+        return expected is value
+    if op.name == "tt.atomic_rmw":
+        return op.attributes["atomic_rmw_op"] in ("add", "or", "xor") and _is_zero(
+            op.operand("val")
+        )
+    return op.has(READS) and bool(op.attributes.get("isVolatile"))
+
+
 def _makes_progress(op: Operation) -> bool:
     if op.has(ATOMIC):
         return not op.results[0].uses or _counts(op)
@@ -97,10 +115,13 @@ def _counts(op: Operation) -> bool:
     """An atomic addition of something other than zero."""
     if op.attributes.get("atomic_rmw_op") not in ("add", "fadd"):
         return False
-    added = op.operand("val")
-    source = added.defining_op if added is not None else None
+    return not _is_zero(op.operand("val"))
+
+
+def _is_zero(value: Value | None) -> bool:
+    source = value.defining_op if value is not None else None
     data = source.attributes.get("value") if source is not None else None
-    return not (isinstance(data, Constant) and not any(data.bits))
+    return isinstance(data, Constant) and not any(data.bits)
 
 
 def makes_pointer(op: Operation) -> bool:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ttools.core.errors import TtoolsError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.dialects import OPERATIONS
 from ttools.interpreter.dialects.traits import BRANCH, FUNCTION, PURE, READS, WRITES
-from ttools.interpreter.ir import Module, Operation
+from ttools.interpreter.ir import Block, Module, Operation, Value
+from ttools.interpreter.ir.dataflow import block_argument_sources, region_result_sources
 from ttools.interpreter.ir.dead_code import operations_without_purpose
 from ttools.interpreter.ir.inlining import inline_calls
 from ttools.interpreter.parser import parse_module
@@ -34,11 +35,24 @@ _ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 #: The first is the innermost: of `callsite(callee at caller)`, of `"variable"(location)`.
 _POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)')
 
-_COMMENT = "// ttools: unused loads "
+_COMMENT = "// ttools: removed loads "
 
 
-def unused_loads(written: str, final: str) -> list[SourceLocation]:
-    """Where the dead loads were that Triton removed.
+@dataclass(frozen=True)
+class UnusedLoad:
+    """A dead load that Triton removed.
+
+    Attributes:
+        location: where it was.
+        waits: whether a loop was to wait for its value, and is removed, too.
+    """
+
+    location: SourceLocation
+    waits: bool = False
+
+
+def unused_loads(written: str, final: str) -> list[UnusedLoad]:
+    """The dead loads that Triton removed, one of each place.
 
     Args:
         written: the module as the front end writes it.
@@ -53,27 +67,32 @@ def unused_loads(written: str, final: str) -> list[SourceLocation]:
     for function in module.functions.values():
         _drop_unreachable_blocks(function)
     inline_calls(module)
-    return list(dict.fromkeys(each for each in _unused(module) if _key(each) not in left))
+    found = (load for load in _unused(module) if _key(load.location) not in left)
+    return list({load.location: load for load in found}.values())
 
 
-def with_comment(final: str, locations: list[SourceLocation]) -> str:
-    """The module with the locations in a comment behind it."""
-    if not locations:
+def with_comment(final: str, loads: list[UnusedLoad]) -> str:
+    """The module with the loads in a comment behind it."""
+    if not loads:
         return final
-    data = [[_as_data(each) for each in (location, *location.callers)] for location in locations]
+    data = [
+        [load.waits, *(_as_data(each) for each in (load.location, *load.location.callers))]
+        for load in loads
+    ]
     return f"{final.rstrip()}\n{_COMMENT}{json.dumps(data)}\n"
 
 
-def commented_locations(ttir: str) -> tuple[SourceLocation, ...]:
-    """The locations in such a comment; none if there is none."""
+def commented_loads(ttir: str) -> tuple[UnusedLoad, ...]:
+    """The loads in such a comment; none if there is none."""
     start = ttir.rfind(_COMMENT)
     if start < 0:
         return ()
-    chains: list[list[Any]] = json.loads(ttir[start + len(_COMMENT) :])
-    return tuple(
-        replace(location, callers=tuple(callers))
-        for location, *callers in ([SourceLocation(*data) for data in chain] for chain in chains)
-    )
+    rows: list[list[Any]] = json.loads(ttir[start + len(_COMMENT) :])
+    loads = []
+    for waits, *chain in rows:
+        location, *callers = (SourceLocation(*data) for data in chain)
+        loads.append(UnusedLoad(replace(location, callers=tuple(callers)), waits))
+    return tuple(loads)
 
 
 def _as_data(location: SourceLocation) -> list[object]:
@@ -115,14 +134,60 @@ def _drop_unreachable_blocks(function: Operation) -> None:
             del region.blocks[1:]
 
 
-def _unused(module: Module) -> Iterator[SourceLocation]:
-    """Locations where no load is used: a function may be called for one of its values only."""
+def _unused(module: Module) -> Iterator[UnusedLoad]:
+    """Loads where none is used: a function may be called for one of its values only."""
     unused = set(operations_without_purpose(module.kernel, _has_effect))
+    polled = {op for loop in unused if loop.name == "scf.while" for op in _polled(loop)}
     loads = [op for op in module.kernel.walk() if op.name in _LOADS and op.location is not None]
     used = {_key(op.location) for op in loads if op.location and op not in unused}
     for op in loads:
         if op.location and op.location.line and _key(op.location) not in used:
-            yield op.location
+            yield UnusedLoad(op.location, op in polled)
+
+
+def _polled(loop: Operation) -> set[Operation]:
+    """The loads that a `while` loop waits for: nothing but they decide whether it goes on."""
+    condition = loop.regions[0].entry.terminator.operands[0]
+    inside = set(loop.walk())
+    loads, carried = _origins(condition)
+    for argument in carried:
+        more, still_carried = _origins(*_following(argument))
+        if argument.owner not in [region.entry for region in loop.regions] or still_carried:
+            return set()  # it counts
+        loads |= more
+    return loads & inside
+
+
+def _following(argument: Value) -> list[Value]:
+    """What a block argument of a loop may be in a later iteration."""
+    assert isinstance(argument.owner, Block)
+    found = block_argument_sources(argument, argument.owner)[-1:]
+    return [value for value in found if value is not None and value is not argument]
+
+
+def _origins(*values: Value) -> tuple[set[Operation], set[Value]]:
+    """The loads and the block arguments that values are computed from, without a look behind."""
+    loads: set[Operation] = set()
+    arguments: set[Value] = set()
+    seen: set[Value] = set()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        op = value.defining_op
+        if op is None:
+            holder = value.owner.parent_op if isinstance(value.owner, Block) else None
+            if holder is not None and holder.name != "tt.func":
+                arguments.add(value)
+        elif op.name in _LOADS:
+            loads.add(op)
+        elif op.regions and op.name.startswith("scf."):
+            pending += region_result_sources(op, value.index)
+        else:
+            pending += op.operands
+    return loads, arguments
 
 
 def _has_effect(op: Operation) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ttools.core import triton_versions
-from ttools.interpreter.backend.tuned_config import tuning
+from ttools.interpreter.backend.tuned_config import choosing_among, tuning
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.tuned_launch import TunedLaunch, run_first
 
@@ -115,7 +115,7 @@ class _Choice:
         if self._resets:
             values = {**self._named, **self._kwargs, **config.all_kwargs()}
             single.pre_hook(values, reset_only=True)
-        with tuning(single):
+        with tuning(single), choosing_among(len(self._configs)):
             result = self._original(single, *self._args, **self._kwargs)
         self.config = self.config or config
         return result

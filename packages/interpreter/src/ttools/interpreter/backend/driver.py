@@ -160,4 +160,13 @@ def _map_devices() -> None:
         sys.stderr.write(f"error: {error}\n")
 
 
+def _join_run() -> None:
+    """Takes part in the run of the process that started this one, if there is such a run."""
+    if os.environ.get("_TTOOLS_RUN"):
+        from ttools.core.process.joining import join_run
+
+        join_run()
+
+
 _map_devices()
+_join_run()

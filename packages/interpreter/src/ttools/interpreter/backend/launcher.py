@@ -21,7 +21,7 @@ from ttools.core.errors import (
 from ttools.core.process.child_launches import note_child_launch
 from ttools.interpreter.abi.arguments import ArgumentPlan
 from ttools.interpreter.backend.device import LoadedKernel
-from ttools.interpreter.backend.tuned_config import autotuner_config
+from ttools.interpreter.backend.tuned_config import autotuner_config, choices
 from ttools.interpreter.run.device_copies import HostCopies, has_device_memory
 from ttools.interpreter.run.interpretation import Run, active_run
 from ttools.interpreter.run.launching import (
@@ -104,7 +104,7 @@ class CPULauncher:
             given.passed, given.values = given.values, copies.replace(given.values)
             copies.keep(kernel.variants.effects)
         if run is not None and run.observer is not None:
-            given.config = autotuner_config()
+            given.config, given.choices = autotuner_config(), choices()
         try:
             report = make_launch(kernel, given, run)
         except TtoolsError as error:
@@ -130,6 +130,7 @@ class CPULauncher:
             function=self._function,
             source=self._source,
             eager_twin=self._eager_twin(),
+            warps=int(self._metadata.num_warps),
         )
         function.variants = variants
         return self._kernel

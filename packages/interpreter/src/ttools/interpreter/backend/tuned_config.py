@@ -17,6 +17,7 @@ from ttools.core.patches import Patches
 
 _tuner: ContextVar[Any] = ContextVar("ttools_autotuner", default=None)
 _trial: ContextVar[Any] = ContextVar("ttools_autotuner_trial", default=None)
+_choices: ContextVar[int] = ContextVar("ttools_autotuner_choices", default=1)
 
 
 @contextmanager
@@ -27,6 +28,21 @@ def tuning(tuner: Any) -> Iterator[None]:
         yield
     finally:
         _tuner.reset(token)
+
+
+@contextmanager
+def choosing_among(count: int) -> Iterator[None]:
+    """While a launch is made in one of so many configurations."""
+    token = _choices.set(count)
+    try:
+        yield
+    finally:
+        _choices.reset(token)
+
+
+def choices() -> int:
+    """How many configurations the launch being made was chosen from, if nobody times them."""
+    return _choices.get()
 
 
 @contextmanager

@@ -141,6 +141,17 @@ _NOUNS = {
     "shli": "shifted value",
     "trunci": "converted value",
 }
+#: `add` and the like in Triton's python/triton/language/semantic.py.
+_PYTHON = {
+    "addf": "Add", "addi": "Add",
+    "subf": "Sub", "subi": "Sub",
+    "mulf": "Mult", "muli": "Mult",
+    "divf": "Div",
+    "divsi": "FloorDiv", "divui": "FloorDiv",
+    "remsi": "Mod", "remui": "Mod",
+    "andi": "BitAnd", "ori": "BitOr", "xori": "BitXor",
+    "shli": "LShift", "shrsi": "RShift", "shrui": "RShift",
+}  # fmt: skip
 
 
 def _traits(name: str) -> frozenset[Trait]:
@@ -164,6 +175,7 @@ OPERATIONS = {
         traits=_traits(name),
         unit=_unit(name),
         noun=_NOUNS.get(name, ""),
+        python=_PYTHON.get(name, ""),
         range=RANGES.get(name),
     )
     for name, op in ((full.removeprefix("arith."), op) for full, op in _OPERATIONS.items())

@@ -60,6 +60,8 @@ class Op:
         each: Operations of that unit for each lane: a fused multiply-add is two.
         noun: What reports call it: an access by what it does, a computation that may lose bits by
             its result.
+        python: The operator of Python of which Triton's front end makes it, as `ast` calls it;
+            empty where it is made of none.
         range: What its exact result may be; None where nothing is known, or no integer results.
     """
 
@@ -72,6 +74,7 @@ class Op:
     unit: Unit = ""
     each: int = 1
     noun: str = ""
+    python: str = ""
     range: RangeRule | None = None
 
     @cached_property

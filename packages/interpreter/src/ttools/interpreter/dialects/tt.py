@@ -96,6 +96,7 @@ _MEMORY = {
     "tt.addptr": Op(
         "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)",
         traits=frozenset({PURE, ELEMENTWISE, REGULAR, AXIS_INFO}),
+        python="Add",
     ),
     # Block pointers, up to Triton 3.8.
     "tt.make_tensor_ptr": Op(

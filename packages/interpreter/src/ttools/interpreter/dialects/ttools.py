@@ -1,14 +1,16 @@
-"""Operations of our own: what passes put into a kernel to observe it."""
+"""Operations of our own: what is put into a kernel to observe it."""
 
 from __future__ import annotations
 
 from ttools.interpreter.dialects.declaration import Op
-from ttools.interpreter.dialects.traits import EFFECT
+from ttools.interpreter.dialects.traits import EFFECT, PURE
 
 _OBSERVES = frozenset({EFFECT})
 
 OPERATIONS: dict[str, Op] = {
     "ttools.check": Op(operands=("condition", "values"), traits=_OBSERVES),
     "ttools.count": Op(operands=("condition",), traits=_OBSERVES),
+    #: A tensor descriptor was made here: base, then shape and strides, each of its rank.
+    "ttools.descriptor": Op(operands=("base", "extents"), traits=frozenset({PURE})),
     "ttools.watch": Op(operands=("value", "mask"), traits=_OBSERVES),
 }

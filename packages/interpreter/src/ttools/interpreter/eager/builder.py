@@ -16,8 +16,8 @@ import numpy as np
 from ttools.core.errors import KernelError, TtoolsError
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.eager import descriptors, mlir
+from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle, element
-from ttools.interpreter.eager.frames import location
 from ttools.interpreter.eager.mlir import OpResults, SingleOp, ValueType
 from ttools.interpreter.eager.numpy_ops import OPERATIONS
 from ttools.interpreter.eager.session import Session

@@ -14,7 +14,7 @@ from triton.language import core
 
 from ttools.core.errors import KernelError, UnsupportedError
 from ttools.core.triton_versions import static_assertion_failure
-from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.debugging import frames
 from ttools.interpreter.eager.loop_checks import carrying, refuse_return
 from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.session import current

@@ -14,8 +14,8 @@ from typing import Any
 from ttools.core.errors import UsageError
 from ttools.core.triton_versions import compilation_error, source_file
 from ttools.interpreter.eager import control
-from ttools.interpreter.eager.debugger import breakpoint_function
-from ttools.interpreter.eager.frames import MARK, location
+from ttools.interpreter.eager.debugging.debugger import breakpoint_function
+from ttools.interpreter.eager.debugging.frames import MARK, location
 from ttools.interpreter.eager.observation import observer
 from ttools.interpreter.eager.rewrite import rewrite
 from ttools.interpreter.eager.session import current

@@ -24,9 +24,9 @@ from ttools.interpreter.analysis.address_sources import AddressSources
 from ttools.interpreter.eager import language
 from ttools.interpreter.eager.builder import EagerBuilder
 from ttools.interpreter.eager.combine import eager_semantic_class
+from ttools.interpreter.eager.debugging.frames import without_machinery
 from ttools.interpreter.eager.descriptors import Descriptor
 from ttools.interpreter.eager.elements import Handle, element
-from ttools.interpreter.eager.frames import without_machinery
 from ttools.interpreter.eager.functions import begin_launch, function_for
 from ttools.interpreter.eager.memory import Memory
 from ttools.interpreter.eager.session import Session, current, running

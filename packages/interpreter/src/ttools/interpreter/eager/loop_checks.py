@@ -13,7 +13,7 @@ from typing import Any
 from triton.language import core
 
 from ttools.core.triton_versions import compilation_error
-from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.debugging import frames
 from ttools.interpreter.eager.values import EagerConstexpr, EagerTensor
 
 

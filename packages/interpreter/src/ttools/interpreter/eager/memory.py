@@ -19,8 +19,8 @@ from ttools.core.buffers import ArrayBuffer
 from ttools.core.device_map.memory import on_host
 from ttools.core.errors import KernelError
 from ttools.interpreter.abi.facts import storage_extent
+from ttools.interpreter.eager.debugging.frames import location
 from ttools.interpreter.eager.elements import Handle
-from ttools.interpreter.eager.frames import location
 from ttools.interpreter.run.device_copies import has_device_memory
 
 #: So many equal accesses in a row are a wait that nothing will end.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ttools.interpreter.eager.frames import MARK
+from ttools.interpreter.eager.debugging.frames import MARK
 
 _DEBUGGER = "pdb.set_trace"
 

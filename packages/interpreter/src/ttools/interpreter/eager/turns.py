@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttools.core.process import interruptible
-from ttools.interpreter.eager.frames import from_the_kernel_on
+from ttools.interpreter.eager.debugging.frames import from_the_kernel_on
 from ttools.interpreter.eager.session import Program, Session
 
 #: So many programs wait at once; then no further one is begun before one of them goes on.

@@ -23,9 +23,9 @@ from ttools.core.triton_versions import (
     is_type_mismatch,
     jit_function_class,
 )
-from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.debugging import frames
+from ttools.interpreter.eager.debugging.prompt import looking_at_elements
 from ttools.interpreter.eager.elements import Handle, element
-from ttools.interpreter.eager.prompt import looking_at_elements
 from ttools.interpreter.eager.session import current
 from ttools.interpreter.run.device_copies import has_device_memory
 

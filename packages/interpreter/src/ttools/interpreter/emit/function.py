@@ -109,6 +109,8 @@ class Emitter(SlotAccess):
         self.arena_bytes = 0
         self.labels: dict[Block, Label] = {}
         self.edges: dict[Block, list[tuple[Label, list[SSAValue]]]] = {}
+        #: The blocks emitted so far: a branch to one of them goes backwards.
+        self.begun: set[Block] = set()
         #: How this function returns; set by whoever emits it.
         self.abandon: Callable[[], None] = lambda: None
         #: Whether a pointer may hold another device's address, and where the table of those is.

@@ -15,6 +15,7 @@ from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.core.triton_versions import run_ttir_passes, source_file
 from ttools.interpreter.analysis.unused_loads import unused_loads, with_comment
+from ttools.interpreter.frontend.descriptors import mark_descriptors
 
 #: Bytes of shared memory that a kernel reports. It has none here; occupancy formulas divide by it.
 REPORTED_SHARED_BYTES = 1024
@@ -31,14 +32,14 @@ class Stages:
     def ttir(self, module: Any, metadata: dict[str, Any]) -> Any:
         """Triton's clean-up, descriptors and block pointers rewritten."""
         self._written = str(module)
-        run_ttir_passes(module)
+        _rewrite(module, self._written)
         return module
 
     def last(self, module: Any, metadata: dict[str, Any]) -> bytes:
         """The module's text, and the metadata that Triton reads of every kernel."""
         text = str(module)
         if "!tt.tensordesc" in text:  # a module from a file skips the stage `ttir`
-            run_ttir_passes(module)
+            _rewrite(module, text)
             text = str(module)
         metadata.update(
             name=kernel_name(text),
@@ -53,6 +54,13 @@ class Stages:
         if self._written is not None:
             text = with_comment(text, unused_loads(self._written, text))
         return text.encode()
+
+
+def _rewrite(module: Any, text: str) -> None:
+    """Triton's clean-up; where descriptors were made stays known."""
+    if "make_tensor_descriptor" in text:
+        mark_descriptors(module)
+    run_ttir_passes(module)
 
 
 def kernel_name(ttir: str) -> str:

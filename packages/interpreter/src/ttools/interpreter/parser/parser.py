@@ -25,6 +25,7 @@ from ttools.interpreter.parser.attributes import parse_attribute_dictionary
 from ttools.interpreter.parser.cursor import Cursor
 from ttools.interpreter.parser.lexer import Source
 from ttools.interpreter.parser.locations import LocationTable
+from ttools.interpreter.parser.marks import DESCRIPTOR_MARK, take_marks
 from ttools.interpreter.parser.structured import STRUCTURED, Argument, parse_function
 
 _ALIAS = re.compile(r"^(#[\w$.-]+)[ \t]*=[ \t]*(.*)$", re.MULTILINE)
@@ -62,6 +63,8 @@ def parse_module(text: str, file: str = "<ttir>", *, first_column: int | None = 
         first_column = 0 if ":0)" in text and _COLUMN_ZERO.search(text) else 1
     module = ModuleParser(source, LocationTable(text, file, aliases, first_column)).module()
     module.first_column = first_column
+    if DESCRIPTOR_MARK in text:
+        take_marks(module)
     return module
 
 

@@ -16,6 +16,7 @@ from ttools.core.records.excerpts import show
 from ttools.core.records.launch_record import LaunchRecord
 from ttools.core.records.reading import read_record
 from ttools.core.triton_versions import refuse_damaged_ttir
+from ttools.interpreter.frontend.descriptors import without_marks
 from ttools.interpreter.ir import Module
 from ttools.interpreter.parser import parse_foreign
 
@@ -43,7 +44,7 @@ def kernels_of_record(
             continue
         show(record.excerpts, _files(_module(path, launch)))
         file = folder / f"{len(found)}.ttir"
-        file.write_text(launch.ttir, "utf-8")
+        file.write_text(without_marks(launch.ttir), "utf-8")
         found[launch.ttir] = KernelSource(
             name=launch.kernel,
             path=file,

@@ -43,6 +43,7 @@ class LaunchableKernel:
         function: its `JITFunction`; None for a module from a file.
         source: what Triton compiled; None of a file's kernel.
         eager_twin: the same as Python; None where there is no Python source.
+        warps: of a program, as the launch asks for them.
         record: the file that it comes from if it is a stranger's, which is never let out of the
             memory of its arguments.
         facts: what the values of a launch decide.
@@ -56,6 +57,7 @@ class LaunchableKernel:
     function: Any = None
     source: Any = None
     eager_twin: EagerTwin | None = None
+    warps: int = 4
     record: Path | None = None
     facts: Callable[[Sequence[Any]], Facts] = field(init=False, repr=False)
     _options: dict[object, EmitOptions] = field(default_factory=dict, init=False, repr=False)
@@ -83,6 +85,7 @@ class LaunchArguments:
         unflattened: the same as Triton has them, constants and tuples included.
         passed: the values as the user passed them, if they are others.
         config: of the autotuner that makes the launch.
+        choices: how many configurations that was chosen from.
         host_line: `file:line` of the launch, where it is known.
     """
 
@@ -92,6 +95,7 @@ class LaunchArguments:
     # Few launches have these, and each launch pays for what its constructor takes.
     passed: Sequence[Any] | None = field(default=None, init=False)
     config: Mapping[str, Any] | None = field(default=None, init=False)
+    choices: int = field(default=1, init=False)
     host_line: str | None = field(default=None, init=False)
 
 
@@ -146,8 +150,10 @@ def _observed(
         options=options,
         run=run,
         config=arguments.config,
+        choices=arguments.choices,
         eagerly=None if twin is None else partial(twin, grid, arguments.unflattened, values),
         source=kernel.source,
+        warps=kernel.warps,
         host_line=arguments.host_line,
         confined=kernel.record is not None,
     )

@@ -21,6 +21,7 @@ from ttools.interpreter.runtime.monitor import Monitor
 
 if TYPE_CHECKING:
     from ttools.interpreter.abi.arguments import ArgumentPlan
+    from ttools.interpreter.abi.rereads import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
     from ttools.interpreter.ir import Module
     from ttools.interpreter.run.stats import Statistics
@@ -64,10 +65,12 @@ class ObservedLaunch:
         options: how the run emits kernels.
         run: which the launch belongs to.
         config: what the autotuner that makes the launch has chosen; None without one.
+        choices: how many configurations it had, after its own early pruning.
         eagerly: runs the given programs, in the language of `selection`, as Python on
             `values`; None where there is no Python source.
         source: what Triton compiled: signature, constants, attributes; None of a file's kernel.
         host_line: `file:line` of the launch, where it is known.
+        warps: of a program, on a GPU.
         confined: whether accesses outside the arguments are never made, whoever observes: the
             kernel is a stranger's.
         monitor: what the last execution observed.
@@ -84,9 +87,11 @@ class ObservedLaunch:
     options: EmitOptions
     run: LaunchOwner
     config: Mapping[str, Any] | None = None
+    choices: int = 1
     eagerly: Callable[[str], None] | None = None
     source: Any = None
     host_line: str | None = None
+    warps: int = 4
     confined: bool = False
     monitor: Monitor | None = field(default=None, init=False)
     _raw_parameters: list[int] | None = field(default=None, init=False)
@@ -150,6 +155,7 @@ class ObservedLaunch:
         hidden: Sequence[int] = (),
         options: LaunchOptions | None = None,
         watch: Watch | None = None,
+        rereads: Rereads | None = None,
     ) -> LaunchReport:
         """Runs all programs once; what they observed is then in `monitor`.
 
@@ -162,6 +168,7 @@ class ObservedLaunch:
             hidden: raw values of the parameters that the rewrite appends.
             options: how programs run; as the run says by default.
             watch: takes the values of variables that the rewrite watches.
+            rereads: chooses what accesses see that leave memory as it is.
 
         Raises:
             TtoolsError: see `launch.run`.
@@ -182,7 +189,10 @@ class ObservedLaunch:
             known = allocations() if kernel.probes.searches else ()
             logs = instruments.logs
             self.monitor = Monitor(
-                kernel.emitted, kernel.probes, regions, known, logs=logs, watch=watch
+                *(kernel.emitted, kernel.probes, regions, known),
+                logs=logs,
+                watch=watch,
+                rereads=rereads,
             )
             params.append(self.monitor.address)
         return run_launch(

@@ -8,13 +8,15 @@ happens in kernels whose programs wait for each other is `parking`'s.
 from __future__ import annotations
 
 import ctypes
+import signal
 import struct
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-from ttools.core.errors import UsageError
+from ttools.core.errors import KernelError, UsageError
 from ttools.core.location import SourceLocation
 from ttools.interpreter.abi.launch_layout import FORMAT, PARAMETERS, Launch, offset
 from ttools.interpreter.abi.module import CallbackKind, EmittedModule
@@ -27,6 +29,7 @@ from ttools.interpreter.runtime.launch_options import LaunchOptions
 from ttools.interpreter.runtime.monitor import Monitor, SiteTable
 from ttools.interpreter.runtime.pool import default_threads, pool, share
 from ttools.interpreter.runtime.selection import Grid, arrange
+from ttools.interpreter.runtime.stopping import Running, Stop
 
 #: A thread that gets less work than this is not worth waking.
 _WORTHWHILE_SECONDS = 20e-6
@@ -35,11 +38,14 @@ _DOUBTFUL_SECONDS = 200e-6
 #: Launches that may take longer leave the calling thread free to notice Ctrl-C.
 _PATIENCE_SECONDS = 0.1
 
+_INTERRUPTED = 128 + signal.SIGINT
 _LAST_PROGRAM = 2**31 - 1
 _U64 = 2**64 - 1
 
 
 _DEFAULT = LaunchOptions()
+#: Sites of these kinds never call.
+_SILENT = {CallbackKind.ENDLESS, CallbackKind.LOOP}
 
 
 class Kernel:
@@ -57,6 +63,7 @@ class Kernel:
         last_words: address of what a note says of the kernel, see `crash_note`.
         lines: which line each address of the code belongs to, where it was emitted to tell.
         endless: whether its programs may run for ever, and look at the abort flag meanwhile.
+        loops: whether they have loops in which they look at it.
     """
 
     def __init__(
@@ -74,11 +81,13 @@ class Kernel:
         self._layout = struct.Struct(f"{FORMAT}{len(emitted.parameters)}Q")
         self.pack_into = self._layout.pack_into
         self.launch_bytes = self._layout.size
-        self.calls_back = bool(emitted.sites or emitted.probes)
+        kinds = {site.kind for site in emitted.sites}
+        self.calls_back = bool(kinds - _SILENT or emitted.probes)
         self.probes = SiteTable(emitted.probes)
         # What a kernel prints must come out program by program.
-        self.prints = any(site.kind == CallbackKind.PRINT for site in emitted.sites)
-        self.endless = any(site.kind == CallbackKind.ENDLESS for site in emitted.sites)
+        self.prints = CallbackKind.PRINT in kinds
+        self.endless = CallbackKind.ENDLESS in kinds
+        self.loops = self.endless or CallbackKind.LOOP in kinds
         self._last_words = crash_note.phrase(emitted.name, defined)
         self.last_words = ctypes.addressof(self._last_words)
 
@@ -157,7 +166,8 @@ def run(
 
     Raises:
         UsageError: the grid, the selection or an option makes no sense.
-        KernelError: a `device_assert` failed, or the programs wait for each other forever.
+        KernelError: a `device_assert` failed, the programs wait for each other forever, or the
+            launch took longer than it may (kind `timeout`).
     """
     x, y, z = extents = _extents(grid)
     count = x * y * z
@@ -176,14 +186,76 @@ def run(
     try:
         scratch.reserve(kernel.launch_bytes)
         _fill(kernel, scratch, params, extents, count, 0 if order is None else order.ctypes.data)
-        if not kernel.calls_back:
-            return _execute(kernel, scratch, count, options, None)
-        with Callbacks(kernel.emitted, extents, scratch.address, monitor) as callbacks:
-            report = _execute(kernel, scratch, count, options, callbacks)
-        callbacks.raise_first()
+        if not (kernel.loops or kernel.emitted.spins or options.seconds):
+            return _call(kernel, scratch, extents, count, options, monitor, None)
+        running = Running(scratch.address, scratch.launch, options.seconds)
+        try:
+            with running:
+                report = _call(kernel, scratch, extents, count, options, monitor, running)
+        except KeyboardInterrupt:
+            if monitor is not None:
+                monitor.stop = _stop(kernel, scratch, extents, count, running)
+            raise
+        if running.reason is not None:
+            _raise_stopped(_stop(kernel, scratch, extents, count, running), monitor)
         return report
     finally:
         local.depth -= 1
+
+
+def _call(
+    kernel: Kernel,
+    scratch: _Scratch,
+    extents: Grid,
+    count: int,
+    options: LaunchOptions,
+    monitor: Monitor | None,
+    running: Running | None,
+) -> LaunchReport:
+    """Runs the programs, and answers what they call."""
+    if not kernel.calls_back:
+        return _execute(kernel, scratch, count, options, None, running)
+    with Callbacks(kernel.emitted, extents, scratch.address, monitor) as callbacks:
+        report = _execute(kernel, scratch, count, options, callbacks, running)
+    callbacks.raise_first()
+    return report
+
+
+def _stop(kernel: Kernel, scratch: _Scratch, extents: Grid, count: int, running: Running) -> Stop:
+    """Where a launch was when it was stopped."""
+    launch = scratch.launch
+    program, location = None, None
+    if launch.stopped:
+        x, y, _ = extents
+        linear = launch.stopped_program
+        program = linear % x, linear // x % y, linear // (x * y)
+        location = kernel.emitted.sites[launch.stopped_site].location
+    return Stop(
+        kernel=kernel.emitted.name,
+        reason=running.reason or "interrupt",
+        seconds=time.monotonic() - running.began,
+        program=program,
+        location=location,
+        begun=min(launch.next, count),
+        programs=count,
+    )
+
+
+def _raise_stopped(stop: Stop, monitor: Monitor | None) -> NoReturn:
+    if monitor is not None:
+        monitor.stop = stop
+    if stop.reason == "timeout":
+        raise KernelError(
+            f"kernel `{stop.kernel}` was stopped after {stop.seconds:.3g} s; {stop.progress}",
+            stop.location,
+            kind="timeout",
+            program=stop.program,
+        )
+    if stop.reason == "interrupt" and _in_main_thread():
+        signal.pthread_sigmask(signal.SIG_BLOCK, ())  # Python raises here what it still has to
+        raise KeyboardInterrupt
+    # A thread that does not catch it ends without a word; a subclass would be printed.
+    raise SystemExit(_INTERRUPTED)
 
 
 def _extents(grid: Sequence[int]) -> Grid:
@@ -228,6 +300,7 @@ def _execute(
     count: int,
     options: LaunchOptions,
     callbacks: Callbacks | None,
+    running: Running | None,
 ) -> LaunchReport:
     emitted = kernel.emitted
     crash_note.remember(kernel.last_words)
@@ -252,10 +325,14 @@ def _execute(
     alone = count == 1 and not kernel.endless
     if threads == 1 and (alone or patient or not _in_main_thread()):
         arena = scratch.arena.reserve(emitted.arena_bytes)
+        if running is not None and _in_main_thread():
+            running.hold_main()
         start = time.perf_counter()
         kernel.native.function(scratch.address, arena)
         seconds = time.perf_counter() - start
     else:
+        if running is not None and patient and _in_main_thread():
+            running.hold_main()
         seconds, threads = _share(kernel, scratch, threads, patient)
     if threads == 1 and not kernel.ran_alone:
         kernel.ran_alone, kernel.cost = True, None

@@ -17,13 +17,17 @@ class LaunchOptions:
         order: in which order programs start.
         seed: of the random order and of `random:N` in `programs`.
         programs: which programs run, in the language of `selection`; all by default.
+        seconds: after which the launch is stopped; None for never.
     """
 
     threads: int | None = None
     order: Order = "natural"
     seed: int = 0
     programs: str | None = None
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"threads={self.threads}: at least one thread is needed")
+        if self.seconds is not None and not self.seconds > 0:
+            raise UsageError(f"timeout={self.seconds}: must be a positive number of seconds")

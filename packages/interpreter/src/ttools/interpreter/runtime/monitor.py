@@ -7,7 +7,6 @@ must not know what a defect is.
 from __future__ import annotations
 
 import ctypes
-import re
 import struct
 import threading
 from collections import deque
@@ -17,7 +16,7 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ttools.interpreter.abi.module import EmittedModule, ProbeSite, Shown
+from ttools.interpreter.abi.module import EmittedModule, ProbeSite
 from ttools.interpreter.abi.probe_layout import (
     CLASSES,
     COUNTER_BYTES,
@@ -32,6 +31,7 @@ from ttools.interpreter.abi.probe_layout import (
     SITE_BYTES,
 )
 from ttools.interpreter.abi.region import Region
+from ttools.interpreter.abi.rereads import replace_seen
 from ttools.interpreter.runtime.access_log import (
     Footprints,
     access_dtype,
@@ -41,18 +41,20 @@ from ttools.interpreter.runtime.access_log import (
 )
 from ttools.interpreter.runtime.native_probe import probe_code
 from ttools.interpreter.runtime.packed_log import PackedLog
-from ttools.interpreter.runtime.printing import element_value
+from ttools.interpreter.runtime.shown_values import shown_values
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ttools.interpreter.abi.rereads import Rereads
     from ttools.interpreter.abi.watch_interface import Watch
+    from ttools.interpreter.runtime.stopping import Stop
 
 _NO_PROGRAM = 2**63 - 1
 #: Results of calls move between a few places: so many sets of regions stay laid out.
 _MOST_SPARE = 4
-_ITERATIONS, _LOG = struct.Struct("<2Q"), struct.Struct("<3Q")
+_ITERATIONS, _LOG = struct.Struct("<2Q"), struct.Struct("<5Q")
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class SiteTable:
         for n, (site, row) in enumerate(zip(probes, positions, strict=True)):
             numbers = (site.size, site.width, site.parameter, site.leader, self.address + place)
             period = max(1, site.size) * prod(site.shape) - 1
-            struct.pack_into("<iiiiQQ", self._memory, n * SITE_BYTES, *numbers, period)
+            stores = site.kind == "store"
+            struct.pack_into("<iiiiQQQ", self._memory, n * SITE_BYTES, *numbers, period, stores)
             place += 4 * len(row)
         self.counters = struct.pack("<qqq", 0, _NO_PROGRAM, 0) * (len(CLASSES) * self.count)
         self._spare: list[_Block] = []
@@ -155,10 +158,12 @@ class Monitor:
             to.
         logs: whether the kernel logs accesses.
         watch: takes the values of watched variables.
+        rereads: chooses what accesses see that leave memory as it is.
 
     Attributes:
         address: what the kernel gets as its last parameter.
         table: the kernel's probes.
+        stop: where the launch was when it was stopped; None if it was not.
     """
 
     def __init__(
@@ -170,9 +175,12 @@ class Monitor:
         *,
         logs: bool = True,
         watch: Watch | None = None,
+        rereads: Rereads | None = None,
     ) -> None:
         self._emitted = emitted
         self._watch = watch
+        self.stop: Stop | None = None
+        self._rereads = rereads
         self._witnesses: dict[tuple[int, int], Witness] = {}
         self._packed = PackedLog() if logs else _NO_LOG
         self._footprints: tuple[Footprints, NDArray[Any]] | None = None
@@ -192,7 +200,8 @@ class Monitor:
             self._lay_out(regions, allocations)
         block = self._block.bytes
         _ITERATIONS.pack_into(block, MONITOR["MUTEX"], 0, 0)
-        _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at)
+        explores = rereads is not None
+        _LOG.pack_into(block, MONITOR["LOG_MUTEX"], 0, 0, self._log_at, 0, explores)
         block[MONITOR_BYTES : MONITOR_BYTES + len(table.counters)] = table.counters
         if watch is not None:
             struct.pack_into("<Q", block, MONITOR["WATCHED"], watch.table_address)
@@ -264,6 +273,13 @@ class Monitor:
         """Hands on the value of a watched variable."""
         if self._watch is not None:
             self._watch.take(program, self._emitted.sites[site], payload)
+
+    def synchronised(self, program: int, site: int, payload: int) -> None:
+        """Replaces what a synchronising access returns."""
+        size = self._emitted.probes[site].size
+        asks = self._rereads
+        if asks is not None and not replace_seen(asks, program, site, size, payload):
+            struct.pack_into("<Q", self._block.bytes, MONITOR["REREADS"], 0)
 
     def drain(self) -> None:
         """Takes over the launch's log; its lock is held by the caller or nobody writes it."""
@@ -381,20 +397,6 @@ def _decode(site: ProbeSite, test: int, program: int, bits: int, data: bytes) ->
     address = 0
     if site.kind != "check":
         (address,) = struct.unpack_from("<Q", data, PAYLOAD_ADDRESSES + 8 * first)
-    held = ctypes.create_string_buffer(data, len(data))
-    values = tuple(
-        (shown.name, _value(shown, ctypes.addressof(held) + _offset(shown, first)))
-        for shown in site.shown
-    )
+    values = shown_values(site.shown, data, first)
     iterations = words[len(site.shape) :]
     return Witness(site, CLASSES[test], program, lane, address, tuple(iterations), values)
-
-
-def _value(shown: Shown, address: int) -> int | float | bool:
-    return element_value(address, shown.element, signed=not shown.unsigned)
-
-
-def _offset(shown: Shown, lane: int) -> int:
-    bits = re.fullmatch(r"[if](\d+).*", shown.element)
-    size = 2 if shown.element == "bf16" else max(1, int(bits[1]) // 8) if bits else 8
-    return shown.offset + size * min(lane, shown.width - 1)

@@ -545,10 +545,14 @@ entry:
   %lanes = load i32, ptr %lanes.at
   %offsets.at = getelementptr i8, ptr %entry.at, i64 16
   %offsets = load ptr, ptr %offsets.at
+  %stores.at = getelementptr i8, ptr %entry.at, i64 32
+  %stores = load i64, ptr %stores.at
   br label %lane
+  ; Of neighbours at one address the first is logged, and one more of a store: lanes share an element.
 lane:
   %l = phi i32 [ 0, %entry ], [ %l1, %next ]
   %seen = phi i64 [ -1, %entry ], [ %seen1, %next ]
+  %spare = phi i64 [ %stores, %entry ], [ %spare1, %next ]
   %more = icmp ult i32 %l, %lanes
   br i1 %more, label %test, label %exit
 test:
@@ -562,7 +566,10 @@ look:
   %address.at = getelementptr i8, ptr %addresses, i64 %slot
   %a = load i64, ptr %address.at
   %again = icmp eq i64 %a, %seen
-  br i1 %again, label %next, label %record
+  %used.up = icmp eq i64 %spare, 0
+  %skipped = and i1 %again, %used.up
+  %spare.left = select i1 %again, i64 0, i64 %stores
+  br i1 %skipped, label %next, label %record
 record:
   %offset.place = shl i64 %l64, 2
   %offset.at = getelementptr i8, ptr %offsets, i64 %offset.place
@@ -572,6 +579,7 @@ record:
   br label %next
 next:
   %seen1 = phi i64 [ %seen, %test ], [ %a, %look ], [ %a, %record ]
+  %spare1 = phi i64 [ %spare, %test ], [ %spare.left, %look ], [ %spare.left, %record ]
   %l1 = add i32 %l, 1
   br label %lane
 exit:
@@ -743,14 +751,33 @@ define void @lock(ptr %probe) {
   ret void
 }
 
-define void @synchronise(ptr %probe, i32 %site, i64 %address, i32 %flags) {
+; ---- returns what the access is to have seen, which is `value` unless an earlier order is explored
+define i64 @synchronise(ptr %probe, i32 %site, i64 %address, i32 %flags, i64 %value) {
 entry:
   %record = alloca [48 x i8], align 16
+  %told = alloca [4 x i64], align 16
   %monitor = load ptr, ptr %probe
   %lock = getelementptr i8, ptr %monitor, i64 MONITOR_MUTEX
   %seq.at = getelementptr i8, ptr %monitor, i64 MONITOR_SEQUENCE
   %before = atomicrmw add ptr %seq.at, i64 1 monotonic
   %seq = add i64 %before, 1
+  %rereads.at = getelementptr i8, ptr %monitor, i64 MONITOR_REREADS
+  %rereads = load i64, ptr %rereads.at
+  %explores = icmp ne i64 %rereads, 0
+  store i64 %value, ptr %told
+  br i1 %explores, label %explore, label %unlock
+explore:
+  %told.address = getelementptr i64, ptr %told, i64 1
+  store i64 %address, ptr %told.address
+  %told.flags = getelementptr i64, ptr %told, i64 2
+  %flags64 = zext i32 %flags to i64
+  store i64 %flags64, ptr %told.flags
+  %told.seq = getelementptr i64, ptr %told, i64 3
+  store i64 %seq, ptr %told.seq
+  call void @call_back(ptr %probe, i32 SYNCHRONISE, i32 %site, ptr %told)
+  br label %unlock
+unlock:
+  %seen = load i64, ptr %told
   store atomic i32 0, ptr %lock release, align 4
   %marked = xor i32 %site, -1
   ; A poll that only reads replaces the same poll just before it. One that writes publishes nothing
@@ -786,8 +813,8 @@ between:
   %without = sub i64 %n, %touched.count
   br label %usual
 usual:
-  %m = phi i64 [ %n, %entry ], [ %without, %between ]
-  %alternates = phi i64 [ 0, %entry ], [ %touched.count, %between ]
+  %m = phi i64 [ %n, %unlock ], [ %without, %between ]
+  %alternates = phi i64 [ 0, %unlock ], [ %touched.count, %between ]
   %stride = add i64 %alternates, 1
   %others = sub i64 %kept, 1
   %span = mul i64 %others, %stride
@@ -851,7 +878,7 @@ renew:
   %last = getelementptr i8, ptr %probe, i64 %last.offset
   %last.seq.at = getelementptr i8, ptr %last, i64 24
   store i64 %seq, ptr %last.seq.at
-  ret void
+  ret i64 %seen
 write:
   %entry.at = call ptr @site_entry(ptr %monitor, i32 %site)
   %size32 = load i32, ptr %entry.at
@@ -883,5 +910,5 @@ write:
   store i32 %epoch1, ptr %epoch.at
   %barrier1 = add i32 %barrier, %implied
   store i32 %barrier1, ptr %barrier.at
-  ret void
+  ret i64 %seen
 }

@@ -64,6 +64,7 @@ _WORDS = {
     "LAUNCH_CALLBACK": offset("callback"),
     "EVENT": int(CallbackKind.EVENT),
     "DRAIN": int(CallbackKind.DRAIN),
+    "SYNCHRONISE": int(CallbackKind.SYNCHRONISE),
 }
 
 

@@ -525,3 +525,72 @@ compiler:
 done:
   ret void
 }
+
+; ---- where signals that ask the process to end are reported, see `SignalTarget`
+@signal.target = internal global [SIGNAL_TARGET_BYTES x i8] zeroinitializer, align 8
+declare i32 @getpid()
+declare ptr @__errno_location()
+
+define ptr @signal_target() {
+entry:
+  ret ptr @signal.target
+}
+
+; ---- the handler of such a signal: writes its number to a pipe. SIGINT becomes Python's, before
+; ---- the reader of the pipe sees it; whoever had it is not called, since LLVM's handler would raise
+; ---- it again, for us. Another signal that no report waits for, as in a forked process, is as if
+; ---- this one were not there.
+define void @signalled(i32 %number, ptr %information, ptr %context) {
+entry:
+  %errno.at = call ptr @__errno_location()
+  %errno = load i32, ptr %errno.at
+  %byte = alloca i8
+  %interrupt = icmp eq i32 %number, SIGINT
+  %owner.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_OWNER
+  %owner = load i32, ptr %owner.at
+  %self = call i32 @getpid()
+  %ours = icmp eq i32 %owner, %self
+  %ends.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_ENDS
+  %ends = load i32, ptr %ends.at
+  %awaited = icmp ne i32 %ends, 0
+  %wanted = or i1 %interrupt, %awaited
+  %reports = and i1 %ours, %wanted
+  br i1 %reports, label %report, label %other
+other:
+  br i1 %interrupt, label %python, label %leave
+leave:
+  %before.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_BEFORE
+  %before = load ptr, ptr %before.at
+  %number64 = zext i32 %number to i64
+  %offset = mul i64 %number64, SIGACTION_BYTES
+  %old = getelementptr i8, ptr %before, i64 %offset
+  %restored = call i32 @sigaction(i32 %number, ptr %old, ptr null)
+  %raised = call i32 @raise(i32 %number)
+  br label %done
+report:
+  %count.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_COUNT
+  %counted = atomicrmw add ptr %count.at, i32 1 seq_cst
+  br i1 %interrupt, label %python, label %tell
+python:
+  %set.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_INTERRUPT
+  %set = load ptr, ptr %set.at
+  call void %set()
+  br i1 %reports, label %tell, label %done
+tell:
+  %short = trunc i32 %number to i8
+  store i8 %short, ptr %byte
+  %pipe.at = getelementptr i8, ptr @signal.target, i64 SIGNAL_TARGET_PIPE
+  %pipe = load i32, ptr %pipe.at
+  %written = call i64 @write(i32 %pipe, ptr %byte, i64 1)
+  br label %done
+done:
+  store i32 %errno, ptr %errno.at
+  ret void
+}
+
+; ---- Python's main thread calls it when it gets round to it: what was asked is answered
+define i32 @answered(ptr %asked) {
+entry:
+  store atomic i32 0, ptr %asked seq_cst, align 4
+  ret i32 0
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +77,19 @@ class Note(ctypes.Structure):
     ]
 
 
+class SignalTarget(ctypes.Structure):
+    """What the handler of signals that ask the process to end knows."""
+
+    _fields_ = [
+        ("pipe", ctypes.c_int32),  # where it writes their numbers
+        ("owner", ctypes.c_int32),  # the process that reads them
+        ("ends", ctypes.c_int32),  # whether SIGTERM is theirs, too
+        ("count", ctypes.c_int32),  # of the signals it has written
+        ("before", ctypes.c_void_p),  # the handlers before it: a `SignalAction` for each signal
+        ("interrupt", ctypes.c_void_p),  # `PyErr_SetInterrupt`, which handlers may call
+    ]
+
+
 class SignalAction(ctypes.Structure):
     """`struct sigaction` of the C library."""
 
@@ -102,6 +116,12 @@ _OFFSETS = {
     "ALTERNATE_STACK_BYTES": ALTERNATE_STACK_BYTES,
     "NOTE_BYTES": ctypes.sizeof(Note),
     "SIGACTION_BYTES": ctypes.sizeof(SignalAction),
+    "SIGINT": int(signal.SIGINT),
+    "SIGNAL_TARGET_BYTES": ctypes.sizeof(SignalTarget),
+    **{
+        f"SIGNAL_TARGET_{name.upper()}": getattr(SignalTarget, name).offset
+        for name, *_ in SignalTarget._fields_
+    },
     **{f"NOTE_{name.upper()}": getattr(Note, name).offset for name, *_ in Note._fields_},
     **{f"BOX_{name.upper()}": getattr(Mailbox, name).offset for name, *_ in Mailbox._fields_},
     **{f"RUN_{name.upper()}": getattr(Runner, name).offset for name, *_ in Runner._fields_},
@@ -135,6 +155,9 @@ class NativeRuntime:
         crashed: address of the handler of signals that kill.
         exited: address of what writes the note where LLVM ends the process.
         note: what they write.
+        signalled: address of the handler of signals that ask the process to end.
+        signal_target: what it knows.
+        answered: address of a function that sets an i32 to 0, for `Py_AddPendingCall`.
     """
 
     worker: int
@@ -146,6 +169,9 @@ class NativeRuntime:
     crashed: int
     exited: int
     note: Note
+    signalled: int
+    signal_target: SignalTarget
+    answered: int
     code: jit.NativeCode
 
 
@@ -169,8 +195,8 @@ def runtime_ir(machine: str | None = None) -> str:
 @once
 def native_runtime() -> NativeRuntime:
     """The runtime's functions, compiled or read from the object cache at first use."""
-    called = ("worker", "run_each", "callback", "crashed", "exited")
-    exports = (*called, "post", "share", "await", "crash_note")
+    called = ("worker", "run_each", "callback", "crashed", "exited", "signalled", "answered")
+    exports = (*called, "post", "share", "await", "crash_note", "signal_target")
     code = native_module(runtime_ir(), exports, name="the runtime", opt=1)
     i32, i64, pointer = ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
     signatures: dict[str, Any] = {
@@ -189,5 +215,10 @@ def native_runtime() -> NativeRuntime:
         crashed=code.symbols["crashed"],
         exited=code.symbols["exited"],
         note=Note.from_address(ctypes.CFUNCTYPE(pointer)(code.symbols["crash_note"])()),
+        signalled=code.symbols["signalled"],
+        signal_target=SignalTarget.from_address(
+            ctypes.CFUNCTYPE(pointer)(code.symbols["signal_target"])()
+        ),
+        answered=code.symbols["answered"],
         code=code,
     )

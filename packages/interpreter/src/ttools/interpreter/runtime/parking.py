@@ -28,6 +28,7 @@ from ttools.interpreter.runtime.native_runtime import (
     native_runtime,
 )
 from ttools.interpreter.runtime.pool import Worker, pool
+from ttools.interpreter.runtime.stopping import note_stop
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,8 +198,12 @@ class _Crew:
         return bool(self._launch_structure.abort)
 
     def abort(self) -> None:
-        """Makes every program return at its next check."""
-        self._launch_structure.abort = 1
+        """Makes every program return at its next check, and notes the first that waits."""
+        launch = self._launch_structure
+        launch.abort = 1
+        if self._chunks and not launch.stopped:
+            pairs = zip(self.column("program").tolist(), self.column("site").tolist(), strict=True)
+            note_stop(launch, (pair for pair in pairs if min(pair) >= 0))
         for rows in self._chunks:
             for i in range(len(rows)):
                 ctypes.c_int32.from_address(rows[i].ctypes.data + offset("abort")).value = 1
@@ -212,6 +217,10 @@ class _Crew:
                 break
             except KeyboardInterrupt:
                 self.abort()
+        launch = self._launch_structure
+        if launch.abort and not launch.stopped:
+            runs = [Launch.from_address(row.ctypes.data) for rows in self._chunks for row in rows]
+            note_stop(launch, ((r.stopped_program, r.stopped_site) for r in runs if r.stopped))
         pool().give_back(self._workers, keep=keep)
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ttools.core.errors import UnsupportedError, UsageError
 from ttools.core.location import source_lines
+from ttools.interpreter.eager.debugging.frames import is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.elements import Handle
-from ttools.interpreter.eager.frames import is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.observation import observing
 from ttools.interpreter.eager.session import Program, current
 from ttools.interpreter.run.observation import ObservedLaunch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ttools.interpreter.eager.frames import MARK
+from ttools.interpreter.eager.debugging.frames import MARK
 
 
 def report_assignments(function: ast.FunctionDef) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ttools.core.location import SourceLocation, chain_of, is_library
+from ttools.interpreter.dialects import declared
 from ttools.interpreter.ir import Module, Operation
 from ttools.watch.variables.repeats import all_blocks, is_unrolled
 from ttools.watch.variables.source_names import (
@@ -33,20 +34,6 @@ from ttools.watch.variables.variables import (
 )
 
 _Calls = tuple[tuple[str, int, int], ...]
-#: What the operators of Python become; others are not looked for.
-_OPERATIONS: dict[type, set[str]] = {
-    ast.Add: {"arith.addf", "arith.addi", "tt.addptr"},
-    ast.Sub: {"arith.subf", "arith.subi"},
-    ast.Mult: {"arith.mulf", "arith.muli"},
-    ast.Div: {"arith.divf"},
-    ast.FloorDiv: {"arith.divsi", "arith.divui"},
-    ast.Mod: {"arith.remsi", "arith.remui"},
-    ast.BitAnd: {"arith.andi"},
-    ast.BitOr: {"arith.ori"},
-    ast.BitXor: {"arith.xori"},
-    ast.LShift: {"arith.shli"},
-    ast.RShift: {"arith.shrsi", "arith.shrui"},
-}
 _DEEPEST = 16
 
 
@@ -272,10 +259,10 @@ class _Search:
         self, instance: _Instance, source: ast.expr, item: tuple[int, int] | None
     ) -> list[Variable]:
         """The results of the operation that is an expression's own."""
-        names: set[str] | None = None
+        operator: str | None = None
         source_names = self._names(instance.file)
         if isinstance(source, ast.BinOp):
-            names = _OPERATIONS.get(type(source.op), set())
+            operator = type(source.op).__name__
             if not source_names.is_single(*source_names.position_of(source)):
                 return []
         elif not isinstance(source, ast.Call):
@@ -292,7 +279,7 @@ class _Search:
             if self._begins(source, at.location)
             and at.operation.results
             and at.operation.name != "arith.constant"
-            and (names is None or at.operation.name in names)
+            and operator in (None, declared(at.operation.name).python)
             and not any(u in operations for r in at.operation.results for u, _ in r.uses)
         ]
         index, several = item or (0, 1)

@@ -1,15 +1,16 @@
-"""Loops whose iterations the log of accesses separates: they may read what they wrote before.
+"""What the log of accesses separates where a kernel may store what it has loaded.
 
-There the order of the operations in the kernel is not the order of what they do. Must not know what
-comes of it.
+In loops the order of the operations in the kernel is not the order of what they do, and where
+threads exchange values they wait for each other. Must not know what comes of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from ttools.interpreter.abi.probe_layout import IMPLIES_BARRIER
-from ttools.interpreter.dialects.traits import CROSS_THREAD, LOOP, WRITES
+from ttools.interpreter.dialects.traits import CROSS_THREAD, VIEW, WRITES
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import SHADOW, Prober, call
 from ttools.interpreter.emit.instruments.synchronisation import access_flags
@@ -21,21 +22,23 @@ _STRETCH = 0xFFFF
 
 
 def mark_cross_thread(e: Emitter, function: Operation) -> None:
-    """Has every cross-thread operation separate what comes before it, if iterations count.
+    """Has every operation at which threads wait for each other separate what comes before it.
 
-    One is passed where it stands in the kernel. A load is made there or later, so that more of them
-    may seem to lie before it than do.
+    Only in functions that may store where they have loaded. One is passed where it stands in the
+    kernel. A load is made there or later, so that more of them may seem to lie before it than do.
     """
-    walked = list(function.walk())
-    if any(op.has(LOOP) and _are_told(e, op) for op in walked):
-        for op in walked:
-            if op.has(CROSS_THREAD):
-                e.afterwards[op] = lambda: _pass(e, _STRETCH)
+    if not _logs_unordered(e.prober) or not _updates(e.prober, function):
+        return
+    for op in function.walk():
+        if _exchanges(op):
+            e.afterwards[op] = lambda: _pass(e, _STRETCH)
+        elif op.has(WRITES) and access_flags(op) & IMPLIES_BARRIER:
+            e.afterwards[op] = lambda: _pass_barrier(e)
 
 
 def end_iteration(e: Emitter, loop: Operation) -> None:
     """Emits, where an iteration of a loop ends, what sets the accesses of the next one apart."""
-    if _are_told(e, loop):
+    if _logs_unordered(e.prober) and _updates(e.prober, loop):
         _pass(e, 0)
 
 
@@ -43,33 +46,32 @@ def _pass(e: Emitter, fill: int) -> None:
     call(e.b, "pass_iteration", integer(fill, "i32"))
 
 
-def _are_told(e: Emitter, loop: Operation) -> bool:
-    prober = e.prober
-    if prober is None or not prober.instruments.footprints or prober.instruments.synchronised:
+def _pass_barrier(e: Emitter) -> None:
+    call(e.b, "pass_barrier")
+
+
+def _exchanges(op: Operation) -> bool:
+    """Whether threads give each other what they hold: what is only seen otherwise stays there."""
+    return op.has(CROSS_THREAD) and not op.has(VIEW) and op.name != "tt.cat"
+
+
+def _logs_unordered(prober: Prober | None) -> TypeGuard[Prober]:
+    if prober is None:
         return False
-    return _reloads(prober, loop)
+    return prober.instruments.footprints and not prober.instruments.synchronised
 
 
-def _reloads(prober: Prober, loop: Operation) -> bool:
-    """Whether a load may meet a later store of the iteration before, and nothing holds threads up.
-
-    That is, whatever is cross-thread in the loop lies between the two.
-    """
-    walked = list(loop.walk())
-    crossing = [n for n, op in enumerate(walked) if op.has(CROSS_THREAD)]
-    first, last = (crossing[0], crossing[-1]) if crossing else (len(walked), -1)
+def _updates(prober: Prober, body: Operation) -> bool:
+    """Whether what is loaded may meet a later store, and by that what is loaded next."""
     loaded: list[Operation] = []
-    found = False
-    for n, op in enumerate(walked):
-        if op.has(WRITES) and access_flags(op) & IMPLIES_BARRIER:
-            return False
+    for op in body.walk():
         if op.attributes.get(SHADOW):
             continue
-        if op.name == "tt.load" and n < first:
+        if op.name == "tt.load":
             loaded.append(op)
-        elif op.has(WRITES) and n > last:
-            found = found or _meets(prober, op, loaded)
-    return found
+        elif op.has(WRITES) and _meets(prober, op, loaded):
+            return True
+    return False
 
 
 def _meets(prober: Prober, store: Operation, loads: Sequence[Operation]) -> bool:

@@ -1,22 +1,28 @@
 """Atomics as events: which of them order programs, and logging them in the order of their effects.
 
 Triton's atomics are acquire-release unless `sem=` says otherwise. An acquire counts only where the
-result is used: a program that does not look at it cannot rely on the order.
+result is used, or the program has looked at the word before: one that does not look cannot rely on
+the order. A volatile load looks and orders nothing: to PTX it is a relaxed one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ttools.interpreter.abi.probe_layout import (
     ACQUIRES,
+    BLIND,
     IMPLIES_BARRIER,
     IS_LOCAL,
     IS_SCALAR,
+    LOOKS,
     READS_AND_WRITES,
     RELEASES,
+    REREADS,
 )
+from ttools.interpreter.analysis.effects import only_reads
 from ttools.interpreter.emit.function import Emitter
 from ttools.interpreter.emit.instruments.probe import call
 from ttools.interpreter.ir import Module, Operation, shape_of
@@ -25,19 +31,37 @@ from ttools.interpreter.tiles.chunk import Chunk
 
 _ATOMICS = ("tt.atomic_rmw", "tt.atomic_cas")
 
+_INTEGERS = ("i8", "i16", "i32", "i64")
+
+
+@dataclass
+class Logged:
+    """A synchronising access while it is emitted.
+
+    Attributes:
+        flags: of the event, an i32, which may be known only after the access.
+        value: what it returns; what it is told to have seen, once it is logged.
+    """
+
+    flags: SSAValue
+    value: SSAValue | None = None
+
 
 def access_flags(op: Operation) -> int:
     """The bits of `ProbeSite.flags` of a memory access."""
     scalar = 0 if shape_of(op.operands[0].type) else IS_SCALAR
+    scalar |= REREADS if only_reads(op) else 0
     if op.name == "tt.load":
-        return scalar | (ACQUIRES if op.attributes.get("isVolatile") else 0)
+        return scalar | (LOOKS if op.attributes.get("isVolatile") else 0)
     if op.name not in _ATOMICS:
         return scalar
     order, used = str(op.attributes["sem"]), bool(op.result.uses)
     flags = scalar | READS_AND_WRITES
     if str(op.attributes.get("scope", "gpu")) == "cta":
         return flags | IS_LOCAL  # orders nothing between programs
-    flags |= ACQUIRES if used and order in ("acquire", "acq_rel") else 0
+    flags |= LOOKS if used else 0
+    if order in ("acquire", "acq_rel"):
+        flags |= ACQUIRES if used else BLIND
     flags |= RELEASES if order in ("release", "acq_rel") else 0
     # A scalar's result reaches all threads of the program through a barrier.
     return flags | (IMPLIES_BARRIER if scalar and used else 0)
@@ -45,34 +69,51 @@ def access_flags(op: Operation) -> int:
 
 def synchronises_programs(module: Module) -> bool:
     """Whether a kernel has anything by which one program could learn of another."""
-    return any(
-        access_flags(op) & ACQUIRES
+    known = {
+        (op.name, access_flags(op))
         for function in module.functions.values()
         for op in function.walk()
         if op.name == "tt.load" or op.name in _ATOMICS
-    )
+    }
+    # A volatile load orders nothing, but who waits by one waits.
+    if any(flags & ACQUIRES or (name == "tt.load" and flags & LOOKS) for name, flags in known):
+        return True
+    polls = any(flags & LOOKS and flags & REREADS for _, flags in known)
+    return polls and any(flags & BLIND and flags & IS_SCALAR for _, flags in known)
 
 
 @contextmanager
-def ordered(
-    e: Emitter, op: Operation, site: int, address: Chunk, flags: SSAValue | None = None
-) -> Iterator[list[SSAValue]]:
+def ordered(e: Emitter, op: Operation, site: int, address: Chunk) -> Iterator[Logged]:
     """Emits an access so that the log has it in the order of its effect.
 
     Args:
         op: the access.
         site: its number.
         address: of the one element it accesses.
-        flags: an i32; by default what `access_flags` says. The yielded list may be given another,
-            known only after the access.
+
+    Yields:
+        What is to be given the value.
     """
     prober = e.prober
     known = access_flags(op)
-    chosen = [flags or integer(known, "i32")]
+    access = Logged(integer(known, "i32"))
     logged = prober is not None and prober.instruments.synchronised and address.width == 1
     if not logged:
-        yield chosen
+        yield access
         return
     call(e.b, "lock")
-    yield chosen
-    call(e.b, "synchronise", integer(site, "i32"), e.vector(address), chosen[-1])
+    yield access
+    seen = access.value
+    whole = seen is not None and seen.type in _INTEGERS
+    word = _resized(e, seen, "i64") if seen is not None and whole else integer(0, "i64")
+    arguments = integer(site, "i32"), e.vector(address), access.flags, word
+    told = call(e.b, "synchronise", *arguments, returns="i64")
+    if seen is not None and whole and known & REREADS:
+        access.value = _resized(e, told, seen.type)
+
+
+def _resized(e: Emitter, value: SSAValue, type: str) -> SSAValue:
+    """An integer with as many bits as `type` says, new ones being 0."""
+    if value.type == type:
+        return value
+    return e.b.cast("trunc" if value.type == "i64" else "zext", value, type)

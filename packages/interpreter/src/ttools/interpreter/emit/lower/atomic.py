@@ -225,11 +225,11 @@ def _each_lane(
 
             def perform(chunk: Chunk, mask: Chunk | None) -> SSAValue:
                 def logged(address: SSAValue, operands: list[SSAValue], element: Type) -> SSAValue:
-                    with ordered(e, op, number, chunk) as flags:
-                        old = one(address, operands, element)
+                    with ordered(e, op, number, chunk) as access:
+                        access.value = old = one(address, operands, element)
                         if op.name == "tt.atomic_cas" and e.prober is not None:
-                            flags.append(_flags_of_swap(e, op, old, operands[0], element))
-                    return old
+                            access.flags = _flags_of_swap(e, op, old, operands[0], element)
+                    return access.value
 
                 active = None if mask is None else e.vector(mask)
                 return _conditional(e, active, e.vector(chunk), values, element, logged)

@@ -14,6 +14,7 @@ from ttools.core.errors import UnsupportedError
 from ttools.interpreter.abi.module import CallbackKind, Site
 from ttools.interpreter.analysis.effects import waits
 from ttools.interpreter.analysis.strides import tile_order
+from ttools.interpreter.dialects.traits import PURE
 from ttools.interpreter.emit.callback import call_back, leave_when_aborted
 from ttools.interpreter.emit.function import Emitter, root
 from ttools.interpreter.emit.instruments.loop_iterations import end_iteration
@@ -23,6 +24,11 @@ from ttools.interpreter.llvm.lines import Phi
 from ttools.interpreter.llvm.value import Label, SSAValue, integer
 from ttools.interpreter.tiles.chunk import origin
 from ttools.interpreter.tiles.slot import Slot
+
+#: A loop of so many iterations at most need not look whether its launch goes on.
+_FEW_ITERATIONS = 64
+#: Nor does one that only computes, with so many operations of scalars.
+_FEW_OPERATIONS = 8
 
 
 @root("scf.for")
@@ -58,6 +64,8 @@ def for_loop(e: Emitter, op: Operation) -> None:
     e.block(Block(body.arguments, body.operations[:-1]))
     e.iterations.pop()
     end_iteration(e, op)
+    if not _is_short(e, op):
+        leave_when_aborted(e, e.add_site(Site(CallbackKind.LOOP, op.location)))
     yielded = body.terminator.operands
     following = [e.scalar(yielded[n]) for n in scalars]
     following += [
@@ -71,6 +79,25 @@ def for_loop(e: Emitter, op: Operation) -> None:
     b.branch(header)
     b.start(done)
     materialise_results(e, op)
+
+
+def _is_short(e: Emitter, op: Operation) -> bool:
+    """Whether a loop is known to end soon by itself."""
+    lower, upper, step = (e.scalar(bound) for bound in op.operands[:3])
+    if not step.is_literal or int(step) <= 0:
+        return False
+    if lower.is_literal and upper.is_literal and not op.attributes.get("unsignedCmp"):
+        few = int(upper) - int(lower) <= int(step) * _FEW_ITERATIONS
+        if int(lower) >= 0 and few:
+            return True
+    # Of 32 bits, the longest takes seconds, and LLVM makes far less of some than an iteration each.
+    body = op.regions[0].entry
+    return (
+        lower.type in ("i8", "i16", "i32")
+        and len(body.operations) <= _FEW_OPERATIONS
+        and not any(argument.is_tensor for argument in body.arguments)
+        and all(each.has(PURE) and not each.regions for each in body.operations[:-1])
+    )
 
 
 def _still(argument: Value) -> SSAValue:
@@ -183,9 +210,9 @@ def _spin(e: Emitter, op: Operation, iterations: SSAValue) -> None:
 
 def _notice_abort(e: Emitter, op: Operation, iterations: SSAValue) -> None:
     """Looks, every 64th iteration, whether the launch goes on: the loop may never end by itself."""
-    e.add_site(Site(CallbackKind.ENDLESS, op.location))
+    site = e.add_site(Site(CallbackKind.ENDLESS, op.location))
     with _now_and_then(e.b, iterations):
-        leave_when_aborted(e)
+        leave_when_aborted(e, site)
 
 
 def _now_and_then(b: Builder, iterations: SSAValue) -> AbstractContextManager[None]:
@@ -236,6 +263,7 @@ def region_blocks(e: Emitter, blocks: Sequence[Block]) -> None:
         if block is not blocks[0]:
             e.b.start(e.labels[block])
             e.b.lines += phis.get(block, [])
+        e.begun.add(block)
         e.block(block)
     for block in phis:
         for label, values in e.edges[block]:
@@ -247,6 +275,9 @@ def _edge(e: Emitter, target: Block, forwarded: Sequence[Value]) -> Label:
     """Moves forwarded values for a branch to `target`; returns its label."""
     moves = zip(forwarded, target.arguments, strict=True)
     store_all(e, [(v, a) for v, a in moves if v.is_tensor])
+    if target in e.begun:  # backwards: a loop
+        location = target.operations[0].location
+        leave_when_aborted(e, e.add_site(Site(CallbackKind.ENDLESS, location)))
     values = [e.scalar(v) for v in forwarded if not v.is_tensor]
     e.edges.setdefault(target, []).append((e.b.block, values))
     return e.labels[target]

@@ -52,8 +52,12 @@ def load(e: Emitter, op: Operation, index: int, at: Coords) -> Chunk:
         return load_chunk(e, pointer, element, mask, other, volatile=volatile)
 
     def perform(pointer: Chunk, mask: Chunk | None) -> SSAValue:
-        with ordered(e, op, number, pointer) if volatile else nullcontext():
-            return e.vector(load_chunk(e, pointer, element, mask, other, volatile=volatile))
+        if not volatile:
+            return e.vector(load_chunk(e, pointer, element, mask, other))
+        with ordered(e, op, number, pointer) as access:
+            loaded = load_chunk(e, pointer, element, mask, other, volatile=True)
+            access.value = e.vector(loaded)
+        return access.value
 
     number = len(e.prober.sites)
     ssa = observed(e, op, "load", pointer, mask, at, perform, access_flags(op))

@@ -37,6 +37,11 @@ def assume(e: Emitter, op: Operation) -> None:
     """A promise of the kernel's author; nothing is made of it, so a false one does no harm."""
 
 
+@root("ttools.descriptor")
+def descriptor(e: Emitter, op: Operation) -> None:
+    """Where a tensor descriptor was made; only passes look at what it was made of."""
+
+
 @root("tt.print")
 def print_(e: Emitter, op: Operation) -> None:
     b = e.b

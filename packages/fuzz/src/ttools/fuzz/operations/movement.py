@@ -11,7 +11,7 @@ import numpy as np
 
 from ttools.fuzz.elements import Array
 from ttools.fuzz.facts import either
-from ttools.fuzz.operations import Frame, operation
+from ttools.fuzz.operations.table import Frame, operation
 from ttools.fuzz.program import Expr, Shape, Type
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ttools.fuzz.elements import POINTER, Array
 from ttools.fuzz.facts import Fact, either
-from ttools.fuzz.operations import Frame, common_shape, operation, shape_text
+from ttools.fuzz.operations.table import Frame, common_shape, operation, shape_text
 from ttools.fuzz.program import Expr, Shape, Type
 
 

@@ -16,8 +16,8 @@ from types import FrameType
 from typing import Any
 
 from ttools.core.location import SourceLocation, source_lines
-from ttools.interpreter.eager.debugger import Debugger, debugging
-from ttools.interpreter.eager.frames import is_hidden, is_kernel_frame, kernel_frames
+from ttools.interpreter.eager.debugging.debugger import Debugger, debugging
+from ttools.interpreter.eager.debugging.frames import is_hidden, is_kernel_frame, kernel_frames
 from ttools.interpreter.eager.session import failed_session, forget_failure
 
 #: Its loops are unrolled by the compiler, so nobody counts their iterations.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ttools.interpreter.eager.frames import is_hidden, module_of
+from ttools.interpreter.eager.debugging.frames import is_hidden, module_of
 from ttools.interpreter.eager.session import failed_session
 
 _RUNS_SCRIPTS = "ttools.core.process.script"

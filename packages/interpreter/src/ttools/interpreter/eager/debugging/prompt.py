@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ttools.core.errors import UsageError
-from ttools.interpreter.eager import frames
+from ttools.interpreter.eager.debugging import frames
 from ttools.interpreter.eager.elements import Handle
 
 

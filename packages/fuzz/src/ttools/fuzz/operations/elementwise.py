@@ -30,7 +30,7 @@ from ttools.fuzz.facts import (
     whole,
     within,
 )
-from ttools.fuzz.operations import Frame, common_shape, operation
+from ttools.fuzz.operations.table import Frame, common_shape, operation
 from ttools.fuzz.program import Expr, Type
 from ttools.fuzz.rounding import convert
 

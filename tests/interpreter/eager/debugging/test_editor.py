@@ -13,7 +13,7 @@ from adapter import Editor
 pytest.importorskip("debugpy", reason="debugpy is not installed")
 pytest.importorskip("torch", reason="torch is not installed")  # the script needs it
 
-TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "debugging.md"
+TUTORIAL = Path(__file__).parents[4] / "docs" / "tutorials" / "debugging.md"
 
 SCRIPT = """\
 import torch

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ttools.fuzz import elementwise
 from ttools.fuzz.elements import F32, I32, U32, Array, Element
 from ttools.fuzz.facts import Fact, limited, multiplied, repeated, whole, within
-from ttools.fuzz.operations import Frame, operation
+from ttools.fuzz.operations import elementwise
+from ttools.fuzz.operations.table import Frame, operation
 from ttools.fuzz.program import Expr, Type
 from ttools.fuzz.rounding import convert
 

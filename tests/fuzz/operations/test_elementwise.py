@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ttools.fuzz.elements import FLOATS, Array, Element
-from ttools.fuzz.elementwise import COMPARISONS, binary
 from ttools.fuzz.facts import WILD
-from ttools.fuzz.operations import Frame, evaluate, var
+from ttools.fuzz.operations.elementwise import COMPARISONS, binary
+from ttools.fuzz.operations.table import Frame, evaluate, var
 from ttools.fuzz.program import Type
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value")  # signalling NaNs are

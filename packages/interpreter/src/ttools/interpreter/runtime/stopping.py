@@ -1,0 +1,304 @@
+"""Stops launches from outside: when their time is over, at Ctrl-C, when the process is to end.
+
+Native code looks at its launch's `abort` where its loops begin again. A thread sets it while the
+launching thread is in native code and sees neither the clock nor a signal. It is one of Python's,
+but unknown to `threading`, which belongs to the program; it starts with the first launch that may
+take long. Owns that thread and the launches that it looks at. Must not know what becomes of one
+that was stopped.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import os
+import posix
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from ttools.core.location import SourceLocation
+from ttools.core.process.interruptible import at_interrupt
+from ttools.interpreter.abi.launch_layout import Launch
+from ttools.interpreter.runtime.native_runtime import native_runtime
+from ttools.interpreter.runtime.signals import SignalPipe
+
+Reason = Literal["timeout", "interrupt", "end"]
+
+#: How often the thread looks at the clock while launches run, and how long after the last one.
+_TICK_MS = 50
+_IDLE_TICKS = 20
+#: How long a process that is asked to end waits for what its launches have found so far.
+_GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a launch was when it was stopped.
+
+    Attributes:
+        kernel: its name.
+        reason: `timeout`, `interrupt` for Ctrl-C, `end` where the process ends.
+        seconds: since it began.
+        program: coordinates of the first program that saw it in a loop; None between programs.
+        location: of that loop.
+        begun: how many programs had begun, at most.
+        programs: how many there are.
+    """
+
+    kernel: str
+    reason: Reason
+    seconds: float
+    program: tuple[int, int, int] | None
+    location: SourceLocation | None
+    begun: int
+    programs: int
+
+    @property
+    def progress(self) -> str:
+        """How far it had come, as a phrase."""
+        of = "its only program" if self.programs == 1 else f"of {self.programs:,} programs"
+        if self.programs == 1:
+            return f"{of} had {'' if self.begun else 'not '}begun"
+        return f"{self.begun:,} {of} had begun"
+
+
+def note_stop(launch: Launch, stopped: Iterable[tuple[int, int]]) -> None:
+    """Notes the first of the programs that were stopped, as native code does for its own launch.
+
+    Args:
+        launch: takes the note.
+        stopped: the programs' linear ids, and the site of the loop that each was in.
+    """
+    first = min(stopped, default=None)
+    if first is not None:
+        launch.stopped, launch.stopped_program, launch.stopped_site = 1, *first
+
+
+class Running:
+    """A launch that can be stopped.
+
+    Attributes:
+        launch: what native code sees of it.
+        began: by the monotonic clock.
+        signals: that had come before, counted by their handler.
+        seconds: that it may take; None for any time.
+        holds_main: whether Python's main thread is in its native code.
+        reason: why it was stopped; None if it was not.
+    """
+
+    __slots__ = (
+        *("_hook", "address", "began", "holds_main", "launch", "reason", "seconds", "signals"),
+    )
+
+    def __init__(self, address: int, launch: Launch, seconds: float | None) -> None:
+        self.address, self.launch, self.seconds = address, launch, seconds
+        self.began = time.monotonic()
+        self.signals: int = native_runtime().signal_target.count
+        self.holds_main = False
+        self.reason: Reason | None = None
+        self._hook: Callable[[Any], object] | None = None
+
+    def hold_main(self) -> None:
+        """Says that Python's main thread enters its native code."""
+        self.holds_main = True
+        # Python may come to a signal where native code calls it, and nothing there takes what a
+        # handler raises: the launch ends instead, and raises it then.
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        if _state.signalled and _state.pipe is not None:
+            _state.pipe.watch(signal.SIGINT)
+
+    def __enter__(self) -> Running:
+        if _state.ending:
+            wait_for_the_end()
+        _state.running[self.address] = self
+        if _state.asleep:
+            _state.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._hook is not None:
+            sys.unraisablehook = self._hook
+        with _state.lock:
+            _state.running.pop(self.address, None)
+
+    def _unraisable(self, unraisable: Any) -> None:
+        if unraisable.exc_type is KeyboardInterrupt:
+            self.stop("interrupt")
+        elif self._hook is not None:
+            self._hook(unraisable)
+
+    def stop(self, reason: Reason) -> None:
+        """Stops it unless it has ended: its memory may be another launch's by then."""
+        with _state.lock:
+            if _state.running.get(self.address) is self:
+                self.reason = self.reason or reason
+                self.launch.abort = 1
+
+
+class _State:
+    """The thread of this process and what it looks at.
+
+    Attributes:
+        running: by the address of the launch.
+        asleep: whether the thread waits until it is woken, or was never started.
+        signalled: whether SIGINT came: LLVM's handlers take themselves out then, and ours with it.
+        ending: whether the process ends now.
+        waiting: threads that wait for that.
+        last_words: called before a signal ends the process, with its number.
+    """
+
+    def __init__(self) -> None:
+        self.running: dict[int, Running] = {}
+        self.lock = threading.Lock()
+        self.asleep = True
+        self.signalled = False
+        self.ending = False
+        self.waiting = 0
+        self.last_words: Callable[[int], None] | None = None
+        self.pipe: SignalPipe | None = None
+        self._asked = ctypes.c_int32(0)
+
+    def start(self) -> None:
+        """Starts or wakes the thread."""
+        with self.lock:
+            if not self.asleep:
+                return
+            if self.pipe is None:
+                try:
+                    self.pipe = SignalPipe()
+                except OSError:
+                    return  # the program has all descriptors; what it launches cannot be stopped
+                self.pipe.watch(signal.SIGINT)
+                self.asleep = False  # before the thread looks
+                _thread.start_new_thread(self._watch, (self.pipe,))
+            else:
+                self.asleep = False
+                self.pipe.wake()
+
+    def _watch(self, pipe: SignalPipe) -> None:
+        poll = select.poll()
+        poll.register(pipe.reader, select.POLLIN)
+        idle = 0
+        while True:
+            if poll.poll(None if self.asleep else _TICK_MS):
+                try:
+                    numbers = pipe.read()
+                except OSError:  # the program has closed descriptors that are not its own
+                    self.asleep, self.pipe = True, None
+                    return
+                for number in numbers:
+                    self._signalled(number)
+            idle = 0 if self.running else idle + 1
+            if idle == _IDLE_TICKS:
+                with self.lock:
+                    self.asleep = not self.running
+                idle = 0
+            now = time.monotonic()
+            for running in list(self.running.values()):
+                if running.seconds is not None and now - running.began > running.seconds:
+                    running.stop("timeout")
+                elif running.holds_main and now - running.began > _TICK_MS / 1000:
+                    # The program may have had a handler of its own meanwhile.
+                    pipe.watch(signal.SIGINT)
+
+    def _signalled(self, number: int) -> None:
+        if number != signal.SIGINT:
+            self._end(number)
+            return
+        self.signalled = True
+        if self.last_words is not None:
+            if self._asked.value:
+                self._end(number)  # the user asks again, and Python has not come to the first time
+                return
+            self._asked.value = 1
+            asked = ctypes.byref(self._asked)
+            answered = ctypes.c_void_p(native_runtime().answered)
+            if ctypes.pythonapi.Py_AddPendingCall(answered, asked):
+                self._asked.value = 0
+        # Another handler may let the launch go on. One that began later is not meant: Python has
+        # raised what this thread sees only now.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            count = native_runtime().signal_target.count
+            for running in list(self.running.values()):
+                if running.holds_main and running.signals != count:
+                    running.stop("interrupt")
+
+    def _end(self, number: int) -> None:
+        """Ends the process as the signal would have, but not before its last words."""
+        words, pipe = self.last_words, self.pipe
+        if words is None or pipe is None:
+            return
+        self.ending = True
+        expected = self.waiting + len(self.running)
+        stop_all("end")
+        until = time.monotonic() + _GRACE_S
+        while self.waiting < expected and time.monotonic() < until:
+            time.sleep(0.01)
+        try:
+            words(number)
+        finally:
+            pipe.release(number)
+            if number != signal.SIGINT:
+                os.kill(os.getpid(), number)
+                time.sleep(_GRACE_S)
+            # Not `os._exit`, in whose place others may act before the end.
+            posix._exit(128 + number)
+
+
+_state = _State()
+
+
+def stop_all(reason: Reason) -> None:
+    """Stops every launch of this process, in all threads."""
+    for running in list(_state.running.values()):
+        running.stop(reason)
+
+
+def wait_for_the_end() -> NoReturn:
+    """What a thread does whose process is about to end."""
+    _state.waiting += 1
+    while True:
+        time.sleep(60)
+
+
+@contextmanager
+def last_words(say: Callable[[int], None]) -> Iterator[None]:
+    """Calls a function before SIGTERM, or a second Ctrl-C that Python does not come to, ends us.
+
+    Launches are stopped before, and no thread returns from one. Where the program has a handler of
+    its own, or the signal is ignored, nothing changes. Processes that are forked meanwhile end as
+    they would without.
+
+    Args:
+        say: what is called, in a thread of ours, with the number of the signal.
+    """
+    before = _state.last_words
+    _state.last_words = say
+    _state.start()
+    if _state.pipe is not None:
+        _state.pipe.await_end(True)
+    try:
+        yield
+    finally:
+        _state.last_words = before
+        if before is None and _state.pipe is not None:
+            _state.pipe.await_end(False)
+
+
+def _after_fork_in_child() -> None:
+    """The thread does not exist here, nor do the launches of others."""
+    global _state
+    inherited, _state = _state, _State()
+    if inherited.pipe is not None:
+        inherited.pipe.close_inherited()
+
+
+at_interrupt(lambda: stop_all("interrupt"))
+os.register_at_fork(after_in_child=_after_fork_in_child)
